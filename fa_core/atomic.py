@@ -1,24 +1,16 @@
-"""Atomic writes: to a temporary file in the same folder, then renamed into place; how often a file that grows is."""
+"""Atomic writes: to a temporary file in the same folder, then renamed into place."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fa_core.errors import FaError, UsageError
-
-WRITING_SHARE = 0.05
-"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
-
-AT_ONCE = 0.02
-"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -49,6 +41,38 @@ def write_bytes(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def keep_old(path: Path) -> Path | None:
+    """Give the file at `path` a second name that stays when `path` is replaced: ``audit.json.~1~``, or the next one.
+
+    Numbered as ``cp --backup=numbered`` does it; a search of folders leaves such names out.
+
+    Returns:
+        The second name; None where there is no file.
+
+    Raises:
+        FaError: the folder cannot be written to, or the disk is full.
+    """
+    path = place_of(path)
+    for number in range(1, 1 << 20):
+        kept = path.with_name(f"{path.name}.~{number}~")
+        try:
+            os.link(path, kept)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            return None
+        except OSError:
+            # a file system without hard links
+            if kept.exists():
+                continue
+            try:
+                shutil.copy2(path, kept)
+            except OSError as error:
+                raise FaError(f"cannot be kept as {kept.name} ({error.strerror})", where=path) from error
+        return kept
+    raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
+
+
 def place_of(path: Path) -> Path:
     """Where a file named `path` lies once its links are followed.
 
@@ -71,7 +95,12 @@ def place_of(path: Path) -> Path:
 
 def write_json(path: Path, value: Any) -> None:
     """`write_bytes` of indented JSON; NaN and ±inf are written as Python's ``json`` writes them."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, json_bytes(value, indent=2))
+
+
+def json_bytes(value: Any, indent: int | None = None) -> bytes:
+    """JSON with a line end; half a surrogate, as odd file names have it, is an escape."""
+    return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
 
 
 def _usual_mode() -> int:
@@ -79,23 +108,3 @@ def _usual_mode() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-class Throttle:
-    """Spaces the writes of a growing file, so that they take no more than `WRITING_SHARE` of the time."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    @property
-    def pause(self) -> float:
-        """Seconds until the next write is due; 0 and below: now."""
-        return self._next - time.monotonic()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Around a write; one that raises may be tried again at once."""
-        begun = time.monotonic()
-        yield
-        took = time.monotonic() - begun
-        self._next = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)

@@ -331,16 +331,6 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def short_verdict(flags: Collection[str], coverage: str) -> str:
-    """The verdict as published lists have it.
-
-    >>> short_verdict("ba", "abc"), short_verdict("", "ab"), short_verdict("", "")
-    ('walk-back: (a), (b)', 'trustworthy', 'not measured')
-    """
-    fired = ", ".join(f"({letter})" for letter in sorted(flags))
-    return f"walk-back: {fired}" if fired else TRUSTWORTHY if coverage else NOT_MEASURED
-
-
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
 

@@ -99,6 +99,55 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return str(Path(out, self.folder))
 
 
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """A published number that follows from the published files (fields: see `replication.toml`)."""
+
+    text: str
+    command: str
+    place: str
+    published: float
+
+    def agrees(self, here: float) -> bool:
+        """Whether it is the published number, to the digits that are published."""
+        digits = len(repr(self.published).replace(".", "").split("e")[0].strip("0"))
+        return float(f"{here:.{max(digits, 3) - 1}e}") == float(f"{self.published:.{max(digits, 3) - 1}e}")
+
+    def found_in(self, record: Any) -> float:
+        """Its number in what the command prints as JSON.
+
+        >>> Claim("", "", "groups/method=dfa/seeds/#", 3).found_in({"groups": [{"method": "dfa", "seeds": [1, 2]}]})
+        2
+        """
+        for part in self.place.split("/"):
+            name, picks, value = part.partition("=")
+            if part == "#":
+                record = len(record)
+            elif picks:
+                record = next(one for one in record if one[name] == value)
+            else:
+                record = record[int(part) if isinstance(record, list) else part]
+        return record  # type: ignore[no-any-return]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The publication that the figures and the audit files are from."""
+
+    title: str
+    author: str
+    year: int
+    eprint: str
+
+    def words(self) -> str:
+        """For running text."""
+        return f"{self.author}, “{self.title}”, arXiv:{self.eprint}, {self.year}."
+
+    def bibtex(self) -> str:
+        """An entry for BibTeX."""
+        fields = {"title": self.title, "author": f"{{{self.author}}}", "year": self.year, "eprint": self.eprint}
+        listed = ", ".join(f"{name} = {{{value}}}" for name, value in fields.items())
+        return f"@misc{{arxiv{self.eprint}, {listed}, archivePrefix = {{arXiv}}}}"
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure next to the same number of the runs here.
 
@@ -126,16 +175,31 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return self.number in DECADES
 
 
+class _Document(msgspec.Struct, frozen=True):
+    within: Within
+    experiment: list[Experiment]
+    claim: list[Claim]
+    source: Source
+
+
 @cache
-def _document() -> tuple[Within, list[Experiment]]:
-    text = Path(__file__).with_suffix(".toml").read_bytes()
-    decoded = msgspec.toml.decode(text)
-    return msgspec.convert(decoded["within"], Within), msgspec.convert(decoded["experiment"], list[Experiment])
+def _document() -> _Document:
+    return msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_Document)
 
 
 def experiments() -> list[Experiment]:
     """All of them, in the order in which they are best done."""
-    return _document()[1]
+    return _document().experiment
+
+
+def claims() -> list[Claim]:
+    """What is published of the published files."""
+    return _document().claim
+
+
+def source() -> Source:
+    """Where it is published."""
+    return _document().source
 
 
 def experiment(name: str) -> Experiment:
@@ -187,13 +251,13 @@ def _compared(run: str, number: str, figures: list[Any], found: Scan) -> Compare
             here = (_firing(reports, judged),)
             agrees = list(here) == figures
     elif number.startswith("first_"):
-        band, here = _document()[0].of(number, 0), _first_fires(run, number[-1], found)
+        band, here = _document().within.of(number, 0), _first_fires(run, number[-1], found)
         if here:
             agrees = all((a == 0) == (b == 0) and abs(a - b) <= band for a, b in zip(figures, here, strict=False))
     else:
         figures = list(figures if len(figures) < 3 else _spread(number, figures))
         here = _spread(number, _values(number, reports))
-        band = _document()[0].of(number, figures[1] if len(figures) > 1 else 0.0)
+        band = _document().within.of(number, figures[1] if len(figures) > 1 else 0.0)
         if here:
             low, high = (figures[0] / band, figures[0] * band) if number in DECADES else (-band, band)
             agrees = low <= (here[0] if number in DECADES else here[0] - figures[0]) <= high

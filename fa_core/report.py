@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
 
@@ -30,6 +30,47 @@ from fa_core.diagnostics import (
 from fa_core.errors import InvalidReport
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
+
+Axis: TypeAlias = str | int | float | bool | None
+"""A run's place along an axis of a sweep."""
+
+
+class _Null(TypedDict, total=False):
+    gamma: list[float | None]
+    deep_gamma_mean: float | None
+    deep_gamma_std: float | None
+    rank: float | None
+
+
+class Credit(TypedDict, total=False):
+    """What of a report's ``credit`` is computed with, and of which type it has to be."""
+
+    gamma: list[float | None]
+    rho: list[float | None]
+    rho_relative: list[float | None]
+    nudge: list[float | None]
+    nudge_relative: list[float | None]
+    zeros: list[float | None]
+    gamma_L: float | None
+    free_layers: list[int]
+    null: _Null
+
+
+class Provenance(TypedDict, total=False):
+    """The same of its ``provenance``."""
+
+    checkpoint: Any
+    classes: Any
+    fan_in: Annotated[float, msgspec.Meta(gt=0)]
+    custom_backward: list[str]
+    other_frozen_baselines: dict[str, float]
+    settings: dict[str, Any]
+    hashes: dict[str, Any]
+    versions: dict[str, Any]
+
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+"""How many there are of something that is there."""
 
 
 class Resampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,9 +215,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     seed: int | None = None
     headline_acc_source: str | None = None
-    batch_size: int | None = None
-    n_batches: int | None = None
-    norm_batches: int | None = None
+    batch_size: Count | None = None
+    n_batches: Count | None = None
+    norm_batches: Count | None = None
     dtype: str | None = None
     tap_names: list[str] = []
     flatten: str | None = None
@@ -190,7 +231,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
-    axes: dict[str, Any] = {}
+    axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
@@ -343,6 +384,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         return verdict_text(self.flags, self.coverage, self.thresholds.protocol)
 
     @property
+    def short_verdict(self) -> str:
+        """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
+        fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
+        return f"walk-back: {fired}" if fired else self.verdict
+
+    @property
     def recorded_differs(self) -> bool:
         """Whether the file's own verdict names other diagnostics than the recomputed one."""
         recorded = recorded_flags(self.recorded_verdict)
@@ -382,7 +429,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
         Raises:
             InvalidReport: unequal numbers of layers, a negative norm, an accuracy outside [0, 1],
-                a cosine outside [-1, 1], an interval whose ends are out of order.
+                a cosine outside [-1, 1], an interval whose ends are out of order, a negative bound, members of
+                ``credit`` or ``provenance`` of another type than `Credit` and `Provenance` say.
         """
         h, g = self.residual_norms, self.bp_grad_norms
         if h and g and len(h) != len(g) and not self.layers:
@@ -402,6 +450,16 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         for name, (low, high) in self.intervals.items():
             if not low <= high:
                 raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
+        if self.growth_bound is not None and -math.inf < self.growth_bound < 0:
+            what = f"growth_bound is {self.growth_bound}"
+            raise InvalidReport(what, where=where, hint="a ratio of norms is never negative")
+        for name, kind in (("credit", Credit), ("provenance", Provenance)):
+            if found := getattr(self, name):
+                try:
+                    msgspec.convert(found, kind)
+                except msgspec.ValidationError as error:
+                    what, _, place = str(error).partition(" - at `$")
+                    raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
         cosine = self.cross_batch_stability
         if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
             return msgspec.structs.replace(self, cross_batch_stability=None)

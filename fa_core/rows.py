@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from fa_core.decode import harmless
 from fa_core.report import DiagnosticReport
 from fa_core.runs import split_key
 
@@ -42,11 +43,9 @@ class RowStore(Protocol):
 
     Attributes:
         numbers: what was measured, as an `AuditTable` without names (`AuditTable.of_reports`).
-        has_credit: whether any report has a credit table.
     """
 
     numbers: Any
-    has_credit: bool
 
     def report(self, slot: int) -> DiagnosticReport: ...
 
@@ -161,9 +160,9 @@ def row_of_file(path: str) -> AuditRow:
     'weights'
     """
     file = Path(path)
-    key = _SUFFIX.sub("", file.name)
+    key = harmless(_SUFFIX.sub("", file.name))
     method, seed, axes = split_key(key)
-    folder = file.parent.name
+    folder = harmless(file.parent.name)
     folder_method, folder_seed, folder_axes = split_key(folder)
     if seed is None and folder_seed is not None:
         epoch = _EPOCH.match(key.lower())

@@ -12,7 +12,6 @@ No torch here: the explorer reads manifests.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ from typing import Any
 import msgspec
 
 from fa_core.baseline import WITHOUT_BASELINE
+from fa_core.decode import loads
 from fa_core.errors import UnreadableInput
 from fa_core.method_style import known_method
 
@@ -80,7 +80,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int
     method_args: dict[str, Any] = {}
     recipe: dict[str, Any] = {}
-    axes: dict[str, Any] = {}
+    axes: dict[str, str | int | float | bool | None] = {}
     headline_acc: float | None = None
     frozen_baseline_acc: float | None = None
     frozen_baseline_rule: str | None = None
@@ -98,8 +98,11 @@ def recorded_baseline(manifest: Manifest) -> float | None:
     return acc
 
 
-_SEED = re.compile(r"(?:^|[_-])(?:s|seed[_-]?)(\d{1,18})(?=[_-]|$)")
-_SEED_SAID = re.compile(r"\bseed[ =:#]*(\d{1,18})\b", re.IGNORECASE)
+LONGEST_SEED = 18
+"""Digits of a seed in a name."""
+
+_SEED = re.compile(rf"(?:^|[_-])(?:s|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
+_SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _AXES: dict[str, tuple[type, re.Pattern[str]]] = {
     "lam": (float, re.compile(r"[_-](?:pen[_-])?lam((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")),
@@ -263,9 +266,6 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
-_MANIFEST = msgspec.json.Decoder(Manifest)
-
-
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run folder."""
     return (folder / MANIFEST).is_file()
@@ -279,14 +279,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     try:
         with open(f"{folder}{os.sep}{MANIFEST}", "rb") as file:  # noqa: PTH123 (thousands of times)
-            text = file.read()
-        with contextlib.suppress(msgspec.DecodeError):
-            manifest = _MANIFEST.decode(text)
-            if manifest.format == FORMAT:
-                return manifest
-        import json
-
-        data = json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right message
+            data = loads(file.read())
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
                 f"run format {data['format']!r} is not known here",
@@ -296,7 +289,7 @@ def read_manifest(folder: Path) -> Manifest:
         return msgspec.convert(data, Manifest)
     except OSError as error:
         raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=folder / MANIFEST) from error
-    except (ValueError, msgspec.ValidationError) as error:
+    except ValueError as error:
         raise UnreadableInput(
             f"not a run manifest: {error}", where=folder / MANIFEST, hint="see `fa-tui schema manifest`"
         ) from error

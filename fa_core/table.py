@@ -239,7 +239,7 @@ class AuditTable:
         """A measured column as plain numbers: None where not measured (a NaN that was measured stays one).
 
         Args:
-            name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline`` or ``margin_pp``.
+            name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp`` or of `CREDIT`.
         """
         values: list[float | None] = getattr(self, name).tolist()
         for index in np.flatnonzero(~self.measured(name)).tolist():
@@ -248,6 +248,9 @@ class AuditTable:
 
     def measured(self, name: str) -> Mask:
         """Where a column was measured (named as for `numbers`)."""
+        if name in CREDIT:
+            defined: Mask = np.isfinite(getattr(self, name))
+            return defined
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,

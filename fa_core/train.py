@@ -7,8 +7,6 @@ measures them.
 from __future__ import annotations
 
 import io
-import json
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +20,12 @@ from torch import Tensor
 from fa_core.atomic import write_bytes, write_json
 from fa_core.baseline import BASELINE_RULE, FROZEN, WITHOUT_BASELINE, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.data import DataSet, eval_batches
+from fa_core.decode import loads, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
@@ -287,17 +286,12 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
     Raises:
         UnreadableInput: missing, cut off, or not such a file.
     """
-    try:
+    with reading(path, "cannot resume from it", "train the run again with --overwrite"):
         saved = torch.load(path, map_location="cpu", weights_only=True)
         state, generators = saved["state"], saved["generators"]
         torch.set_rng_state(generators["cpu"])
         if generators["cuda"] and device.type == "cuda":
             torch.cuda.set_rng_state_all(generators["cuda"])
-    except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UnreadableInput(
-            f"cannot resume from it ({reason})", where=path, hint="train the run again with --overwrite"
-        ) from error
     return state  # type: ignore[no-any-return]
 
 
@@ -306,11 +300,8 @@ def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
     path = folder / TRACE
     if not epochs:
         return []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()[:epochs]
-        return [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise UnreadableInput(f"cannot resume from it ({error})", where=path) from error
+    with reading(path, "cannot resume from it"):
+        return [loads(line) for line in path.read_bytes().splitlines()[:epochs]]
 
 
 def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any) -> DiagnosticReport:
@@ -337,7 +328,7 @@ def siblings(folder: Path) -> FrozenRuns:
 def _right(folder: Path) -> str | None:
     """Which samples an audited run classified rightly."""
     try:
-        return DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_bytes())).right
+        return DiagnosticReport.from_dict(loads((folder / AUDIT).read_bytes())).right
     except (OSError, ValueError, FaError):
         return None
 

@@ -23,8 +23,9 @@ from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.screen import Screen
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError
-from fa_tui.jobs.control import JobControl
+from fa_tui.jobs.control import NO_CHECKPOINT, JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
@@ -88,6 +89,9 @@ class ExplorerApp(App[int]):
         # where a slider has the focus it offers them itself, while there is something to undo
         Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
         Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
+        Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
+        Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
+        Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
@@ -295,6 +299,35 @@ class ExplorerApp(App[int]):
         except FaError as error:
             self.explorer.say(str(error), "warn")
 
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Say why a key does nothing now that does something elsewhere: none that help lists is silent."""
+        if await super()._check_bindings(key, priority):
+            return True
+        if priority or self.screen.is_modal:
+            return False
+        for _, bindings in self.screen._modal_binding_chain:
+            for binding in bindings.key_to_bindings.get(key, ()):
+                self.say(why_not(binding), "dim")
+                return True
+        return False
+
+    def action_restore_all(self) -> None:
+        """Reset all four thresholds to their defaults; one step of undo brings them back."""
+        from fa_tui.screens.dialogs import use_preset
+
+        use_preset(self, "at their defaults", DiagnosticThresholds(protocol=self.session.thresholds.protocol))
+
+    def action_widen(self) -> None:
+        """Look at all runs, or again only at those that pass the filter: on every screen."""
+        session = self.session
+        if session.filter is None:
+            self.say("every run is in scope: / narrows it to those that match a filter", "dim")
+            return
+        session.widen()
+        self.rows_changed()
+        wide = f"all runs: f goes back to {session.filter.text}"
+        self.say(wide if session.wide else f"only {session.filter.text}: f shows all runs", "accent", aloud=False)
+
     def action_show_problems(self) -> None:
         """Open the list of what could not be read, and in which settings the runs were measured differently."""
         from fa_tui.screens.help import ProblemsScreen
@@ -382,6 +415,25 @@ class ExplorerApp(App[int]):
         if answer:
             self.stops_commands = answer == "stop"
             self.exit(0)
+
+
+_WHY_NOT = {
+    "app.show_problems": "nothing to report: every file was read whole, in the same settings",
+    "measure": NO_CHECKPOINT,
+    "order": "the matrix has no order: t opens the long view, which S sorts by any column",
+    "axis": "the long view has no axes: t goes back to the matrix",
+    "rescale": "no bars on this screen: they need more room",
+    "healthy": "groups of methods belong to the sweep: 1 opens it",
+    "restore": "this threshold is at its default",
+    "undo": "nothing to undo",
+    "redo": "nothing to redo",
+}
+"""What an action needs, where it is not offered."""
+
+
+def why_not(binding: Binding) -> str:
+    """Why a key does nothing now."""
+    return _WHY_NOT.get(binding.action.partition("(")[0], f"{binding.description}: nothing to do here")
 
 
 def _when_there(screen: Screen[None], show: Callable[[], None]) -> None:

@@ -9,10 +9,12 @@ import contextlib
 import difflib
 import gc
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from fa_core.errors import FaError, UsageError
 from fa_tui import opening
@@ -54,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # its exit code is its answer, also where its output is not read
     answers_by_code = args[0] == "check"
     try:
+        _interrupted_once()
         output.prepare(silent=answers_by_code)
         if args[0] == "--version":
             from fa_core import __version__
@@ -81,6 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
         kind = type(error).__name__
         return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
+
+
+def _interrupted_once() -> None:
+    """Let the first Ctrl-C stop the program, and no further one disturb the keeping of what is finished."""
+    before = signal.getsignal(signal.SIGINT)
+    if getattr(before, "__name__", "") != "leave":
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
 
 
 def _dispatch(args: list[str], names: Sequence[str]) -> int:

@@ -50,14 +50,19 @@ def open_explorer(
     # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core import formats
+    from fa_core.engine.jobs import changed_since
     from fa_tui import app as explorer
-    from fa_tui.options import sample_runs
+    from fa_tui.options import PUBLISHED, sample_runs
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
     from fa_tui.views.filters import Look, understood
 
     loaded = load_settings()
+    look = look or Look()
+    if not paths and not look.filter:
+        # the published table; the other sample sets are a key (f) away
+        look = look._replace(filter=PUBLISHED)
     paths = list(paths) or [sample_runs()]
     since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
@@ -66,14 +71,14 @@ def open_explorer(
         found.rows,
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
-        problems=found.problems,
+        problems=[*found.problems, *changed_since(found.rows)],
         traces=lambda: traces_of_paths(paths, session),
     )
     if baseline is not None:
         baseline.check(row.method for row in session.rows)
     app = explorer.ExplorerApp(
         session,
-        look=understood(look or Look(), session),
+        look=understood(look, session),
         paths=paths,
         since=since,
         settings=loaded,

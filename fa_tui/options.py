@@ -22,6 +22,9 @@ from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.runs import canonical_method
 
+PUBLISHED = "source:audit_table"
+"""A filter: of the sample runs, those of the published table."""
+
 
 def sample_runs() -> Path:
     """The folder of sample runs.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
+from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import (
     BIT,
     DIAGNOSTICS,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
     from fa_tui.live import Reading
+    from fa_tui.views.filters import Filter
 
 SCALAR_LIMIT = 200
 """Up to so many runs are judged one by one: below a millisecond or two, and without importing NumPy."""
@@ -64,7 +66,7 @@ class News(NamedTuple):
 
 
 class Session:
-    """Rows, thresholds, marks; every change returns what it changed.
+    """Rows, thresholds, scope, marks; every change returns what it changed.
 
     Attributes:
         rows: all runs, in reading order.
@@ -73,8 +75,12 @@ class Session:
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
-        healthy: methods that should pass, where the user chose them (default: bp, fa, ep).
+        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, where the user chose.
+        filter: what narrows the scope, if anything does.
+        wide: whether the filter is put aside.
+        scope: indices of the rows that are looked at, rising; None for all.
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
+        states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
         undecided: per row, the mask of diagnostics whose interval holds the threshold.
@@ -97,9 +103,14 @@ class Session:
         self.problems = list(problems)
         self._traces = traces
         self.marked: set[int] = set()
-        self.healthy: tuple[str, ...] | None = None
+        self.groups: dict[str, str] | None = None
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
+        self.states: dict[int, str] = {}
+        self.filter: Filter | None = None
+        self.wide = False
+        self.scope: list[int] | None = None
+        self._counted: Sequence[int] | None = None
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
         self._values: WeakValueDictionary[str, array[float]] = WeakValueDictionary()
@@ -148,9 +159,85 @@ class Session:
         """Judge every run again; the runs whose cells changed."""
         if thresholds == self.thresholds:
             return []
-        before, self.thresholds = self.judgement, thresholds
+        before, seen, self.thresholds = self.judgement, self.scope, thresholds
         self._judge()
-        return flipped(before, self.judgement)
+        self._choose_if_live()
+        return self.flipped(before, seen)
+
+    def flipped(self, before: Judgement, seen: Sequence[int] | None = None) -> list[Flip]:
+        """The rows in scope, now or before, whose cells differ.
+
+        Args:
+            before: what the thresholds made of every row then.
+            seen: the scope then (default: as now).
+        """
+        if self.scope is None:
+            return flipped(before, self.judgement)
+        rows = sorted({*self.scope, *seen}) if seen is not None and seen != self.scope else self.scope
+        return flipped(before, self.judgement, rows)
+
+    def narrow(self, filter: Filter | None, rows: list[int] | None = None) -> None:
+        """Look only at the runs that pass a filter (None: at all).
+
+        Args:
+            filter: what they have to pass.
+            rows: those that do, where that is known.
+        """
+        self.filter, self.wide = filter if filter is not None and filter.text else None, False
+        self._look_at(rows if rows is not None or self.filter is None else self.filter.rows(self))
+
+    def widen(self) -> None:
+        """Look at all runs, or again at those that pass the filter."""
+        self.wide = not self.wide
+        self.choose()
+
+    def choose(self) -> bool:
+        """Apply the filter again; whether other runs are in scope now."""
+        before = self.scope
+        self._look_at(None if self.filter is None or self.wide else self.filter.rows(self))
+        return self.scope != before
+
+    def _choose_if_live(self) -> None:
+        if self.filter is not None and self.filter.live:
+            self.choose()
+
+    def _look_at(self, rows: list[int] | None) -> None:
+        if rows != self.scope or self._counted is None:
+            self.scope, self._counted = rows, None
+            self._values.clear()
+
+    @property
+    def scope_text(self) -> str:
+        """The filter that narrows the scope now, as it was typed; ``""`` without one."""
+        return "" if self.filter is None or self.wide else self.filter.text
+
+    @property
+    def in_scope(self) -> Sequence[int]:
+        """The indices of the rows that are looked at, rising."""
+        return range(len(self.rows)) if self.scope is None else self.scope
+
+    @property
+    def scoped(self) -> Sequence[AuditRow]:
+        """The rows that are looked at."""
+        return self.rows if self.scope is None else [self.rows[row] for row in self.scope]
+
+    @property
+    def counted(self) -> Sequence[int]:
+        """The rows in scope whose verdicts are counted: controls make no claim that could be walked back."""
+        if self._counted is None:
+            if len(self.rows) <= SCALAR_LIMIT:
+                controls = {index for index, row in enumerate(self.rows) if row.method in CONTROLS}
+            else:
+                controls = {index for index, method in enumerate(self.table.method.tolist()) if method in CONTROLS}
+            rows = self.in_scope
+            self._counted = [row for row in rows if row not in controls] if controls else rows
+        return self._counted
+
+    def _count(self, masks: Sequence[int]) -> int:
+        """Of how many counted rows a mask is not empty."""
+        rows = self.counted
+        chosen = masks if len(rows) == len(masks) else bytes(map(masks.__getitem__, rows))
+        return len(chosen) - chosen.count(0)
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
@@ -158,7 +245,7 @@ class Session:
         self.rows = self._based()
         self._forget_table()
         self._judge_all()
-        return flipped(before, self.judgement)
+        return self.flipped(before)
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
         """Put newly measured runs in the places of the old ones."""
@@ -238,37 +325,49 @@ class Session:
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
-        return len(self.flags) - self.flags.count(0)
+        return self._count(self.flags)
 
     def doubtful(self) -> int:
         """How many runs have a diagnostic that is undecided."""
-        return len(self.undecided) - self.undecided.count(0)
+        return self._count(self.undecided)
 
     def measured(self) -> int:
         """How many runs have at least one diagnostic measured."""
-        return len(self.coverage) - self.coverage.count(0)
+        return self._count(self.coverage)
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure."""
         return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]
 
     def values(self, letter: str) -> Sequence[float]:
-        """One diagnostic's number for every run in which it was measured; those of many runs in increasing order.
+        """One diagnostic's number for every run in scope that has it; those of many runs in increasing order.
 
         What the sliders of one screen hold is what those of another get.
         """
-        one = DIAGNOSTICS[letter]
         if len(self.rows) <= SCALAR_LIMIT:
-            numbers = (one.measured(row.report) for row in self.rows)
+            one = DIAGNOSTICS[letter]
+            numbers = (one.measured(self.rows[row].report) for row in self.in_scope)
             return [value for value in numbers if value is not None]
         values = self._values.get(letter)
         if values is None:
-            measured = getattr(self.table, one.column)[(self.table.coverage & BIT[letter]) != 0]
+            column = getattr(self.table, DIAGNOSTICS[letter].column)
+            covered = (self.table.coverage & BIT[letter]) != 0
+            measured = column[covered] if self.scope is None else column[self.scope][covered[self.scope]]
             measured.sort()
             values = array("d")
             values.frombytes(measured.view("u1"))
             self._values[letter] = values
         return values
+
+    def deciding(self, letter: str) -> Sequence[float]:
+        """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
+        others = mask_of(set(DIAGNOSTICS) - {letter})
+        one, bit = DIAGNOSTICS[letter], BIT[letter]
+        rows = [row for row in self.in_scope if self.coverage[row] & bit and not self.flags[row] & others]
+        if len(self.rows) > SCALAR_LIMIT:
+            column: list[float] = getattr(self.table, one.column)[rows].tolist()
+            return column
+        return [value for row in rows if (value := one.measured(self.rows[row].report)) is not None]
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
@@ -311,13 +410,22 @@ class Session:
         text: str | None = self.table.recorded_verdict[index]
         return text
 
+    def alike(self, index: int) -> list[int]:
+        """The rows in scope, and this one, that have its method and seed."""
+        method, seed = self.rows[index].method, self.rows[index].seed
+        if len(self.rows) <= SCALAR_LIMIT:
+            alike = {place for place, row in enumerate(self.rows) if (row.method, row.seed) == (method, seed)}
+        else:
+            alike = {*((self.table.method == method) & (self.table.seed == seed)).nonzero()[0].tolist()}
+        return sorted({index, *(alike if self.scope is None else alike.intersection(self.scope))})
+
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""
         row = self.rows[index]
         return row.method if row.seed is None else f"{row.method} s{row.seed}"
 
     def _forget_table(self) -> None:
-        self._table = None
+        self._table = self._counted = None
         self._values.clear()
 
     def _judge_all(self) -> None:
@@ -330,6 +438,8 @@ class Session:
             self.coverage = self.table.coverage.tobytes()
             self.uneven = list(self.table.uneven_notes)
         self._judge()
+        if self.filter is not None:
+            self.choose()
 
     def _judge(self) -> None:
         """Judge the same rows by the thresholds."""
@@ -342,12 +452,15 @@ class Session:
             self.undecided = self.table.undecided(self.thresholds).tobytes()
 
 
-def flipped(before: Judgement, after: Judgement) -> list[Flip]:
-    """The rows whose cells differ."""
+def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:
+    """The rows (of these; default: of all) whose cells differ."""
     if before == after:
         return []
-    masks = enumerate(zip(*before, *after, strict=True))
-    return [Flip(row, old, new) for row, (old, doubt, new, now) in masks if (old, doubt) != (new, now)]
+    columns = [*before, *after]
+    if rows is not None:
+        columns = [list(map(column.__getitem__, rows)) for column in columns]
+    masks = zip(range(len(columns[0])) if rows is None else rows, *columns, strict=True)
+    return [Flip(row, old, new) for row, old, doubt, new, now in masks if (old, doubt) != (new, now)]
 
 
 def mask_of(letters: Iterable[str]) -> int:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 import platformdirs
 
+from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.rows import Problem
@@ -57,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         show: what the matrix shows at first: letters, or a number.
         live: follow folders by events of the system (auto: by polling on network disks), by polling, or not at all.
         poll_seconds: how often to look where polling is needed.
+        side: cells of the run's pane, next to the runs; 0: by the window's width.
         thresholds: where the sliders start.
     """
 
@@ -66,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     show: Quantity = "letters"
     live: Literal["auto", "polling", "off"] = "auto"
     poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 2.0
+    side: Annotated[int, msgspec.Meta(ge=0)] = 0
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
 
@@ -98,17 +101,17 @@ def load_settings(path: Path | None = None) -> Loaded:
 
 def named_values(settings: Settings) -> dict[str, Any]:
     """Every setting by its name; those of a table are dotted: ``thresholds.g_norm_floor``."""
-    values = msgspec.to_builtins(settings)
+    values: dict[str, Any] = msgspec.to_builtins(settings)
     thresholds = values.pop("thresholds")
     return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
 
 
-def remember(name: str, text: str, path: Path | None = None) -> Path:
+def remember(name: str, text: object, path: Path | None = None) -> Path:
     """Keep a setting for the next time; nothing else in the settings file is changed.
 
     Args:
         name: of the setting, as `named_values` gives it.
-        text: its value as TOML, or text without quotes.
+        text: its value, or that as TOML; text needs no quotes.
         path: the file (default: `settings_file()`).
 
     Returns:
@@ -124,7 +127,7 @@ def remember(name: str, text: str, path: Path | None = None) -> Path:
     if name not in (known := named_values(Settings())):
         raise unknown_name("setting", name, known)
     try:
-        value = msgspec.toml.decode(f"value = {text}")["value"]
+        value: object = msgspec.toml.decode(f"value = {text}")["value"]
     except msgspec.DecodeError:
         value = text
     file, (*tables, last) = TomlFile(path), name.split(".")
@@ -133,6 +136,39 @@ def remember(name: str, text: str, path: Path | None = None) -> Path:
         raise UsageError(file.problems[0].message)
     _rewrite(path, file.text, last, value, *tables)
     return path
+
+
+GROUPS = ("healthy", "degenerate", "neither")
+"""The groups of methods: what should pass, what should fire, and what the sweep leaves out."""
+
+
+def _groups_file() -> Path:
+    """Which methods the user counts as healthy, a table per folder."""
+    return config_folder() / "groups.toml"
+
+
+def _place_name(paths: Sequence[Path]) -> str:
+    return " ".join(sorted(str(path.resolve()) for path in paths))
+
+
+def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
+    """The groups of methods that were chosen for what is open; None if none were, or they cannot be read."""
+    try:
+        found = TomlFile(_groups_file()).tables.get(_place_name(paths))
+    except FaError:
+        return None
+    return {name: group for name, group in found.items() if group in GROUPS} if isinstance(found, Mapping) else None
+
+
+def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
+    """Keep the groups of methods for the next time these paths are open.
+
+    Raises:
+        FaError: they cannot be written.
+    """
+    if paths:
+        path = _groups_file()
+        _rewrite(path, TomlFile(path).text, _place_name(paths), dict(groups))
 
 
 def _rewrite(path: Path, text: str, name: str, value: object, *tables: str) -> None:
@@ -167,17 +203,17 @@ class TomlFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
-        try:
+        with reading(path, "cannot be read", "it is left out"):
             self.text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-            self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise UnreadableInput(f"cannot be read ({reason})", where=path, hint="it is left out") from error
-        except msgspec.DecodeError as error:
-            found = _SYNTAX.fullmatch(str(error))
-            what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
-            hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
-            raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
+        with reading(path, "not TOML", "until that is corrected the whole file is left out"):
+            try:
+                self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
+                checked(self.tables)
+            except msgspec.DecodeError as error:
+                found = _SYNTAX.fullmatch(str(error))
+                what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
+                hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
+                raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
 
     def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
         """A table as a struct in which every field has a default; what does not fit keeps it and is reported.

@@ -6,7 +6,7 @@ Which runs differ along one axis and in nothing else, so that a line between the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,15 @@ DEFAULT_HEALTHY = ("bp", "fa", "ep")
 """Methods that the protocol expects to be healthy."""
 
 
-def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tuple[Mask, Mask]:
+def split_groups(
+    table: AuditTable, healthy: Sequence[str] | None = None, neither: Sequence[str] | None = None
+) -> tuple[Mask, Mask]:
     """Masks of the healthy and the degenerate runs; controls are in neither, unless they are named.
 
     Args:
         table: n runs.
         healthy: method names; None takes those of bp, fa and ep that are present.
+        neither: names of methods in neither group; None takes the controls.
 
     Raises:
         UsageError: a method that is not in the table.
@@ -39,7 +42,18 @@ def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tup
     else:
         chosen = [_known(canonical_method(name), set(methods.tolist())) for name in healthy]
     mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
-    return mask, ~mask & ~np.isin(methods, CONTROLS)
+    left_out = CONTROLS if neither is None else [canonical_method(name) for name in neither]
+    return mask, ~mask & ~np.isin(methods, left_out)
+
+
+def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
+    """That the controls among some methods are in no group, and no claim that a rule could withdraw.
+
+    >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
+    (('controls are in no group: frozen, random_init',), ())
+    """
+    found = [name for name in dict.fromkeys(methods) if name in CONTROLS]
+    return (f"controls are in no group: {', '.join(found)}",) if found else ()
 
 
 def _known(name: str, present: set[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import split_groups
+from fa_core.analysis.method_groups import controls_note, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 
@@ -73,9 +73,20 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
 
     def at(self, value: float) -> tuple[int, int]:
         """(fired, walk_backs) at one threshold."""
-        side = "right" if self.closed == "left" else "left"
-        step = int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        step = self._step(value)
         return int(self.fired[step]), int(self.walk_backs[step])
+
+    def unchanged(self, value: float) -> tuple[float | None, float | None]:
+        """The interval around a threshold in which no verdict changes; an end is None where nothing bounds it."""
+        # the count is monotone, so where it is the same no verdict changed
+        same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
+        low, high = int(same[0]), int(same[-1])
+        ends = self.points[low - 1] if low else None, self.points[high] if high < len(self.points) else None
+        return ends[0] if ends[0] is None else float(ends[0]), ends[1] if ends[1] is None else float(ends[1])
+
+    def _step(self, value: float) -> int:
+        side = "right" if self.closed == "left" else "left"
+        return int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
@@ -160,12 +171,13 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         threshold: its present value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
+        neither: methods in neither group.
         separable: a threshold exists that passes every healthy and fires on every degenerate measured
             run; None when a group has no measured run.
         gap: room between the groups' nearest runs: their ratio for (a) and (b), their difference for (c)
             and (d); None when not separable.
         gap_interval: the two nearest values.
-        plateau: thresholds around the current one that leave every verdict unchanged; an end is None
+        plateau: thresholds around the current one at which no run's letters change; an end is None
             where nothing bounds it. None when no run has a finite value.
         flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
             none where not asked for.
@@ -178,6 +190,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     threshold: float
     healthy: Spread
     degenerate: Spread
+    neither: tuple[str, ...] = ()
     separable: bool | None = None
     gap: float | None = None
     gap_interval: tuple[float, float] | None = None
@@ -191,6 +204,7 @@ def sensitivity(
     letter: str,
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
+    neither: Sequence[str] | None = None,
     *,
     points: bool = True,
 ) -> Sensitivity:
@@ -205,6 +219,7 @@ def sensitivity(
         letter: ``"a"`` to ``"d"``.
         thresholds: default: the protocol's.
         healthy: methods of the healthy group; default bp, fa, ep where present, the rest degenerate.
+        neither: methods of neither group; default the controls.
         points: whether to list the flip points: that is most of the time and of the memory.
 
     Raises:
@@ -215,7 +230,7 @@ def sensitivity(
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
     values, finite, always = table.judged(letter)
-    masks = split_groups(table, healthy)
+    masks = split_groups(table, healthy, neither)
     good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
     separable, interval = _separation(diagnostic, good, bad)
     around = plateau(table, letter, limit) if finite.any() else None
@@ -226,12 +241,17 @@ def sensitivity(
         threshold=limit,
         healthy=good,
         degenerate=bad,
+        neither=tuple(dict.fromkeys(table.method[~(masks[0] | masks[1])].tolist())),
         separable=separable,
         gap=_gap(diagnostic, interval) if separable and interval else None,
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around[0]), _bounded(around[1])),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
-        skipped=(*(table.assumed_notes if letter == "d" else ()), *_skipped(table, diagnostic, good, bad, separable)),
+        skipped=(
+            *(table.assumed_notes if letter == "d" else ()),
+            *controls_note(table.method[~masks[0] & ~masks[1]]),
+            *_skipped(table, diagnostic, good, bad, separable),
+        ),
     )
 
 
@@ -239,11 +259,12 @@ def sensitivities(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
+    neither: Sequence[str] | None = None,
     *,
     points: bool = True,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of all four diagnostics."""
-    return tuple(sensitivity(table, letter, thresholds, healthy, points=points) for letter in LETTERS)
+    return tuple(sensitivity(table, letter, thresholds, healthy, neither, points=points) for letter in LETTERS)
 
 
 def _spread(

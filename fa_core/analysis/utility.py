@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import run_names
+from fa_core.analysis.method_groups import controls_note, run_names
+from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable, Mask
 
@@ -42,7 +43,7 @@ class Utility(Result, frozen=True, kw_only=True):
     """All strategies over the same runs.
 
     Attributes:
-        runs: how many were judged (unmeasured rows left out).
+        runs: how many were judged (unmeasured rows and controls left out).
         chance: accuracy at or below which S0 withdraws a run; None where the runs' differ.
         strategies: S0, S1, S2 … S5, S_full.
         smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
@@ -77,7 +78,8 @@ def decision_utility(
 
     Source: docs/protocol.md §9, decision utility.
     """
-    runs = np.flatnonzero(table.coverage != 0)
+    measured = table.coverage != 0
+    runs = np.flatnonzero(measured & ~np.isin(table.method, CONTROLS))
     names = run_names(table)
     flags = table.flags(thresholds)[runs]
     coverage = table.coverage[runs]
@@ -126,7 +128,12 @@ def decision_utility(
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
-        skipped=(*table.assumed_notes, *table.uneven_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
+        skipped=(
+            *table.assumed_notes,
+            *table.uneven_notes,
+            *controls_note(table.method[measured]),
+            *_skipped(len(table) - int(measured.sum()), acc, gamma, coverage),
+        ),
     )
 
 

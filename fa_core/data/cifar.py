@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 
 # What a pickled dict of NumPy arrays needs, under the names of NumPy 1 and 2.
@@ -50,17 +51,13 @@ def read_pickle_batch(path: Path, label_key: bytes) -> tuple[NDArray[np.uint8], 
         UnreadableInput: not a pickle, a key missing, or arrays of the wrong shape.
     """
     try:
-        with path.open("rb") as file:
+        with reading(path, "not a CIFAR batch"), path.open("rb") as file:
             # The originals were written by Python 2: their text is bytes here.
             content = _ArraysOnly(file, encoding="bytes").load()
     except UnsafeCheckpoint as error:
         raise UnsafeCheckpoint(
             f"{error.what}, which CIFAR files never do", where=path, hint="do not trust it"
         ) from None
-    except OSError as error:
-        raise UnreadableInput(f"cannot read it ({error.strerror})", where=path) from error
-    except Exception as error:
-        raise UnreadableInput(f"not a CIFAR batch ({type(error).__name__}: {error})", where=path) from error
     if not isinstance(content, dict):
         raise UnreadableInput(f"holds a {type(content).__name__}, not a dict", where=path)
     found = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}

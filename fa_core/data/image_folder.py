@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
 
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"])
@@ -45,11 +46,8 @@ def _pixels(path: Path, size: int | None) -> Any:
     """One image, (H, W, 3) bytes."""
     from PIL import Image  # matplotlib brings it
 
-    try:
-        with Image.open(path) as file:
-            image = file.convert("RGB")
-    except Exception as error:
-        raise UnreadableInput(f"no image that Pillow reads ({error})", where=path) from error
+    with reading(path, "no image that Pillow reads"), Image.open(path) as file:
+        image = file.convert("RGB")
     if size is not None:
         wide, high = (size * side // min(image.size) for side in image.size)
         left, top = round((wide - size) / 2), round((high - size) / 2)

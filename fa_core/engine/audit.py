@@ -9,7 +9,7 @@ import json
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.atomic import Throttle, place_of
+from fa_core.atomic import keep_old, place_of, write_json
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
@@ -32,10 +32,11 @@ from fa_core.engine.jobs import (
     no_data,
     run_of,
 )
+from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import is_run
@@ -43,6 +44,9 @@ from fa_core.runs import is_run
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """What is done to finished rows before they are written: thresholds and baselines that the user gave."""
 
+
+CREDIT_LEVELS = ("none", "gamma", "full")
+"""From the one that measures least."""
 
 OnReport = Callable[[int, DiagnosticReport], None]
 
@@ -72,6 +76,7 @@ def audit(
     *,
     placement: Placement = Placement(),  # noqa: B008 (immutable)
     resume: bool = False,
+    replace_old: bool = False,
     adjust: Adjust = list,
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
@@ -82,11 +87,12 @@ def audit(
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        out: the audit table to write, after every finished run. Where its disk fails meanwhile, measuring goes on,
-            and the rows go to a file in the temporary folder.
+        out: the audit table to write; until the end a journal of the finished runs. Where its disk fails meanwhile,
+            measuring goes on, and the rows go to a file in the temporary folder.
         options: how to measure.
         placement: where to measure.
         resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
+        replace_old: measure everything again; the file that is there is kept under a numbered name.
         adjust: done to finished rows before they are written (thresholds and baselines that the user gave).
         on_event: called with every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
         on_plan: called once, before measuring: (runs to measure, runs skipped).
@@ -95,8 +101,8 @@ def audit(
 
     Raises:
         UnreadableInput: nothing to measure.
-        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot be written or
-            holds other runs.
+        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot be written, that
+            another process writes, or that holds runs and neither is to be resumed nor replaced.
         MeasureError: a cluster that does not answer.
     """
     options = options or MeasureOptions()
@@ -113,15 +119,19 @@ def audit(
     check_reachable(placement)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
+    notice = on_notice or (lambda text: None)
     if out is not None:
         check_writable(out)
-        if resume:
-            found, others = finished_before(out, targets, options)
-        else:
-            check_nothing_lost(out, targets)
-    file = AuditFile(out, targets, adjust, others, on_notice or (lambda text: None))
-    for index, report in found.items():
-        file.put(index, report)
+        recorded = recorded_audits(out)
+        if recorded and not (resume or replace_old):
+            what = f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
+            hint = "add --resume to go on from there, or --replace to keep that file under another name"
+            raise UsageError(what, where=out, hint=hint)
+        if resume and not replace_old:
+            found, others = finished_before(recorded, targets, options, out)
+        if len(found) + len(others) < len(recorded):
+            notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
+    file = AuditFile(out, targets, adjust, others, notice, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [
         job_for(row, str(index), options)
@@ -131,7 +141,11 @@ def audit(
     if on_plan is not None:
         on_plan(len(todo), len(found))
     pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
-    interrupted = run_jobs(todo, file.put, failures, pool)
+    try:
+        interrupted = run_jobs(todo, file.put, failures, pool)
+    except BaseException:
+        file.write()
+        raise
     try:
         file.write()
     except KeyboardInterrupt:
@@ -260,17 +274,22 @@ def make_pool(
 
 
 class AuditFile:
-    """Collects the measured runs of an audit and keeps a file of them. Thread-safe.
+    """Collects the measured runs of an audit and keeps a file of them: a journal, in the end the table. Thread-safe.
 
     Args:
-        out: the audit table to write; None = none.
+        out: the file; None = none.
         order: the rows to be measured, in the order they are to be written.
         adjust: see `Adjust`.
         before: rows that stay in the file in front of them.
         on_trouble: called, once, when the file cannot be written. Measuring goes on; the rows go to a spare file.
+        found: index → report of the rows that need not be measured again.
 
     Attributes:
         unsaved: why the file does not hold every row, and which one does; None = it does.
+
+    Raises:
+        UsageError: another process writes the file.
+        FaError: it cannot be written.
     """
 
     def __init__(
@@ -280,45 +299,49 @@ class AuditFile:
         adjust: Adjust = list,
         before: Iterable[AuditRow] = (),
         on_trouble: Callable[[str], None] = lambda text: None,
+        found: Mapping[int, DiagnosticReport] = {},
     ) -> None:
         self._out, self._order, self._adjust = out, list(order), adjust
         self._before = list(before)
         self._on_trouble = on_trouble
         self._spare: Path | None = None
         self.unsaved: FaError | None = None
-        self._reports: dict[int, DiagnosticReport] = {}
+        self._reports: dict[int, DiagnosticReport] = dict(found)
         self._lock = threading.RLock()
-        self._throttle = Throttle()
-        self._unwritten = False
-        self._later: threading.Timer | None = None
+        self._waiting: list[int] = []
+        self._journal = None if out is None else Journal(out, [*self._before, *self.rows()])
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
+        """Take the report of the row of this index, and append it to the file, with what could not be before."""
         with self._lock:
             self._reports[index] = report
-            self._unwritten = True
-            pause = self._throttle.pause
-            if pause <= 0:
-                self.write()
-            elif self._later is None:
-                # the next report may be hours away
-                self._later = threading.Timer(pause, self.write)
-                self._later.daemon = True
-                self._later.start()
+            self._waiting.append(index)
+            self._save(self._append)
 
     def write(self) -> None:
-        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`).
-
-        What only the spare file holds is written again the next time: the disk may have space by then.
-        """
+        """Put the table in the journal's place; into the spare file where the file's disk fails (see `unsaved`)."""
         with self._lock:
-            if self._later is not None:
-                self._later.cancel()
-                self._later = None
-            if self._out is None or not self._unwritten:
-                return
-            with self._throttle.writing():
-                self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
+            self._save(lambda journal: journal.finish([*self._before, *self.rows()]))
+            self._journal = None
+
+    def _append(self, journal: Journal) -> None:
+        while self._waiting:
+            row = replace(self._order[self._waiting[0]], report=self._reports[self._waiting[0]])
+            journal.append(_marked(row, *self._adjust([row])))
+            del self._waiting[0]
+
+    def _save(self, how: Callable[[Journal], None]) -> None:
+        if self._journal is None or self._out is None:
+            return
+        try:
+            how(self._journal)
+        except FaError as error:
+            first = self.unsaved is None
+            self.unsaved = FaError(error.what, where=self._out, hint=self._spill(self._out.name))
+            if first:
+                self._on_trouble(f"{self.unsaved}; measuring goes on")
+        else:
+            self.unsaved = None
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
@@ -326,27 +349,33 @@ class AuditFile:
         measured = with_measured_baselines(finished)
         return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
 
-    def _saved(self, out: Path, table: list[AuditRow]) -> bool:
-        try:
-            write_audit_table(out, table)
-        except FaError as error:
-            first = self.unsaved is None
-            self.unsaved = FaError(error.what, where=out, hint=self._spill(out.name, table))
-            if first:
-                self._on_trouble(f"{self.unsaved}; measuring goes on")
-            return False
-        self.unsaved = None
-        return True
-
-    def _spill(self, name: str, table: list[AuditRow]) -> str:
+    def _spill(self, name: str) -> str:
         """Put the rows into the spare file; says where they are."""
         try:
             if self._spare is None:
                 self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / name
-            write_audit_table(self._spare, table)
+            write_audit_table(self._spare, [*self._before, *self.rows()])
         except (OSError, FaError):
             return "no other place could be written to either"
         return f"what is finished is in {self._spare}"
+
+
+def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
+    """Write a run's report, or a table of rows, where an audit may be; the old file is kept under a numbered name.
+
+    Returns:
+        Where the old file is; None if there was none.
+
+    Raises:
+        UsageError: a folder, a device, a FIFO or a socket is there.
+        FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
+    """
+    kept = keep_old(path)
+    if isinstance(measured, DiagnosticReport):
+        write_json(path, printable_drift(measured))
+    else:
+        write_audit_table(path, measured)
+    return kept
 
 
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
@@ -356,7 +385,7 @@ def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
 
 
 def finished_before(
-    out: Path, rows: Sequence[AuditRow], options: MeasureOptions
+    recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions, out: Path
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
     """Which runs need not be measured again.
 
@@ -364,19 +393,18 @@ def finished_before(
     settings; of several, the one whose files were where they are now.
 
     Args:
-        out: the earlier audit's file; it need not be there.
+        recorded: the rows of the earlier audit.
         rows: the rows to be measured.
         options: the settings they are to be measured with.
+        out: the earlier audit's file, for messages.
 
     Returns:
-        Row index → its report; and the file's other rows.
+        Row index → its report; and the other rows.
 
     Raises:
-        UsageError: the file is no audit table.
+        UsageError: some run would be measured again with less than is recorded of it.
     """
-    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded_audits(out)]
-    if not recorded:
-        return {}, []
+    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded]
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(recorded):
         facts = row.report.provenance
@@ -393,8 +421,25 @@ def finished_before(
                     taken[index] = place
                     used.add(place)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
-    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in again]
+    left = [row for place, row in enumerate(recorded) if place not in used]
+    others = [row for row in left if row.checkpoint not in again]
+    if more := {name for row in left if row.checkpoint in again for name in _richer(row, options)}:
+        what = f"holds runs that were measured with {', '.join(sorted(more))}, and now they would not be"
+        raise UsageError(what, where=out, hint="give these options too, or add --replace to keep that file as it is")
     return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
+
+
+def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
+    """What a row was measured with and these settings are without."""
+    try:
+        had = msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
+    except msgspec.ValidationError:
+        return
+    for name in ("resamples", "precision"):
+        if getattr(had, name) > getattr(options, name):
+            yield f"--{name}" if name == "precision" else f"--{name} {had.resamples}"
+    if CREDIT_LEVELS.index(had.credit) > CREDIT_LEVELS.index(options.credit):
+        yield f"--credit {had.credit}"
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:
@@ -460,21 +505,7 @@ def check_writable(out: Path) -> None:
     try:
         recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
-        probe = out.with_name(f".{out.name}.probe")
-        probe.touch()
-        probe.unlink()
+        # by a name that nobody could have put a link at
+        tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
-
-
-def check_nothing_lost(out: Path, targets: Iterable[AuditRow]) -> None:
-    """Refuse to write over an audit of runs that are not to be measured now.
-
-    Raises:
-        UsageError: the file holds such runs.
-    """
-    again = {row.checkpoint for row in targets}
-    lost = [row for row in recorded_audits(out) if str(Path(row.checkpoint or "").resolve()) not in again]
-    if lost:
-        what = f"holds {len(lost)} other measured {'run' if len(lost) == 1 else 'runs'}, which would be lost"
-        raise UsageError(what, where=out, hint="add --resume to keep them, or choose another --out")

@@ -222,11 +222,13 @@ class Usage(msgspec.Struct, frozen=True):
         processes: how many there are.
         memory: resident bytes (shared pages count in each).
         load: CPU cores they kept busy since the last reading; None at the first.
+        each: process that was asked for → resident bytes of it and all that it started.
     """
 
     processes: int
     memory: int
     load: float | None = None
+    each: dict[int, int] = {}
 
 
 class UsageMeter:
@@ -239,23 +241,24 @@ class UsageMeter:
         """What these processes and their descendants use now; None if none of them lives."""
         import psutil
 
-        family: set[psutil.Process] = set()
+        family: dict[psutil.Process, int] = {}
         for pid in pids:
             with suppress(psutil.Error):
                 process = psutil.Process(pid)
-                family |= {process, *process.children(recursive=True)}
+                family |= dict.fromkeys([process, *process.children(recursive=True)], pid)
         # a process counts its time since it was last asked: keep those that were
         before, self._known = self._known, {}
-        memory, percent = 0, 0.0
-        for process in family:
+        each, percent = dict.fromkeys(family.values(), 0), 0.0
+        for process, pid in family.items():
             process = before.get(process, process)
             with suppress(psutil.Error):
-                memory += process.memory_info().rss
+                each[pid] += process.memory_info().rss
                 percent += process.cpu_percent()
                 self._known[process] = process
         if not self._known:
             return None
-        return Usage(len(self._known), memory, percent / 100 if before.keys() & self._known.keys() else None)
+        load = percent / 100 if before.keys() & self._known.keys() else None
+        return Usage(len(self._known), sum(each.values()), load, each)
 
 
 def _cuda_devices() -> list[Device]:

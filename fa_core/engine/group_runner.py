@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.devices import idle_gpu
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
+from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, stamp, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
     Evaluation,
@@ -29,7 +30,7 @@ from fa_core.engine.loading import (
     load,
     release,
 )
-from fa_core.errors import FaError, is_device_lost
+from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
@@ -354,6 +355,10 @@ def build_report(
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
+    if stamp(Path(job.checkpoint)) != loaded.stamp:
+        raise MeasureError(
+            "its weights changed while they were measured", where=job.checkpoint, hint="measure it again"
+        )
     if len(samples.batches) < plan.batches:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
@@ -392,6 +397,7 @@ def build_report(
             **report.provenance,
             "checkpoint": job.checkpoint,
             "hashes": loaded.hashes,
+            STAMP: loaded.stamp,
             "data": plan.data,
             "data_hash": samples.data_hash,
             **({"scaling": samples.scaling} if samples.scaling else {}),

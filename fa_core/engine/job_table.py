@@ -252,7 +252,7 @@ class JobTable:
         with self.changed:
             view, future = self._views[job_id], self._futures[job_id]
             if isinstance(result, DiagnosticReport):
-                view = replace(view, state=JobState.DONE, done=view.total)
+                view = replace(view, state=JobState.DONE, done=view.total, report=result)
             elif isinstance(result, JobCancelled):
                 view = replace(view, state=JobState.CANCELLED)
             else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -17,11 +16,21 @@ import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
-from fa_core.rows import AuditRow
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, LazyRow, Problem
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 
 if TYPE_CHECKING:
     from fa_core.engine.worker import WorkerEvents
+
+
+STAMP = "files"
+"""Where provenance has the `stamp` of the weights."""
+
+HASHED = 1 << 26
+"""Bytes of checkpoints that are read when a file is opened, to see whether they changed."""
+
+_AGAIN = "what is shown was measured before: `fa-tui verify` compares"
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +63,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     norm_batches: int = 1
     eval_seed: int | None = None
     dtype: str | None = None
-    credit: str = "gamma"
+    credit: Literal["none", "gamma", "full"] = "gamma"
     resamples: int = 0
     precision: bool = False
 
@@ -92,6 +101,8 @@ def file_hash(path: Path, *more: Path) -> str:
     Raises:
         UnreadableInput: it cannot be read.
     """
+    import hashlib  # not at the explorer's start
+
     digest = hashlib.sha256()
     try:
         for each in (path, *more):
@@ -117,6 +128,35 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
         if file.exists():
             hashes[name] = file_hash(file)
     return hashes
+
+
+def stamp(checkpoint: Path) -> list[list[int]]:
+    """Size and time of change (ns) of each file that holds the weights; none of what is not there."""
+    run = run_of(checkpoint)
+    with suppress(OSError, UnreadableInput):
+        found = [file.stat() for file in ([run / WEIGHTS] if run is not None else files_of(checkpoint))]
+        return [[status.st_size, status.st_mtime_ns] for status in found]
+    return []
+
+
+def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
+    """The runs whose weights are not those that were measured any more.
+
+    Files are looked into only where size or time differ from what was recorded, and then up to `HASHED` bytes in all.
+    """
+    left = HASHED
+    for row in rows:
+        if row.checkpoint is None or isinstance(row, LazyRow):
+            continue
+        facts, path = row.report.provenance, Path(row.checkpoint)
+        then, now = facts.get(STAMP), stamp(path) if STAMP in facts else []
+        if not now or now == then:
+            continue
+        left -= sum(size for size, _ in now)
+        with suppress(FaError):
+            hashes = facts.get("hashes")
+            if left >= 0 and isinstance(hashes, dict) and input_hashes(path)["weights"] != hashes.get("weights"):
+                yield Problem(row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}")
 
 
 def versions() -> dict[str, str]:
@@ -182,6 +222,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         note: the last note of the worker, e.g. that it halved the batch.
         error: one line, why it failed.
         log: the log file of the worker it ran on.
+        pid: the process of that worker, on this machine (0 = none, or on another one).
+        report: what was measured, once it is done.
     """
 
     job: Job
@@ -192,6 +234,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     error: str = ""
     log: str = ""
+    pid: int = 0
+    report: DiagnosticReport | None = None
 
 
 def check_options(options: MeasureOptions) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
-from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of
+from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
@@ -146,6 +146,7 @@ class Files:
         plan: which samples it is measured on.
         hashes: of the files that were read.
         checkpoint: its weights, on the CPU.
+        stamp: of the files that hold them, before they were read.
     """
 
     job: Job
@@ -153,6 +154,7 @@ class Files:
     plan: Plan
     hashes: dict[str, str]
     checkpoint: Checkpoint
+    stamp: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ def read(job: Job, device: str) -> Files:
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
-    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights, job.options.weights))
+    before = stamp(path)
+    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights, job.options.weights), before)
 
 
 def load(job: Job, device: str, files: Files | None = None) -> Loaded:

@@ -178,6 +178,10 @@ def decode(line: bytes | str, kinds: Any) -> Any:
     return msgspec.convert(json.loads(line), kinds)
 
 
+TEMPORARY = "fa-tui-"
+"""How the names of temporary folders with logs begin."""
+
+
 def how_to_join(address: str) -> str:
     """The command that makes a machine a node of the cluster at this address."""
     return f"`ray start --address={address}`"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fa_core.engine import messages
+from fa_core.engine.devices import threads_per_worker
 from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
 from fa_core.engine.messages import WorkerProcess
@@ -38,7 +39,7 @@ class Pool(ABC):
 
     def __init__(self, on_event: OnEvent | None, log_dir: Path | None) -> None:
         self._keep_logs = log_dir is not None
-        self.log_dir = Path(tempfile.mkdtemp(prefix="fa-tui-")) if log_dir is None else log_dir
+        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY)) if log_dir is None else log_dir
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
         self._notifier.start()
@@ -61,6 +62,9 @@ class Pool(ABC):
             ValueError: a job of that id is queued or runs.
         """
         return self._table.add(job)
+
+    def make_room(self, devices: Sequence[str]) -> None:  # noqa: B027 (a cluster has its own)
+        """Have a worker for each of these devices at most, where that is more than before."""
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
         """Submit a job again that is over."""
@@ -186,6 +190,11 @@ class WorkerPool(Pool):
             self._table.enter(worker)
             worker.start()
         return future
+
+    def make_room(self, devices: Sequence[str]) -> None:
+        """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
+        if len(devices) > len(self._devices):
+            self._devices, self._threads = list(devices), threads_per_worker(devices)
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; its worker stops at the next batch, or goes on with others. False if it is over."""
@@ -321,7 +330,7 @@ class WorkerThread(threading.Thread):
         for job in jobs:
             if job.id not in self._jobs:  # cancelled before the worker had it
                 worker.send(messages.Cancel(job.id))
-        self._update([job.id for job in jobs], device=self._device, log=str(worker.log))
+        self._update([job.id for job in jobs], device=self._device, log=str(worker.log), pid=worker.pid)
         while (message := worker.receive()) is not None:
             if not self._handle(worker, message):
                 break

@@ -43,7 +43,7 @@ class _Warm:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
-            log = Path(tempfile.mkdtemp(prefix="fa-tui-"), "worker.log")
+            log = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY), "worker.log")
             self.worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
             self.visible = visible
         return self.worker

@@ -293,7 +293,7 @@ def verify(
     reports: dict[int, DiagnosticReport] = {}
     pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
     interrupted = run_jobs(todo, reports.__setitem__, failures, pool)
-    runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
+    runs = [verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
@@ -314,12 +314,17 @@ def find_checkpoint(row: AuditRow) -> Path:
 
 
 def recorded_options(
-    row: AuditRow, data: str | None = None, model: str | None = None, weights: str | None = None
+    row: AuditRow,
+    data: str | None = None,
+    model: str | None = None,
+    weights: str | None = None,
+    *,
+    resamples: bool = False,
 ) -> MeasureOptions:
     """The settings a run was measured with; what the user typed now goes before them.
 
-    Resamples are left out: they follow from the numbers that are compared, and from a stream of random numbers
-    that another version of torch may draw differently.
+    Resamples are left out unless they are wanted: they follow from the numbers that are compared, and from a stream
+    of random numbers that another version of torch may draw differently.
 
     Raises:
         UsageError: it was measured with the user's own network, and that was not typed again.
@@ -347,7 +352,7 @@ def recorded_options(
         batches=options.batches or report.n_batches,
         batch_size=options.batch_size or report.batch_size,
         norm_batches=report.norm_batches or options.norm_batches,
-        resamples=0,
+        resamples=options.resamples if resamples else 0,
     )
 
 
@@ -368,7 +373,8 @@ def _prepared(row: AuditRow, *typed: str | None) -> tuple[AuditRow, MeasureOptio
         return Problem(row.source, str(error))
 
 
-def _verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
+def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
+    """A record and a new measurement of its run, compared."""
     if measured.frozen_baseline_acc is None:
         # it came from elsewhere: another run of that audit, or the user
         measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)

@@ -14,7 +14,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 from fa_core.engine import messages
@@ -94,6 +96,8 @@ class Control(threading.Thread):
 
     def __init__(self, stdin: IO[bytes]) -> None:
         super().__init__(name="control", daemon=True)
+        self._logs = Path.cwd()
+        self.has_failed = False
         self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._stdin = stdin
         self._cancelled: set[str] = set()
@@ -107,7 +111,17 @@ class Control(threading.Thread):
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
         # The client is gone, or wants no more: nothing here is worth finishing.
+        if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
+            self._tidy()
         os._exit(0)
+
+    def _tidy(self) -> None:
+        """Remove a log that no error names, and its folder with the last one: a killed client cannot."""
+        with suppress(OSError):
+            for log in self._logs.glob("worker*.log"):
+                if log.samefile(f"/dev/fd/{sys.stderr.fileno()}"):
+                    log.unlink()
+            self._logs.rmdir()
 
     def is_cancelled(self, job_id: str) -> bool:
         return job_id in self._cancelled
@@ -125,6 +139,7 @@ def main() -> None:
     control.start()
 
     def send(message: messages.FromWorker) -> None:
+        control.has_failed |= isinstance(message, messages.Failed)
         stdout.write(messages.encode(message))
         stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, and either part alone.
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, a part of it, a journal.
 
 Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
 """
@@ -7,26 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.baseline import with_measured_baselines
+from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, is_odd, loads
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import (
-    Document,
-    Finding,
-    Node,
-    RepeatedKeys,
-    attempt,
-    convert,
-    loads_keeping_repeats,
-    plain,
-)
-from fa_core.formats.reports import decode_report, identity_of, read_list, row_of, sniff_list, with_kept_verdict
-from fa_core.report import DiagnosticReport
+from fa_core.formats.audit_table_writer import unique_keys
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, plain
+from fa_core.formats.reports import MEASURED, decode_report, identity_of, read_list, row_of, sniff_list
+from fa_core.report import Credit, DiagnosticReport, Provenance
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
+from fa_core.runs import numbered
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -38,7 +32,8 @@ _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
 _REMEMBERED = 1024
-_CREDIT = attrgetter("credit")
+_DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound", "axes"))
+"""Keys that decide a verdict, or which run it is of."""
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -77,15 +72,40 @@ def read(document: Document) -> Iterator[Finding]:
     place = f"{document.path}: $.reports" if known else f"{document.path}: $"
     reports = _members(document, place)
     if isinstance(reports, RepeatedKeys):
-        for key in reports.repeated:
-            first = key.rpartition("#")[0]
-            yield Problem(document.path, f"{place}.{first}: the key stands more than once; one more is read as {key}")
+        names = numbered(key for key, _ in reports.pairs)
+        for name, (key, _) in zip(names, reports.pairs, strict=True):
+            if name != key:
+                said = f"{place}.{key}: the key stands more than once; one more is read as {name}"
+                yield Problem(document.path, said)
+        reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     if len(document.data) >= LAZY_FROM:
         yield from _lazy_rows(document.path, reports)
         return
     for key, node in reports.items():
         report = _report_or_problem(document.path, key, node)
         yield report if isinstance(report, Problem) else row_of(document.path, key, report)
+
+
+def sniff_journal(document: Document) -> bool:
+    """Whether the first line is that of a `fa_core.engine.journal`."""
+    first = document.members if document.kind == "object" else next((fields for _, fields in document.objects(1)), {})
+    return document.kind != "list" and "journal" in first and "pid" in first
+
+
+def read_journal(document: Document) -> Iterator[Finding]:
+    """The rows of an audit that goes on, or was ended before its table was written; (d) by its own frozen runs."""
+    yield from document.problems
+    rows: list[AuditRow] = []
+    for index, fields in document.items[1:]:
+        where = f"{document.place(index)}: $.report"
+        node = fields.get("report") if isinstance(fields, dict) else None
+        report = attempt(partial(decode_report, node, where), document.path, "report")
+        if isinstance(report, Problem):
+            yield report
+        else:
+            rows.append(row_of(document.path, "", report))
+    named = [msgspec.structs.replace(row, key=key) for key, row in zip(unique_keys(rows), rows, strict=True)]
+    yield with_measured_baselines(named)
 
 
 class StoredReports:
@@ -95,7 +115,6 @@ class StoredReports:
         source: the file.
         keys: their names in it.
         nodes: the reports.
-        has_credit: whether any has a credit table.
         numbers: what was measured, as columns.
     """
 
@@ -105,16 +124,13 @@ class StoredReports:
         self.source = source
         self.keys: list[str] = []
         self.nodes: list[Node] = []
-        self.has_credit = False
         self._decoded: dict[int, DiagnosticReport] = {}
 
     def report(self, slot: int) -> DiagnosticReport:
         """One report. The last few are remembered: what is on screen is asked for again and again."""
         known = self._decoded.get(slot)
         if known is None:
-            # checked when the file was read
-            node, where = self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}"
-            known = with_kept_verdict(convert(node, DiagnosticReport, where), node)
+            known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
             if len(self._decoded) >= _REMEMBERED:
                 self._decoded.clear()
             self._decoded[slot] = known
@@ -147,7 +163,7 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
         try:
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
-            is_valid = numbers.surely_valid()
+            is_valid = numbers.surely_valid() and not any(map(_is_odd, (node for _, node in batch), reports))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
@@ -174,10 +190,18 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
             )
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
-        store.has_credit = store.has_credit or any(map(_CREDIT, reports))
     del keys, nodes
     store.numbers = AuditTable.concat(parts)
     yield rows
+
+
+_NUMBERS = [(field.name, field.type, field.default) for field in msgspec.structs.fields(DiagnosticThresholds)]
+_LEAN: dict[str, Any] = {
+    "thresholds": msgspec.defstruct("LeanThresholds", _NUMBERS, gc=False),
+    "credit": Credit | None,
+    "provenance": Provenance,
+}
+"""Field → what the lean decoder reads it as, where that is another type than a report's."""
 
 
 def _lean_decoder() -> Callable[[Node], Any]:
@@ -185,11 +209,9 @@ def _lean_decoder() -> Callable[[Node], Any]:
 
     It gives the attributes of a report, and as ``recorded_verdict`` what `decode_report` does.
     """
-    numbers = [(field.name, field.type, field.default) for field in msgspec.structs.fields(DiagnosticThresholds)]
-    thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
     fields: list[tuple[str, Any, Any]] = []
     for field in msgspec.structs.fields(DiagnosticReport):
-        kind = thresholds if field.type is DiagnosticThresholds else field.type
+        kind = _LEAN.get(field.name, field.type)
         default = () if field.default is msgspec.NODEFAULT else field.default
         name = "own_verdict" if field.name == "recorded_verdict" else field.name
         fields.append((name, kind, msgspec.field(default=default, name=field.encode_name)))
@@ -197,6 +219,18 @@ def _lean_decoder() -> Callable[[Node], Any]:
     verdict = property(lambda report: report.own_verdict if report.kept_verdict is None else report.kept_verdict)
     lean = msgspec.defstruct("LeanReport", fields, gc=False, namespace={"recorded_verdict": verdict})
     return msgspec.json.Decoder(lean).decode
+
+
+def _is_odd(node: Node, lean: Any) -> bool:
+    """Whether a report is to be decoded with all checks: a number beyond 64 bits, a key that may occur twice."""
+    text = bytes(node)
+    numbers = [lean.seed, *lean.axes.values()] if lean.axes else [lean.seed]
+    return (
+        any(type(number) is int and abs(number) >= LARGEST for number in numbers)
+        or any(text.count(name) > 1 for name in _DECIDING)
+        or is_odd(text)
+        or text.count(b"[") + text.count(b"{") > DEEPEST
+    )
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
@@ -215,7 +249,7 @@ def _members(document: Document, place: str) -> dict[str, Node]:
         raise UnreadableInput(f"not an object but a {type(members).__name__}", where=place, hint="see `fa-tui schema`")
     undecoded = isinstance(next(iter(members.values()), None), msgspec.Raw)  # all are, or none
     if undecoded and not _is_gapless(document.data, members):
-        again = loads_keeping_repeats(document.data)
+        again = loads(document.data, repeats=True)
         again = again.get("reports", again)
         return again if isinstance(again, RepeatedKeys) else members
     return members

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_json
-from fa_core.diagnostics import short_verdict
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import canonical_method, numbered
@@ -75,6 +74,20 @@ def printable_drift(report: DiagnosticReport) -> dict[str, Any]:
     return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
 
 
+_LISTED = {
+    "acc": "headline_acc",
+    "h_norms": "residual_norms",
+    "g_norms": "bp_grad_norms",
+    "max_per_block": "max_per_block_growth",
+    "stability_layer": "stability_layer",
+    "stability": "cross_batch_stability",
+    "frozen_acc": "frozen_baseline_acc",
+    "notes": "notes",
+    "verdict": "short_verdict",
+}
+"""Name in a list → the report's."""
+
+
 def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
     """Format 3: an entry per run with its numbers and a short verdict, without what they were measured by."""
     return [
@@ -82,15 +95,7 @@ def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
             method=row.method,
             seed=row.seed,
             **row.axes,
-            acc=row.report.headline_acc,
-            h_norms=row.report.residual_norms,
-            g_norms=row.report.bp_grad_norms,
-            max_per_block=row.report.max_per_block_growth,
-            stability_layer=row.report.stability_layer,
-            stability=row.report.cross_batch_stability,
-            frozen_acc=row.report.frozen_baseline_acc,
-            notes=row.report.notes,
-            verdict=short_verdict(row.report.flags, row.report.coverage),
+            **{name: getattr(row.report, own) for name, own in _LISTED.items()},
         )
         for row in rows
     ]
@@ -105,7 +110,8 @@ def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
     """
     logs = []
     for name, row in zip(unique_keys(rows), rows, strict=True):
-        known = traces[row.checkpoint].epochs if row.checkpoint in traces else []
+        trace = traces.get(row.checkpoint or "")
+        known = trace.epochs if trace else []
         last = row.report.provenance.get("epochs_done") or (known[-1].epoch if known else 1)
         entries = [_logged(epoch.epoch, epoch.report()) for epoch in known if epoch.epoch < last]
         logs.append(

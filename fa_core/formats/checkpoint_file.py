@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Document, Finding, python_loads
+from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, row_of_file
 from fa_core.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
@@ -122,15 +123,11 @@ def shards(path: Path) -> dict[str, Path]:
     Raises:
         UnreadableInput: it is no index, or names files of another folder.
     """
-    try:
-        named = python_loads(path.read_bytes())["weight_map"]
+    with reading(path, "is no index of shards", COPY_AGAIN):
+        named = loads(path.read_bytes())["weight_map"]
         if any(Path(file).name != file for file in named.values()):
             raise ValueError("it names files outside its folder")
         return {name: path.with_name(file) for name, file in named.items()}
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UnreadableInput(f"is no index of shards ({error})", where=path, hint=COPY_AGAIN) from error
 
 
 def files_of(path: Path) -> list[Path]:
@@ -206,14 +203,12 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
             where=path,
             hint=COPY_AGAIN,
         )
-    try:
-        header = python_loads(file.read(length))
+    with reading(path, "malformed safetensors header", COPY_AGAIN):
+        header = loads(file.read(length))
         if not isinstance(header, dict):
             raise ValueError("not an object")
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         needed = 8 + length + max(ends, default=0)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        raise UnreadableInput(f"malformed safetensors header: {error}", where=path, hint=COPY_AGAIN) from error
     if needed > size:
         raise UnreadableInput(
             f"truncated safetensors: its tensors need {needed} bytes, the file has {size}", where=path, hint=COPY_AGAIN

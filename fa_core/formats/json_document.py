@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from fa_core.decode import RepeatedKeys, checked, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import numbered
 from fa_core.trace import Trace
 
 Node: TypeAlias = Any
@@ -36,17 +36,8 @@ _TABLE = msgspec.json.Decoder(_Table)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = 256
+_REPORTS = b'"reports"'
 _MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
-_TOO_DEEP = "nested too deep"
-
-
-class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which keys stood more than once: all values kept, the later ones under ``key#2``, ``key#3``."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        names = numbered(key for key, _ in pairs)
-        super().__init__((name, value) for name, (_, value) in zip(names, pairs, strict=True))
-        self.repeated = [name for name, (key, _) in zip(names, pairs, strict=True) if name != key]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,16 +86,24 @@ def open_document(path: str, data: bytes) -> Document:
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
     try:
-        if first == b"{" and b'"reports"' in data[:_HEAD]:
+        if data.count(_REPORTS) > 1:
+            return _by_json(path, data)
+        if first == b"{" and _REPORTS in data[:_HEAD]:
             with suppress(msgspec.ValidationError):  # one pass over a table of a hundred megabytes instead of two
                 return Document(path=path, kind="object", data=data, members={"reports": _reports(data)})
         if first == b"{":
-            return Document(path=path, kind="object", data=data, members=_MEMBERS.decode(data))
+            members = _MEMBERS.decode(data) if _may_be_table(data) else loads(data)
+            return Document(path=path, kind="object", data=data, members=members)
         if first == b"[":
             return Document(path=path, kind="list", data=data, items=list(enumerate(_ITEMS.decode(data))))
     except (ValueError, RecursionError):
         pass
     return _lines(path, data) if first == b"{" and _one_per_line(data) else _by_json(path, data)
+
+
+def _may_be_table(data: bytes) -> bool:
+    """Whether an object may hold several reports: its members stay undecoded, and a key twice is one more report."""
+    return _REPORTS in data or max(data.count(b'"method_name"'), data.count(b'"residual_norms"')) > 1
 
 
 def _reports(data: bytes) -> dict[str, msgspec.Raw]:
@@ -141,7 +140,7 @@ def plain(node: Node) -> Any:
     """A node as Python objects; None if it cannot be decoded."""
     try:
         return loads(bytes(node)) if isinstance(node, msgspec.Raw) else node
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
@@ -158,17 +157,12 @@ def convert(node: Node, kind: type[T], where: str) -> T:
     """
     try:
         if isinstance(node, msgspec.Raw):
-            try:
-                return msgspec.json.decode(node, type=kind)
-            except msgspec.DecodeError as error:
-                if isinstance(error, msgspec.ValidationError) and "out of range" not in str(error):
-                    raise
-                node = python_loads(bytes(node))  # a number like 1e400, which is infinity to Python
+            node = loads(bytes(node))
+        elif isinstance(node, dict):
+            checked(node)
         return msgspec.convert(node, kind)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise shape_error(error, where) from error
-    except RecursionError as error:
-        raise UnreadableInput(_TOO_DEEP, where=where) from error
 
 
 def attempt(read: Callable[[], T], path: str, what: str) -> T | Problem:
@@ -205,46 +199,6 @@ def shape_error(error: Exception, where: str) -> UnreadableInput:
     return UnreadableInput(what, where=where + inner.rstrip("`") if found else where, hint="see `fa-tui schema`")
 
 
-def loads(data: bytes) -> Any:
-    """Any JSON, with NaN and Infinity.
-
-    Raises:
-        ValueError: malformed.
-        RecursionError: nested too deep.
-    """
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        return python_loads(data)
-
-
-def python_loads(data: bytes, **how: Any) -> Any:
-    """Any JSON as Python's own `json` reads it: with NaN, Infinity and 1e400.
-
-    Raises:
-        json.JSONDecodeError: malformed (a ValueError).
-        RecursionError: nested too deep.
-    """
-    import json  # for the first file that needs it, not at the start
-
-    return json.loads(data, **how)
-
-
-def loads_keeping_repeats(data: bytes) -> Any:
-    """Any JSON, an object with a key twice as `RepeatedKeys` (readers silently drop all but the last).
-
-    Raises:
-        ValueError: malformed.
-        RecursionError: nested too deep.
-    """
-    return python_loads(data, object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    return members if len(members) == len(pairs) else RepeatedKeys(pairs)
-
-
 def _as_utf8(path: str, data: bytes) -> bytes:
     """Without a byte order mark; UTF-16 (a Windows shell's redirection) becomes UTF-8."""
     if data.startswith(codecs.BOM_UTF8):
@@ -261,7 +215,7 @@ def _by_json(path: str, data: bytes) -> Document:
     import json
 
     try:
-        value = loads_keeping_repeats(data)
+        value = loads(data, repeats=_may_be_table(data) and data.lstrip()[:1] == b"{")
     except json.JSONDecodeError as error:
         if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
             raise UnreadableInput(
@@ -275,8 +229,8 @@ def _by_json(path: str, data: bytes) -> Document:
         raise UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path) from error
     except ValueError as error:
         raise UnreadableInput(f"malformed JSON: {error}", where=path) from error
-    except RecursionError as error:
-        raise UnreadableInput(_TOO_DEEP, where=path) from error
+    if isinstance(value, RepeatedKeys) and "reports" in value:
+        raise UnreadableInput("malformed JSON: a key of the table stands more than once", where=path)
     if isinstance(value, dict):
         return Document(path=path, kind="object", data=data, members=value)
     if isinstance(value, list):
@@ -291,7 +245,7 @@ def _one_per_line(data: bytes) -> bool:
         return False
     try:
         return isinstance(loads(head), dict)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
 
 
@@ -305,7 +259,7 @@ def _lines(path: str, data: bytes) -> Document:
             continue
         try:
             items.append((number, loads(line)))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             if number == len(lines):
                 unfinished = True
             else:

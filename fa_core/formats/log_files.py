@@ -14,14 +14,16 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fa_core.decode import harmless, integer, loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Finding, loads
+from fa_core.formats.json_document import Finding
 from fa_core.formats.log_names import is_log
 from fa_core.formats.logged import Entry, named_by_place, traces_of
 from fa_core.rows import AuditRow
 from fa_core.runs import split_key
 
 _CSV_BYTES = 1 << 28
+_AGAIN = "write it again as CSV"
 _RECORD_BYTES = 1 << 20
 _WORK = 20_000
 """Thousands of steps of a database's engine: about two million values."""
@@ -52,7 +54,8 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
     """A table with a row per epoch or step; an empty cell is not logged."""
     first = head.splitlines()[0].decode("utf-8-sig", "replace")
     delimiter = max(",;\t", key=first.count)
-    names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+    with reading(path, "not a table", _AGAIN):
+        names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
     if len(names) < 2 or not is_log(names):
         return
     if size > _CSV_BYTES:
@@ -60,14 +63,12 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
     entries: list[Entry] = []
     cut = False
     lines = csv.reader(io.StringIO(file.read().decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter)
-    try:
+    with reading(path, "not a table", _AGAIN):
         for cells in lines:
             cut = 0 < len(cells) < len(names)
             if cells and not cut and [cell.strip() for cell in cells] != names:
                 values = dict(zip(names, map(_value, cells), strict=False))
                 entries.append((f"{path}: line {lines.line_num}", values))
-    except csv.Error as error:
-        raise UnreadableInput(f"not a table ({error})", where=path, hint="write it again as CSV") from error
     yield from traces_of(named_by_place(path), entries, unfinished=cut)
 
 
@@ -76,10 +77,10 @@ def _value(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     with suppress(ValueError):
-        return int(text)
+        return integer(text)
     with suppress(ValueError):
         return float(text)
-    return text.strip() or None
+    return harmless(text.strip()) or None
 
 
 def _events(path: Path) -> Iterator[Finding]:
@@ -218,7 +219,7 @@ def _runs(path: str, rows: Iterable[tuple[str, int | None, str | None, Any]]) ->
         runs.setdefault(run, {}).setdefault(step, {} if step is None else {"step": step}).update(known)
     for run, at_step in runs.items():
         about = at_step.pop(None, {})
-        name = str(about.pop("name", None) or run)
+        name = harmless(str(about.pop("name", None) or run))
         method, seed, axes = split_key(name)
         row = AuditRow(source=path, key=name, method=method, seed=seed, axes=axes)
         yield from traces_of(row, [(f"{path}: {name}", {**about, **fields}) for fields in at_step.values()])
@@ -228,7 +229,7 @@ _OF_THE_RUN = ("name", "method", "method_name", "seed")
 
 
 def _object(text: Any) -> dict[str, Any]:
-    with suppress(ValueError, RecursionError):
+    with suppress(ValueError):
         found = loads(text if isinstance(text, bytes) else str(text).encode())
         return found if isinstance(found, dict) else {}
     return {}

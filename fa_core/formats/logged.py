@@ -29,7 +29,6 @@ Entry: TypeAlias = tuple[str, Mapping[str, Any]]
 
 _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
-_LARGEST = 1 << 1023
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
 _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "mlflow", "events"})
 """Names that log files have whatever the run is."""
@@ -307,13 +306,9 @@ def is_number(value: Any) -> bool:
 
 
 def number_in(fields: Mapping[str, Any], name: str) -> float | None:
-    """A logged number as a float, infinite where no float is as large; None where there is none."""
+    """A logged number as a float; None where there is none."""
     value: Any = fields.get(name)
-    if not is_number(value):
-        return None
-    if isinstance(value, float) or abs(value) < _LARGEST:
-        return float(value)
-    return math.inf if value > 0 else -math.inf
+    return float(value) if is_number(value) else None
 
 
 def _file(where: str) -> str:

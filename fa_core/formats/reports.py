@@ -6,7 +6,7 @@ An entry of a list has a method, a seed and verdicts like ``walk-back: (a)``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,19 +20,18 @@ from fa_core.formats.json_document import (
     attempt,
     convert,
     convert_spelled,
-    plain,
+    shape_error,
 )
 from fa_core.formats.log_names import DEEPEST, given_in, is_measured
 from fa_core.formats.logged import axes_of, owner
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import canonical_method, numbered, seed_in_words, split_key
+from fa_core.runs import LONGEST_SEED, canonical_method, numbered, seed_in_words, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
 
-_KEPT = b'"recorded_verdict"'
 
 _NO_AXES: dict[str, Any] = {}
 """The one dict of all rows without axes."""
@@ -51,20 +50,15 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         UnreadableInput: a field of the wrong type.
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
-    report = convert(node, DiagnosticReport, where).check(where)
-    if not report.residual_norms:
-        fields = plain(node)
-        if not isinstance(fields, Mapping) or MEASURED.isdisjoint(fields):
-            hint = f"a report has some of {', '.join(sorted(MEASURED))}"
-            raise InvalidReport("none of a report's fields", where=where, hint=hint)
-    return with_kept_verdict(report, node)
-
-
-def with_kept_verdict(report: DiagnosticReport, node: Node) -> DiagnosticReport:
-    """The report with the verdict that the file keeps next to its own one, if any."""
-    if isinstance(node, msgspec.Raw) and _KEPT not in bytes(node):
-        return report
-    kept = plain(node).get("recorded_verdict")
+    fields = convert(node, dict[str, Any], where)
+    try:
+        report = msgspec.convert(fields, DiagnosticReport).check(where)
+    except ValueError as error:
+        raise shape_error(error, where) from error
+    if not report.residual_norms and MEASURED.isdisjoint(fields):
+        hint = f"a report has some of {', '.join(sorted(MEASURED))}"
+        raise InvalidReport("none of a report's fields", where=where, hint=hint)
+    kept = fields.get("recorded_verdict")
     return msgspec.structs.replace(report, recorded_verdict=kept) if isinstance(kept, str) else report
 
 
@@ -87,7 +81,7 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
     head, _, tail = key.rpartition("_s")
     method = _method_before_seed(head)
     seed: int | None
-    if method is not None and tail.isdecimal():
+    if method is not None and tail.isdecimal() and len(tail) <= LONGEST_SEED:
         seed, axes = int(tail), report.axes or _NO_AXES
     else:
         method, seed, axes = split_key(key.rpartition("#")[0] or key)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from fa_core.decode import harmless, loads
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.json_document import Finding, loads, open_document
+from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -34,7 +35,7 @@ def sniff(folder: Path) -> bool:
     path = folder / MANIFEST
     try:
         data = loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return path.is_file() and any((folder / name).is_file() for name in (WEIGHTS, CREDIT, TRACE))
     if not isinstance(data, dict):
         return False
@@ -65,7 +66,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
-        key=folder.name or folder.absolute().name,
+        key=harmless(folder.name or folder.absolute().name),
         method=canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,

@@ -93,6 +93,7 @@ class Format(msgspec.Struct, frozen=True):
 _POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
 
 FORMATS: tuple[Format, ...] = (
+    Format("audit that goes on", (b'"journal"',), "audit_table", "_journal"),
     Format("audit table", (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"'), "audit_table"),
     Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
     Format("epoch trace", _POSITIONS, "epoch_trace"),
@@ -427,6 +428,9 @@ class Walk:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
+    """Whether a search looks at an entry: no hidden one, none that is kept as an old version (``audit.json.~1~``)."""
+    if entry.name.endswith("~"):
+        return False
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 

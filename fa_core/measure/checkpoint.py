@@ -11,8 +11,7 @@ import copy
 import json
 import mmap
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +21,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from fa_core.errors import FaError, UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.decode import reading
+from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.formats.checkpoint_file import COPY_AGAIN, distributed, shards
 from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
@@ -99,7 +99,7 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         UnreadableInput: no such file, no permission, truncated, or no checkpoint at all.
         UsageError: no mapping has that place.
     """
-    with _guarded(path):
+    with reading(path, _NONE, COPY_AGAIN):
         found = _read_shards(path) if path.suffix == ".json" else _read(path)
     if weights is None:
         return found
@@ -111,24 +111,7 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
     raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {names}")
 
 
-@contextmanager
-def _guarded(path: Path) -> Iterator[None]:
-    """Whatever a parser raises about a file, as one line: parsers of other projects raise nearly anything.
-
-    Raises:
-        UnreadableInput: says the file, and the first line of the reason.
-    """
-    try:
-        yield
-    except FaError as error:
-        raise type(error)(error.what, where=error.where or path, hint=error.hint) from error
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
-    except Exception as error:
-        reason = (str(error).strip() or "it ends too early").splitlines()[0][:200]
-        reason = "not a pickle" if isinstance(error, KeyError) else f"{type(error).__name__}: {reason}"
-        what = f"is damaged or no checkpoint ({reason})"
-        raise UnreadableInput(what, where=path, hint=COPY_AGAIN) from error
+_NONE = "is damaged or no checkpoint"
 
 
 def _read(path: Path) -> Checkpoint:
@@ -163,7 +146,7 @@ def _read_shards(path: Path) -> Checkpoint:
     places = shards(path)
     tensors: dict[str, Tensor] = {}
     for shard in dict.fromkeys(places.values()):
-        with _guarded(shard):
+        with reading(shard, _NONE, COPY_AGAIN):
             tensors.update((n, t) for n, t in _read(shard).tensors.items() if places.get(n) == shard)
     if missing := [name for name in places if name not in tensors]:
         raise UnreadableInput(f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path)
@@ -200,8 +183,8 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
         hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     stacked = tensor_of(root.get(kept))
-    held = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
-    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in held.items())
+    kept_as = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
+    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in kept_as.items())
     feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
     beside = () if "_modules" in root else (name for name in names if name not in {kept, *found.get("", ())})
     return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))

@@ -17,7 +17,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UsageError
-from fa_core.methods.base import Credit, StepInfo, gaussian_, local_term, output_error, untracked_statistics
+from fa_core.methods.base import Credit, Method, StepInfo, gaussian_, local_term, output_error, untracked_statistics
 from fa_core.methods.bp import Backprop, summed_gradients
 from fa_core.methods.feedback import RandomFeedback
 from fa_core.models.base import StreamNet
@@ -91,8 +91,9 @@ class WeightFeedback(RandomFeedback, Backprop):
     """FA per weight: backprop in which every weight behind the embedding carries the error back through a fixed B.
 
     a_l is what reaches h_l; the weights' own gradients are formed from it too, inside the blocks as well. B is Gaussian
-    with Xavier's variance 2/(fan_in + fan_out). Norms and nonlinearities have their true derivatives. Γ_L is not free:
-    the head is replaced as well.
+    of variance 1/(3·fan_in), that of the weights as PyTorch draws them: behind a BatchNorm, whose derivative is
+    1/deviation, a larger B multiplies the error at every layer (in ResNet-56 to gradients of 1e8). Norms and
+    nonlinearities have their true derivatives. Γ_L is not free: the head is replaced as well.
 
     A rule with other feedback of that kind is a subclass with a `feedback` of its own. The operations are those of
     `LINEAR` with the weight on the right; a network that multiplies by its weights otherwise has its true derivative.
@@ -101,9 +102,10 @@ class WeightFeedback(RandomFeedback, Backprop):
     """
 
     name = "fa_weights"
+    as_saved_elsewhere = Method.as_saved_elsewhere
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
-        self.variances = xavier(net)
+        self.variances = initial_variances(net)
         super().__init__(net, generator, [weight.shape for weight in carrying_weights(net) if self.draws_feedback])
 
     def redraw(self, generator: torch.Generator) -> None:
@@ -129,21 +131,15 @@ class WeightFeedback(RandomFeedback, Backprop):
         return loss, replace(info, targets=self.extra_targets(net, info.stream, info.logits, y))
 
 
-def xavier(net: StreamNet) -> list[float]:
-    """2/(fan_in + fan_out) of each of `carrying_weights`; what is no kernel is a matrix of as many columns as its last
-    dimension."""
+def initial_variances(net: StreamNet) -> list[float]:
+    """1/(3·fan_in) of each of `carrying_weights`: the variance with which PyTorch draws linear maps and kernels."""
     kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
-    sizes = [
-        (weight[0].numel(), weight[:, 0].numel())
-        if id(weight) in kernels
-        else (weight.shape[-1], weight.numel() // weight.shape[-1])
-        for weight in carrying_weights(net)
-    ]
-    return [2 / sum(fans) for fans in sizes]
+    weights = carrying_weights(net)
+    return [1 / (3 * (weight[0].numel() if id(weight) in kernels else weight.shape[-1])) for weight in weights]
 
 
 class UniformSigns(WeightFeedback):
-    """uSF: B = sign(W)·√(2/(fan_in + fan_out)), of one magnitude per weight tensor; nothing is drawn.
+    """uSF: B = sign(W)/√(3·fan_in), of one magnitude per weight tensor; nothing is drawn.
 
     Source: docs/protocol.md §5; Liao, Leibo & Poggio, AAAI 2016; Moskovitz, Litwin-Kumar & Abbott, 2018.
     """
@@ -269,6 +265,7 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
     """
 
     name = "dfa_layers"
+    as_saved_elsewhere = Method.as_saved_elsewhere
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         layers = LayerInputs(carrying_weights(net))

@@ -146,7 +146,7 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     from markdown_it import MarkdownIt
 
-    from fa_core.reporting.figures import rendered
+    from fa_core.reporting.panels import rendered
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")

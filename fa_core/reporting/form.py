@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
+from msgspec.structs import replace
 
 from fa_core.analysis.method_groups import collections, families, varying_axes
 from fa_core.analysis.seeds import differences, over_seeds
@@ -19,25 +20,28 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
+from fa_core.option_values import listed
+from fa_core.replication import experiments, source
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import (
-    FIGURE_KINDS,
     FIGURES,
     architectures,
     axis_figure,
     gamma_figure,
-    rendered,
     timeline_figure,
 )
 from fa_core.reporting.latex import to_latex
+from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from fa_core.formats import Trace
-    from fa_core.table import AuditTable
 
 
 def reporting_form(
@@ -77,6 +81,44 @@ def reporting_form(
     blocks += _timelines(traces, table, thresholds)
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(table.select(table.coverage != 0))
+    blocks += citations(table)
+    return blocks
+
+
+def citations(table: AuditTable) -> Iterator[Block]:
+    """How to cite the published audits, where runs come from their files."""
+    published = {PurePath(str(source)).name for source in table.source} & {
+        one.table for one in experiments() if one.table
+    }
+    if published:
+        yield Heading("Citations", 2)
+        yield Paragraph(f"The numbers of {listed(sorted(published))} are published: {source().words()}")
+        yield Paragraph(source().bibtex())
+
+
+BLANK_ROWS = 5
+"""Empty rows of a table in the blank form."""
+
+
+def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
+    """The form to be filled in by hand: every part and column of `reporting_form` without runs, what to disclose."""
+    layers = [1.0] * 5
+    report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
+    # two methods, so that they have a difference
+    made = [
+        AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m in ("bp", "dfa") for s in (1, 2)
+    ]
+    table = AuditTable.from_rows(made)
+    thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
+    for block in reporting_form(table, title=title):
+        if isinstance(block, Grid):
+            blocks.append(replace(block, rows=(("",) * len(block.headings),) * BLANK_ROWS, marked=frozenset()))
+        elif isinstance(block, Bullets) and block.numbered:
+            blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
+        elif isinstance(block, Figure):
+            blocks.append(Paragraph(f"Figure: {block.caption}"))
+        elif isinstance(block, Heading) or block == thresholds:
+            blocks.append(block)
     return blocks
 
 
@@ -159,7 +201,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Bl
         measured = mine.select(np.asarray(mine.coverage) != 0)
         blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
         blocks += analyses.seeds_blocks(over_seeds(measured, thresholds)) if len(measured) else []
-    return blocks
+    return [*blocks, *citations(table)]
 
 
 KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
@@ -199,13 +241,12 @@ def write_report(
         raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=known)
     if not path.parent.is_dir():
         raise UsageError("no such folder", where=path.parent, hint="make it first, or write elsewhere")
-    if kind == ".md":
-        return _write_markdown(path, table, thresholds, traces, title)
-    if kind == ".html":
-        content = to_html(reporting_form(table, thresholds, traces, title)).encode()
-    elif kind == ".tex":
-        content = to_latex(paper_tables(table, thresholds)).encode()
-    elif kind in FIGURE_KINDS:
+    if kind in WRITERS:
+        tables = kind == ".tex"
+        return write_blocks(
+            path, paper_tables(table, thresholds) if tables else reporting_form(table, thresholds, traces, title)
+        )
+    if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure), kind)
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
@@ -215,15 +256,36 @@ def write_report(
     return [path]
 
 
-def _write_markdown(
-    path: Path, table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], title: str
-) -> list[Path]:
-    blocks = reporting_form(table, thresholds, traces, title)
-    figures = {block.name: block for block in blocks if isinstance(block, Figure)}
+WRITERS: Mapping[str, Callable[[list[Block]], str]] = {".md": to_markdown, ".html": to_html, ".tex": to_latex}
+"""File ending → what writes blocks."""
+
+
+def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
+    """Write blocks; Markdown has its figures in files next to it.
+
+    Args:
+        path: its ending is one of `WRITERS`.
+        blocks: what to write.
+
+    Returns:
+        The files written, the text first.
+
+    Raises:
+        UsageError: an unknown ending.
+        FaError: the file cannot be written.
+    """
+    kind = path.suffix.lower()
+    if kind not in WRITERS:
+        raise UsageError(
+            f"cannot be written as {kind or 'a file without ending'}", where=path, hint="end it in .md, .html or .tex"
+        )
+    figures = {block.name: block for block in blocks if isinstance(block, Figure)} if kind == ".md" else {}
     files = {name: path.with_name(f"{path.stem}-{name}.svg") for name in figures}
     for name, file in files.items():
         write_bytes(file, rendered(figures[name].draw()))
-    write_bytes(path, to_markdown(blocks, {name: quote(file.name) for name, file in files.items()}).encode())
+    paths = {name: quote(file.name) for name, file in files.items()}
+    text = to_markdown(blocks, paths) if paths else WRITERS[kind](blocks)
+    write_bytes(path, text.encode())
     return [path, *files.values()]
 
 

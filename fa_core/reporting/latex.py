@@ -18,36 +18,12 @@ _CODES = re.compile(
     r"|(?<![\w.)])(?P<signed>[+-]\d[\d.]*)(?!\w)"
 )
 _GREEK = {"γ": r"\gamma", "Γ": r"\Gamma", "λ": r"\lambda", "ρ": r"\rho"}
-_MATH = _GREEK | {
-    "±": r"\pm",
-    "×": r"\times",
-    "÷": r"\div",
-    "≥": r"\ge",
-    "≤": r"\le",
-    "≈": r"\approx",
-    "−": "-",
-    "∞": r"\infty",
-    "→": r"\to",
-    "·": r"\cdot",
-    "✓": r"\surd",
-    "✗": r"\times",
-    "<": "<",
-    ">": ">",
-    "|": "|",
-    "∂": r"\partial",
-}
-_PLAIN = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"${code}$" for sign, code in _MATH.items()},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "…": r"\dots{}",
-    "–": r"\textendash{}",
-    "“": "``",
-    "”": "''",
-    "⁻": "$^{-}$",
-}
+_MATH = r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to ·\cdot ✓\surd ✗\times ∂\partial << >> ||"
+_WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
+"""Signs, each followed by its code."""
+_PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}
+_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()} | {pair[0]: pair[1:] for pair in _WORDS.split()}
+_PLAIN |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 _SIGNS = str.maketrans(_PLAIN)
 
 

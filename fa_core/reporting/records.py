@@ -65,8 +65,23 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     "a,b",0.5
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([_no_formula(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def _no_formula(cell: object) -> object:
+    """A cell that no spreadsheet computes: a text that begins like a formula gets an apostrophe in front of it.
+
+    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula("dfa")
+    ("'=1+1", '-0.5', 'dfa')
+    """
+    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> bytes:

@@ -92,9 +92,16 @@ HealthyOption = Annotated[
 ]
 
 
+NeitherOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
+]
+
+
 def sweep_command(
     paths: options.NamedPaths,
     healthy: HealthyOption = None,
+    neither: NeitherOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
     filter: options.FilterOption = "",
@@ -102,7 +109,7 @@ def sweep_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print the gap and the plateau of each threshold.
+    """Print the gap of each threshold, and how far it may move.
 
     The gap is between healthy and degenerate runs, the plateau the interval that changes no verdict.
     JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
@@ -124,7 +131,7 @@ def sweep_command(
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
     table = runs.table
     named = options.split_list(healthy) if healthy else None
-    analysis = sensitivities(table, thresholds, named)
+    analysis = sensitivities(table, thresholds, named, options.split_list(neither) if neither else None)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
     _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
@@ -249,6 +256,7 @@ def report_command(
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
+    blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,
     criteria: options.Criteria,
 ) -> None:
@@ -270,13 +278,18 @@ def report_command(
 
         fa-tui report audit_table.json --out tables.tex
 
+        fa-tui report --blank --out form.md
+
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import write_report
+    from fa_core.reporting.form import blank_form, write_blocks, write_report
 
+    if blank:
+        print(*write_blocks(out, blank_form(title)), sep="\n")
+        return
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
-        print(file)
+        print(output.link(file))
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -73,6 +73,9 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
+    ] = False,
     notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
     format: Annotated[
         Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"],
@@ -87,6 +90,8 @@ def audit_command(
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders.
+
+    A FILE that is there already is only written to with --resume or --replace, and never by two audits at once.
 
     Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no other; Ctrl-C,
     SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with 3 if some run could not be
@@ -127,13 +132,14 @@ def audit_command(
 
     targets = in_part(measurable(found.rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
-    with stoppable() as stop, AuditProgress(names) as progress:
+    with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
             targets,
             out,
             settings,
             placement=placement,
             resume=resume,
+            replace_old=replace,
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,
@@ -141,7 +147,10 @@ def audit_command(
         )
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
-    published = {"audit-list": audit_list, "penalty-log": partial(penalty_logs, traces=traces)}
+    published: dict[str, Callable[[Sequence[AuditRow]], Any]] = {
+        "audit-list": audit_list,
+        "penalty-log": partial(penalty_logs, traces=traces),
+    }
     if format in published and result.unsaved is None and not result.interrupted and out.exists():
         write_json(out, published[format](scan([out]).rows))
     print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)

@@ -34,10 +34,11 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
         paths: files and folders.
         run_traces: whether to read the traces in run folders, too.
     """
+    from fa_core.engine.jobs import changed_since
     from fa_core.formats import scan
 
     found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
-    report_problems(found.problems, _PROBLEMS_SHOWN)
+    report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 
 

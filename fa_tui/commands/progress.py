@@ -24,8 +24,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fa_core.diagnostics import DiagnosticThresholds, cell_text
 from fa_core.engine.jobs import JobState, JobView
 from fa_tui.jobs.listing import ProgressFile, Reached
+from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
 
 if TYPE_CHECKING:
@@ -128,11 +130,13 @@ class AuditProgress(_Bars):
 
     Args:
         names: checkpoint → what its run is called among the others.
+        thresholds: what judges a run that is measured (default: the protocol's).
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None) -> None:
         super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._names = names or {}
+        self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
+        self._ascii_only = not detect().unicode
         self._total = self._over = 0
         self._said: set[object] = set()
         self._tasks: dict[Worker, TaskID] = {}
@@ -212,6 +216,9 @@ class AuditProgress(_Bars):
         return " ".join(filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed]))
 
     def _outcome(self, view: JobView) -> str:
+        if view.report is not None:
+            report = view.report.with_thresholds(self._thresholds)
+            return cell_text(report.flags, report.coverage, report.undecided, ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
         known = view.error in self._said

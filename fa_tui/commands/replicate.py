@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import msgspec
 import typer
 
 from fa_core.reporting.blocks import Block, Grid, Heading, Paragraph
-from fa_core.reporting.numbers import factor_spread, spread
+from fa_core.reporting.numbers import brief, factor_spread, spread
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -37,6 +38,12 @@ def replicate_command(
             "--quick", help="One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
         ),
     ] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write every published claim, its command and what came out (.md, .html, .tex)."
+        ),
+    ] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Print the commands of a published experiment, or run them.
@@ -53,10 +60,16 @@ def replicate_command(
         fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin --quick --run
 
         fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin --out replication --run
-    """
-    from fa_core.formats import Scan
-    from fa_core.replication import compared, experiment, experiments
 
+        fa-tui replicate --evidence evidence.md --out replication
+    """
+    from fa_core.replication import experiment, experiments
+
+    if evidence is not None:
+        from fa_core.reporting.form import write_blocks
+
+        print(*write_blocks(evidence, list(evidence_blocks(out))), sep="\n")
+        return
     if name is None:
         known = [(one.name, one.title) for one in experiments()]
         output.print_result(
@@ -70,14 +83,58 @@ def replicate_command(
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
         if code := subprocess.run([sys.executable, "-m", "fa_tui", *command], check=False).returncode:
             raise typer.Exit(code)
-    folder = Path(chosen.runs(str(out)))
-    published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
-    found = inputs.open_paths([folder]) if folder.is_dir() and not quick else Scan()
-    figures = [] if quick else compared(chosen, found, published)
+    figures = [] if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     record = {"commands": lines, "figures": list(map(msgspec.structs.asdict, figures))}
     output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures))
     raise typer.Exit(1 if any(figure.agrees is False for figure in figures) else 0)
+
+
+def _figures(chosen: Experiment, out: Path) -> list[Compared]:
+    """An experiment's published figures with those of its runs, if there are any."""
+    from fa_core.formats import Scan
+    from fa_core.replication import compared
+
+    folder = Path(chosen.runs(str(out)))
+    published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
+    return compared(chosen, inputs.open_paths([folder]) if folder.is_dir() else Scan(), published)
+
+
+def evidence_blocks(out: Path) -> Iterator[Block]:
+    """Every published claim, the command that checks it, and what came out here; the commands on files are run now.
+
+    Args:
+        out: folder of the experiments' run folders, where some were trained.
+    """
+    from fa_core.replication import claims, experiments, source
+
+    samples = options.sample_runs()
+    files = {"{table}": "audit_table_s42_s123_s456.json", "{cnn}": "audit_cnn_3seed.json"}
+    yield Heading("Evidence summary", 1)
+    yield Paragraph(f"Claims and figures: {source().words()}")
+    yield Heading("What follows from the published files")
+    printed: dict[str, Any] = {}
+    rows = []
+    for claim in claims():
+        if claim.command not in printed:
+            words = [str(samples / files[word]) if word in files else word for word in claim.command.split()]
+            command = [sys.executable, "-m", "fa_tui", *words, "--format", "json"]
+            printed[claim.command] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        here = claim.found_in(printed[claim.command])
+        said = " ".join(files.get(word, word) for word in claim.command.split())
+        outcome = "agrees" if claim.agrees(here) else "differs"
+        rows.append((claim.text, f"fa-tui {said}", brief(claim.published, 7), brief(here, 7), outcome))
+    headings = ("claim", "command", "published", "here", "outcome")
+    yield Grid(headings=headings, rows=tuple(rows), words=2)
+    yield Heading("What training gives")
+    figures = [(one.name, figure) for one in experiments() for figure in _figures(one, out)]
+    yield Grid(
+        headings=("command", "run", "number", *headings[2:3], "band", *headings[3:]),
+        rows=tuple((f"fa-tui replicate {name} --run", one.run, one.number, *_cells(one)) for name, one in figures),
+        caption=f"Runs in {out}; the commands need CIFAR-10 or CIFAR-100 in a folder (docs/cifar.md).",
+        words=3,
+        marked=frozenset(i for i, (_, one) in enumerate(figures) if one.agrees is False),
+    )
 
 
 def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared]) -> Iterator[Block]:

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
-from fa_tui.views.words import queued_words
+from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
+    from fa_core.engine.verify import Verification
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.form import Planned
 
@@ -23,6 +26,9 @@ _SHOW_SECONDS = 0.1
 
 _ARRIVALS_SECONDS = 0.25
 """Measured runs, too: those that come together are one change of the screen."""
+
+
+NO_CHECKPOINT = "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
 
 
 class JobControl:
@@ -35,6 +41,7 @@ class JobControl:
     Attributes:
         measuring: the runs that are measured.
         launches: the commands that were started.
+        again: row → its new measurement next to its audit, until it replaces that.
     """
 
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
@@ -51,13 +58,21 @@ class JobControl:
         self.launches = Launches(lambda job: call(self.ended, job) if job.over else call(self.moved))
         self._sources = self.measuring, self.launches
         self._moved_due = False
+        self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
         self._failed: list[Failed] = []
 
     def listed(self) -> list[Listed]:
-        """Every job, source after source."""
-        return [job for source in self._sources for job in source.listed()]
+        """Every job, source after source; of a run that was measured, its verdict by the thresholds of now."""
+        session, ascii_only = self._app.session, not self._app.terminal.unicode
+        measured = [
+            replace(job, words="  ".join(filter(None, [session.cell(int(job.id), ascii_only=ascii_only), job.words])))
+            if job.state == "done"
+            else job
+            for job in self.measuring.listed()
+        ]
+        return [*measured, *self.launches.listed()]
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
@@ -82,17 +97,12 @@ class JobControl:
         runs, commands = (sum(not job.over for job in part.listed()) for part in (self.measuring, self.launches))
         return runs, commands
 
-    def measure(self, indices: Sequence[int], shown: Sequence[int] | None = None) -> None:
-        """Queue runs to be measured; say which, or say why none can be.
-
-        Args:
-            indices: the runs.
-            shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
-        """
+    def measure(self, indices: Sequence[int]) -> None:
+        """Queue runs to be measured; say which, or say why none can be."""
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
-            app.say("no checkpoint to measure here: open a run folder or a weights file", "warn")
+            app.say(NO_CHECKPOINT, "warn")
             return
         try:
             started = self.measuring.start(rows)
@@ -101,8 +111,9 @@ class JobControl:
             return
         session.marked.clear()
         app.explorer.marks_changed()
-        queued = queued_words(session, [int(job) for job in started], shown) if started else ""
-        app.say(f"{queued} to measure" if queued else "already queued", "dim")
+        queued = queued_words(session, [int(job) for job in started]) if started else ""
+        known = sum(bool(session.coverage[int(job)]) for job in started)
+        app.say(f"{queued} to measure{' again and compare' * bool(known)}" if queued else "already queued", "dim")
 
     def start(self, planned: Planned) -> None:
         """Start a command among the jobs, and follow what it writes, unless that is what is open, measured again."""
@@ -138,8 +149,12 @@ class JobControl:
 
     def _show_jobs(self) -> None:
         self._moved_due = False
-        if self._app.screen_stack:  # else the app is closing
-            self._app.jobs_changed(self.listed())
+        app, session = self._app, self._app.session
+        if app.screen_stack:  # else the app is closing
+            over = {row: state for row, state in session.states.items() if row in self.again}
+            before, session.states = session.states, {**over, **self.measuring.states()}
+            app.explorer.states_changed({row for row, _ in before.items() ^ session.states.items()})
+            app.jobs_changed(self.listed())
 
     def ended(self, job: Listed) -> None:
         """Say how a command ended."""
@@ -160,6 +175,11 @@ class JobControl:
         if not arrived or not app.screen_stack:  # without screens the app is closing
             return
         after(_ARRIVALS_SECONDS, app, self._show_arrivals)
+        if again := [measured for measured in arrived if measured.again is not None]:
+            self._compared(again)
+            arrived = [measured for measured in arrived if measured.again is None]
+            if not arrived:
+                return
         session.replace_rows({measured.index: measured.row for measured in arrived})
         indices = [measured.index for measured in arrived]
         app.rows_changed(only=indices)
@@ -174,6 +194,27 @@ class JobControl:
             doubt = session.doubt(indices[-1]) if len(arrived) == 1 else ""
             said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
             app.say(", ".join(filter(None, said)), "good", aloud=False)
+
+    def _compared(self, measured: Sequence[Measured]) -> None:
+        """Show how new measurements of audited runs differ from their audits, which stay as they are."""
+        app, session = self._app, self._app.session
+        for each in measured:
+            if each.again is not None:
+                self.again[each.index] = each.again
+                session.states[each.index] = "agrees" if each.again.comparison.agrees else "deviates"
+        app.explorer.states_changed([each.index for each in measured])
+        rows = [each.index for each in measured]
+        deviating = [row for row in rows if session.states[row] == "deviates"]
+        last = self.again[(deviating or rows)[-1]]
+        name = run_name(session, (deviating or rows)[-1])
+        if len(rows) > 1:
+            text = f"{len(rows) - len(deviating)} of {len(rows)} runs measured again as recorded"
+        elif deviating:
+            first = next(each for each in last.comparison.differences if each.decides)
+            text = f"{name} deviates from its audit: {first}"
+        else:
+            text = f"{name} measured again: {last.comparison.compared} numbers as recorded"
+        app.say(f"{text}; M shows the differences", "warn" if deviating else "good", aloud=bool(deviating))
 
     def failed(self, failed: Failed) -> None:
         """Say why a run could not be measured; those that fail together are one line."""

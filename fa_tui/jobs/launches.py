@@ -65,14 +65,15 @@ class Launch(threading.Thread):
                 start_new_session=True,
             )
         self.pid = self._popen.pid
+        self._listed = replace(self._listed, pid=self.pid, words="starting")
 
     @property
     def listed(self) -> Listed:
         """How far it is, with the time left as of now."""
         seen = self._listed
         if seen.over or not seen.total:
-            return seen
-        return replace(seen, left=self._pace.seconds_left(seen.total))
+            return seen if seen.over else replace(seen, took=self._pace.lasts)
+        return replace(seen, left=self._pace.seconds_left(seen.total), rate=self._pace.rate)
 
     def run(self) -> None:
         while self._popen.poll() is None:
@@ -111,7 +112,7 @@ class Launch(threading.Thread):
 
     def _ended(self, code: int) -> Listed:
         self._pace.turn(running=False)
-        seen = replace(self._listed, left=None, took=self._pace.took)
+        seen = replace(self._listed, left=None, rate=None, pid=0, took=self._pace.took)
         if code == 0:
             return replace(seen, state="done", done=seen.total, part=0.0)
         if self._cancelled:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.decode import loads
 from fa_tui.views.text import Glyphs
 
 if TYPE_CHECKING:
@@ -55,11 +56,23 @@ class Pace:
 
         The time before the first count (loading data, starting torch) does not enter the rate.
         """
+        if self.rate is None:
+            return None
+        last, at = self._last
+        return max(0.0, (total - last) / self.rate - (self._clock() - at))
+
+    @property
+    def rate(self) -> float | None:
+        """Steps per second; None before two different counts were noted."""
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         (first, began), (last, at) = self._first, self._last
-        per_step = (at - began) / (last - first)
-        return max(0.0, (total - last) * per_step - (self._clock() - at))
+        return (last - first) / max(at - began, 1e-9)
+
+    @property
+    def lasts(self) -> float | None:
+        """Seconds since it began, while it runs."""
+        return None if self._began is None or self.took is not None else self._clock() - self._began
 
 
 def time_words(seconds: float) -> str:
@@ -79,6 +92,15 @@ def time_words(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {minutes:02}"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def rate_words(rate: float | None) -> str:
+    """Steps per second, or per minute where they are slow.
+
+    >>> rate_words(12.34), rate_words(0.05), rate_words(None)
+    ('12.3/s', '3/min', '')
+    """
+    return "" if rate is None else f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
 
 
 PROGRESS_FILE = "FA_TUI_PROGRESS"
@@ -130,8 +152,8 @@ class ProgressFile:
 def read_progress(path: Path) -> Reached | None:
     """What the file says; None where there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Reached)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.convert(loads(path.read_bytes()), Reached)
+    except (OSError, ValueError):
         return None
 
 
@@ -152,7 +174,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         part: share [0, 1] of the next step that is done, where that is known.
         unit: what a step is: ``batch`` or ``epoch`` or ``run``.
         left: seconds until it is done, where there is a rate.
-        took: seconds it ran, once it is over.
+        took: seconds it ran, once it is over; so far, where no time left is known.
+        rate: steps per second, where that is known.
+        pid: the process that works on it, on this machine.
         words: the last thing it reported.
         error: why it failed, in one line.
         log: its log file.
@@ -169,6 +193,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = "batch"
     left: float | None = None
     took: float | None = None
+    rate: float | None = None
+    pid: int = 0
     words: str = ""
     error: str = ""
     log: str = ""

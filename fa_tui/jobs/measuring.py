@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.atomic import Throttle, write_json
+from fa_core.atomic import keep_old
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -28,7 +28,9 @@ from fa_tui.jobs.listing import Listed, Pace
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement
     from fa_core.engine.jobs import JobView, MeasureOptions
+    from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
+    from fa_core.engine.verify import Verification
 
 
 RESULTS = "fa-tui-audit.json"
@@ -83,15 +85,17 @@ class Measured:
 
     Attributes:
         index: the row it belongs to.
-        row: the row with its report.
+        row: the row with its report; of a run that had an audit, the row as it is recorded.
         saved: the file it was written to (``""`` if that failed).
         problem: why it could not be written.
+        again: the new measurement of a run that has an audit, and how it differs; it is not written.
     """
 
     index: int
     row: AuditRow
     saved: str = ""
     problem: str = ""
+    again: Verification | None = None
 
 
 @dataclass
@@ -115,39 +119,42 @@ class Results:
         self.out = out or Path.cwd() / RESULTS
         self._rows: dict[object, AuditRow] | None = None
         self._lock = threading.Lock()
-        self._throttle = Throttle()
-        self._unwritten = False
+        self._journal: Journal | None = None
+        self._has_old = False
 
     def save(self, row: AuditRow) -> Path:
-        """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
+        """Write one measured run to disk, whole or not at all; where it goes."""
+        from fa_core.engine.journal import Journal
+
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            from fa_core.formats.audit_table_writer import printable_drift
+            from fa_core.engine.audit import replace_audit
 
-            write_json(checkpoint / AUDIT, printable_drift(row.report))
+            replace_audit(checkpoint / AUDIT, row.report)
             return checkpoint / AUDIT
         with self._lock:
             rows = self._kept()
+            if _identity(row) in rows and not self._has_old:
+                # what another explorer, or an earlier one, measured
+                self._finish()
+                keep_old(self.out)
+                self._has_old = True
             rows.pop(_identity(row), None)
+            if self._journal is None:
+                self._journal = Journal(self.out, rows.values())
             rows[_identity(row)] = row
-            self._unwritten = True
-            if self._throttle.pause <= 0:
-                self._write()
+            self._journal.append(row)
         return self.out
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Put the table in the journal's place."""
         with self._lock:
-            self._write()
+            self._finish()
 
-    def _write(self) -> None:
-        from fa_core.formats.audit_table_writer import write_audit_table
-
-        if not self._unwritten or self._rows is None:
-            return
-        with self._throttle.writing():
-            write_audit_table(self.out, self._rows.values())
-        self._unwritten = False
+    def _finish(self) -> None:
+        if self._journal is not None and self._rows is not None:
+            self._journal.finish(self._rows.values())
+        self._journal = None
 
     def _kept(self) -> dict[object, AuditRow]:
         if self._rows is None:
@@ -163,6 +170,41 @@ def _identity(row: AuditRow) -> object:
     """What a later measurement replaces: that of the same run and file."""
     checkpoint = None if row.checkpoint is None else os.path.realpath(row.checkpoint)
     return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
+
+
+def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
+    """Write a new measurement where the run's audit is; the old file is kept under a numbered name.
+
+    Returns:
+        The row as it is read back, and where the old file is.
+
+    Raises:
+        FaError: it cannot be read or written.
+    """
+    from fa_core.engine.audit import replace_audit
+    from fa_core.formats import scan
+
+    row, old = again.row, again.row.report.provenance
+    # where the files are stays as it was written down, and so does what came from other runs
+    facts = {**old, **again.measured.provenance, **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {})}
+    row = msgspec.structs.replace(row, report=msgspec.structs.replace(again.measured, provenance=facts))
+    source = Path(row.source)
+    if is_run(source):
+        kept = replace_audit(source / AUDIT, row.report)
+    else:
+        kept = replace_audit(source, [row if each.key == row.key else each for each in scan([source]).rows])
+    return next(each for each in scan([source]).rows if each.key == row.key), kept
+
+
+def lost_with(again: Verification) -> list[str]:
+    """What the recorded audit holds and the new measurement does not."""
+    old, new = again.row.report, again.measured
+    held = {
+        "resamples": (old.resampling, new.resampling),
+        "credit": (old.credit, new.credit),
+        "float64 gradients": (old.reference_precision, new.reference_precision),
+    }
+    return [name for name, (before, now) in held.items() if before and not now]
 
 
 class Measuring:
@@ -198,42 +240,56 @@ class Measuring:
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
 
-    @property
-    def pool(self) -> Pool:
-        """The pool, made on first use."""
-        if self._pool is None:
-            from fa_core.engine.audit import make_pool
-            from fa_core.engine.devices import Placement
-            from fa_core.engine.jobs import DEFAULT_MEASURE
+    def _pool_for(self, runs: int) -> Pool:
+        """The pool, made on first use, with as many workers as the command line has for so many runs."""
+        from fa_core.engine.audit import make_pool
+        from fa_core.engine.devices import LOCAL, Placement, workers_for
+        from fa_core.engine.jobs import DEFAULT_MEASURE
 
-            setup = self._setup.preferring(self._device)
-            placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
-            self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)
+        setup = self._setup.preferring(self._device)
+        placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
+        if self._pool is None:
+            self._pool = make_pool(placement, self._moved, runs=runs, on_notice=self._on_notice, measure=measure)
+        elif placement.engine == LOCAL:
+            self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
         return self._pool
 
     def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:
-        """Queue rows (index, row) that have a checkpoint; the ids of the new jobs."""
+        """Queue rows (index, row) that have a checkpoint; the ids of the new jobs.
+
+        A run that has an audit is measured as that was, to be compared with it.
+
+        Raises:
+            FaError: a run with an audit whose files, or settings, are not known any more.
+        """
         from fa_core.engine.jobs import MeasureOptions, job_for
 
         started = []
         active = {view.job.id for view in self.jobs() if not view.state.final}
-        for index, row in rows:
+        new = [(index, row) for index, row in rows if row.checkpoint is not None and str(index) not in active]
+        pool = self._pool_for(len(self._unfinished) + len(new)) if new else None
+        for index, row in new:
+            assert pool is not None
             job_id = str(index)
-            if row.checkpoint is None or job_id in active:
-                continue
-            there = msgspec.structs.replace(row, checkpoint=str(Path(row.checkpoint).resolve()))
+            options = self._setup.options or MeasureOptions()
+            there = msgspec.structs.replace(row, checkpoint=str(Path(str(row.checkpoint)).resolve()))
+            if row.report.coverage:
+                from fa_core.engine.verify import find_checkpoint, recorded_options
+
+                options = recorded_options(row, options.data, options.model, resamples=True)
+                there = msgspec.structs.replace(row, checkpoint=str(find_checkpoint(row)))
             self._rows[job_id] = (index, row)
-            self._follow(job_id, self.pool.submit(job_for(there, job_id, self._setup.options or MeasureOptions())))
+            self._follow(job_id, pool.submit(job_for(there, job_id, options)))
             started.append(job_id)
         return started
 
     def retry(self, job_id: str) -> None:
         """Queue a job again that failed or was cancelled."""
-        self._follow(job_id, self.pool.retry(job_id))
+        self._follow(job_id, self._pool_for(len(self._unfinished) + 1).retry(job_id))
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
-        return self.pool.cancel(job_id)
+        return self._pool is not None and self._pool.cancel(job_id)
 
     def move(self, job_id: str, step: int) -> bool:
         """Put a queued job some places later in the queue; False if it stays where it is, or a worker has it."""
@@ -241,11 +297,15 @@ class Measuring:
         if job_id not in queue:
             return False
         place = queue.index(job_id) + step
-        return 0 <= place < len(queue) and self.pool.move(job_id, place)
+        return 0 <= place < len(queue) and self._pool is not None and self._pool.move(job_id, place)
 
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
         return [] if self._pool is None else self._pool.jobs()
+
+    def states(self) -> dict[int, str]:
+        """Row → ``queued`` or ``running``, of those that are."""
+        return {int(view.job.id): view.state.value for view in self.jobs() if not view.state.final}
 
     def listed(self) -> list[Listed]:
         """Every job as the jobs screen lists it, in the same order."""
@@ -284,7 +344,9 @@ class Measuring:
             done=view.done,
             total=view.total,
             left=pace.seconds_left(view.total) if running else None,
-            took=pace.took if view.state.final else None,
+            took=pace.took if view.state.final else pace.lasts,
+            rate=pace.rate if running else None,
+            pid=view.pid if running else 0,
             words=_without_path(view.error, view.job.checkpoint) or view.note,
             error=view.error,
             log=view.log,
@@ -310,6 +372,11 @@ class Measuring:
         index, row = self._rows[job_id]
         if error is not None:
             self._on_failed(Failed(self.name(job_id), _without_path(str(error), Path(row.checkpoint or "").resolve())))
+            return
+        if row.report.coverage:
+            from fa_core.engine.verify import verification
+
+            self._on_measured(Measured(index, row, again=verification(row, future.result())))
             return
         row = msgspec.structs.replace(row, report=future.result())
         self._on_saving(index)

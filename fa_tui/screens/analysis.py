@@ -9,22 +9,23 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
+from fa_core.errors import FaError
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
-from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
+from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
+from fa_tui.settings import GROUPS, remember_groups, remembered_groups
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views import analysed
-from fa_tui.views.filters import Filter, Look
-from fa_tui.views.words import count_words, with_keys
+from fa_tui.views.filters import Look
+from fa_tui.views.words import with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
@@ -46,7 +47,6 @@ class AnalysisScreen(JudgedScreen):
 
     Args:
         session: the runs and what judges them.
-        filter: of the matrix: the analyses are of the runs that pass, until all are asked for.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,16 +54,17 @@ class AnalysisScreen(JudgedScreen):
             Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")
             for place, name in enumerate(NAMES, 1)
         ),
-        Binding("M", "healthy", "Healthy", tooltip="which methods should pass: the sweep's healthy group"),
-        Binding("f", "turn_filter", "Filter", tooltip="all runs, or those that pass the matrix's filter"),
+        Binding("M", "healthy", "Groups", tooltip="which methods should pass, fire, or are left out of the sweep"),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
         Binding("A", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session, *, filter: Filter | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.runs = analysed.Analysed(session, filter)
+        if session.groups is None:
+            session.groups = remembered_groups(self.app.paths)
+        self.runs = analysed.Analysed(session)
         self._open = 0
         self._lines = [0] * len(NAMES)
         self._said: list[str] = []
@@ -109,56 +110,40 @@ class AnalysisScreen(JudgedScreen):
         self.table.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Groups of methods are the sweep's; without a filter there is nothing to turn to."""
-        if action == "turn_filter":
-            return self.runs.filtered
+        """Groups of methods are the sweep's."""
         return action != "healthy" or (self._open == 0 and len(self.session) > 0)
-
-    def action_turn_filter(self) -> None:
-        """Analyse all runs, or those that pass the matrix's filter."""
-        self.runs.turn()
-        self._runs_are_others()
-        self.judge()
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""
         counts = self.runs.counts()
-        default = [name for name in DEFAULT_HEALTHY if name in counts]
-        chosen = self.session.healthy
+        default = {name: analysed.default_group(name) for name in counts}
         self.app.push_screen(
             SeveralScreen(
-                "Healthy methods: they should pass",
+                "Methods: healthy ones should pass, degenerate ones fire",
                 [
-                    (name, runs_words(every) if analysed == every else f"{analysed} of {runs_words(every)}")
-                    for name, (analysed, every) in counts.items()
+                    (name, runs_words(every) if some == every else f"{some} of {runs_words(every)}")
+                    for name, (some, every) in counts.items()
                 ],
-                default if chosen is None else chosen,
+                {**default, **(self.session.groups or {})},
+                GROUPS,
                 default=default,
-                report=self._choose_healthy,
+                report=self._choose_groups,
             )
         )
 
-    def _choose_healthy(self, names: tuple[str, ...]) -> None:
-        self.session.healthy = names
+    def _choose_groups(self, groups: dict[str, str]) -> None:
+        self.session.groups = {**(self.session.groups or {}), **groups}
+        try:
+            remember_groups(self.app.paths, self.session.groups)
+        except FaError as error:
+            self.app.say(str(error), "warn")
         self.judge()
-
-    def _runs_are_others(self) -> None:
-        self._say_title()
-        self.recount()
 
     def _say_title(self) -> None:
         runs, why = self.runs.title
         self.set_title(
             (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
-
-    @property
-    def passing(self) -> Sequence[int] | None:
-        return self.runs.passing()
-
-    def counted(self) -> str:
-        rows = self.runs.rows
-        return super().counted() if rows is None else count_words(self.session, rows)
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)
@@ -172,10 +157,10 @@ class AnalysisScreen(JudgedScreen):
 
     def judge(self) -> None:
         if self.runs.judge():
-            self._runs_are_others()
+            self._say_title()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds, self.runs.healthy(), points=False)
+            self._found = sensitivities(table, thresholds, *self.runs.groups(), points=False)
             blocks = sensitivity_blocks(self._found)
         elif self._open == 1:
             self._found = decision_utility(table, thresholds)
@@ -187,9 +172,13 @@ class AnalysisScreen(JudgedScreen):
         grid, self._said = analysed.parts(self._blocks)
         if self._open == 0:
             # what is looked at first must be on a narrow screen too
-            grid = analysed.reordered(grid, ("fires when", "gap", "plateau"))
+            grid = analysed.reordered(grid, ("fires when", "gap", NO_LETTER_CHANGES))
         elif isinstance(self._found, Utility):
             grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+        elif self._open == 2:
+            # so are the source and the verdict
+            seen = ("method", "from", "verdict", "fires on")
+            grid = analysed.reordered(grid, [name for name in seen if name in grid.headings], lines_up=False)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
@@ -199,14 +188,12 @@ class AnalysisScreen(JudgedScreen):
 
     def shared(self) -> Shared:
         """The table that is open, and the runs that it is of."""
-        session, name, rows = self.session, NAMES[self._open], self.runs.chosen
-        healthy = self.runs.healthy() if name == "sweep" else None
-        options = ["--healthy", ",".join(healthy)] if healthy else []
+        session, name, rows = self.session, NAMES[self._open], self.session.scoped
+        chart = self.query_one("#curve", Canvas).chart
+        groups = zip(("--healthy", "--neither"), self.runs.groups() if name == "sweep" else (), strict=False)
+        options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
-        if self.runs.rows is not None:
-            options += Look(filter=look.filter).options()
-        else:
-            look = look._replace(filter="")
+        options += Look(filter=look.filter).options()
         line = self.table.line if self.table.line_count() else None
         table = Table(name, self._blocks, line, self._record)
         names = runs_words(len(rows))
@@ -222,6 +209,7 @@ class AnalysisScreen(JudgedScreen):
             session.thresholds,
             lambda: session.traces if self.runs.rows is None else traces_of(rows, session.traces),
             table,
+            [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else (),
         )
 
     def _record(self) -> Any:
@@ -230,8 +218,8 @@ class AnalysisScreen(JudgedScreen):
         if isinstance(found, Utility):
             return found.to_dict()
         if isinstance(found, SeedTable):
-            return seeds_record(self.runs.chosen, thresholds, found, differences(table))
-        return sweep_record(table, thresholds, sensitivities(table, thresholds, self.runs.healthy()))
+            return seeds_record(self.session.scoped, thresholds, found, differences(table))
+        return sweep_record(table, thresholds, sensitivities(table, thresholds, *self.runs.groups()))
 
     def _tell(self) -> None:
         """More about the line under the cursor."""

@@ -27,7 +27,7 @@ from fa_tui.sharing.pieces import (
     traces_of,
 )
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
-from fa_tui.views.filters import Filter, picking
+from fa_tui.views.filters import picking
 from fa_tui.views.scale import covering
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
@@ -43,7 +43,6 @@ class CompareScreen(JudgedScreen):
     Args:
         session: the runs and what judges them.
         at: the run to start with: its method over its seeds, where fewer than two runs are marked.
-        filter: of the matrix: what is compared passes it, the marked runs aside.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,11 +53,10 @@ class CompareScreen(JudgedScreen):
         Binding("C", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session, *, at: int | None = None, filter: Filter | None = None) -> None:
+    def __init__(self, session: Session, *, at: int | None = None) -> None:
         super().__init__(session)
-        self._filter = filter
-        self._passing = self._that_pass()
-        self._groups = groups_of(session, self._passing)
+        self._scope = session.scope
+        self._groups = groups_of(session, session.scope)
         self._at = _starting_group(self._groups, at)
         self._wanted = self.group
         self._shared = True
@@ -97,25 +95,16 @@ class CompareScreen(JudgedScreen):
         return self.has_class("-roomy") or any(view.bar_cells for view in self.query(CompareView))
 
     def judge(self) -> None:
-        before = self._passing
-        if self._filter is not None and self._filter.live:
-            self._passing = self._that_pass()
-        if self._passing != before:
-            self._group_again()
+        if self._scope != self.session.scope:
+            self.reread()
         else:
             self.view.judge()
             self._say()
 
     def reread(self) -> None:
-        self._passing = self._that_pass()
-        self._group_again()
-
-    def _that_pass(self) -> list[int] | None:
-        return None if self._filter is None else self._filter.rows(self.session)
-
-    def _group_again(self) -> None:
-        """Group other runs; what the user chose is compared again as soon as it passes."""
-        self._groups, self._all = groups_of(self.session, self._passing), None
+        # what the user chose is compared again as soon as it is in scope
+        self._scope = self.session.scope
+        self._groups, self._all = groups_of(self.session, self._scope), None
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
@@ -160,6 +149,7 @@ class CompareScreen(JudgedScreen):
             session.thresholds,
             lambda: traces_of(rows, session.traces),
             table,
+            self.charts.charts,
         )
 
     def _value_here(self) -> str:
@@ -186,7 +176,8 @@ class CompareScreen(JudgedScreen):
         self._draw()
 
     def _draw(self) -> None:
-        self.charts.show(self.view.reports, *self._scales)
+        seen = self._labels[self.view.window.first : self.view.window.end]
+        self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
         self._say()
 
     def _scales_of_all(self) -> Scales:
@@ -197,7 +188,7 @@ class CompareScreen(JudgedScreen):
     def _say(self) -> None:
         group = self.group
         if group is None:
-            why = "no runs" if self._filter is None else "no run passes the filter"
+            why = "no runs" if self.session.scope is None else "no run passes the filter"
             self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
             for line in ("agreement", "here"):
                 self.query_one(f"#{line}", Line).set()

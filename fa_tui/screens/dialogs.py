@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
+from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
@@ -33,8 +34,8 @@ from fa_tui.sharing.pieces import (
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
-from fa_tui.views.text import briefly
-from fa_tui.views.words import flip_text
+from fa_tui.views.text import briefly, short_path
+from fa_tui.views.words import change_words, flip_text, run_name, told_apart
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -76,8 +77,8 @@ def reopening(app: ExplorerApp, look: Look) -> Piece:
 def look_now(app: ExplorerApp) -> Look:
     """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
-    if "is:marked" in shown.filter_text:
-        return shown.look._replace(filter=picking(app.session.rows, shown.rows or ()))
+    if "is:marked" in app.session.scope_text:
+        return shown.look._replace(filter=picking(app.session.rows, app.session.in_scope))
     return shown.look
 
 
@@ -105,18 +106,19 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     session, shown = app.session, app.explorer.shown_runs
     rows = [session.rows[index] for index in chosen]
     name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
-    indices = sorted(session.marked) or shown.rows
+    indices = sorted(session.marked) or session.scope
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
     return Shared(
         [
             *cell_piece(shown.cell_text()),
             *run_pieces(rows, name, session.thresholds),
-            *commands(app, look_now(app), "marked" if shown.filter_text else ""),
+            *commands(app, look_now(app), "marked" if session.scope_text else ""),
         ],
         exported,
         runs_words(len(exported)),
         session.thresholds,
         lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
     )
 
 
@@ -124,7 +126,7 @@ async def copy_something(app: ExplorerApp) -> None:
     """Ask what to copy, and copy it."""
     text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces])
+    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy")
     if piece is None:
         return
     made = await asyncio.to_thread(piece.text)
@@ -161,6 +163,10 @@ async def export_something(app: ExplorerApp) -> None:
     app.say(f"saved {here}{files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
 
 
+_removed: list[tuple[str, DiagnosticThresholds]] = []
+"""Presets that were removed since the explorer began, each to be brought back."""
+
+
 async def choose_preset(app: ExplorerApp) -> None:
     """Ask for saved thresholds to use, to save or to remove."""
     presets = Presets()
@@ -170,8 +176,10 @@ async def choose_preset(app: ExplorerApp) -> None:
         for number, (name, thresholds) in enumerate(known.items(), 1)
     ]
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
-    if len(known) > 1:
+    if len(known) > len(PROTOCOLS):
         choices.append(Choice("x", "remove ...", "", "remove"))
+    if _removed:
+        choices.append(Choice("r", f"bring back {_removed[-1][0]}", _values(_removed[-1][1]), "restore"))
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
@@ -179,10 +187,13 @@ async def choose_preset(app: ExplorerApp) -> None:
         await _save_preset(app, presets, known)
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
-        name = await choose(app, "Remove", mine)
+        name = await choose(app, "Remove", mine, "Remove")
         if name is not None:
             presets.remove(name)
-            app.say(f"preset {name} removed", "good")
+            _removed.append((name, known[name]))
+            app.say(f"preset {name} removed: p r brings it back", "good")
+    elif answer == "restore":
+        presets.save(*_removed.pop())
     elif answer is not None:
         use_preset(app, *answer)
 
@@ -229,7 +240,7 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     app.rows_changed(flips)
     text = baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
+    flipped = flip_text(app.session, flips)
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
 
 
@@ -280,9 +291,72 @@ async def choose_order(app: ExplorerApp) -> None:
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
         choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices)
+    chosen = await choose(app, "Sort by", choices, "Sort")
     if chosen is not None:
         table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
+
+
+async def choose_flip(app: ExplorerApp) -> None:
+    """List the runs that flipped with the last step, and go to the one that is chosen."""
+    session, explorer = app.session, app.explorer
+    flips = [flip for flip in explorer.flips if flip.before != flip.after]
+    if not flips:
+        app.say("no run flipped with the last step", "dim")
+        return
+    rows = [session.rows[flip.row] for flip in flips]
+    names = [method + rest for method, rest in told_apart(rows)]
+    homes = homes_of([row.source for row in session.rows])
+    choices = [
+        Choice(
+            "",
+            f"{name}  {change_words(flip)}",
+            f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}",
+            flip.row,
+        )
+        for name, flip in zip(names, flips, strict=True)
+    ]
+    row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
+    if row is not None:
+        explorer.runs.go_to(row)
+
+
+async def replace_audits(app: ExplorerApp) -> None:
+    """Show how new measurements differ from the recorded audits, and replace these where that is asked for."""
+    explorer, again = app.explorer, app.jobs.again
+    rows = [row for row in explorer.chosen if row in again]
+    if not rows:
+        app.say("nothing measured again here: m measures a run with an audit again and compares", "dim")
+        return
+    lost = sorted({name for row in rows for name in lost_with(again[row])})
+    note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
+    note += f"; {' and '.join(lost)} only there" if lost else ""
+    what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    choices = [
+        Choice("c", "keep the audit as it is", "", ""),
+        Choice("r", "replace it by the new one", note, "replace"),
+    ]
+    for row in rows:
+        compared = again[row].comparison
+        choices.append(
+            Choice(
+                "",
+                run_name(app.session, row),
+                f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed",
+                "",
+            )
+        )
+        choices += [Choice("", "", str(difference), "") for difference in compared.differences]
+    if await choose(app, f"{what} measured again", choices) != "replace":
+        return
+    for row in rows:
+        app.following.own_rows.add(row)
+        measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
+        app.session.states.pop(row, None)
+        app.session.replace_rows({row: measured})
+        old = f", the old one is {short_path(str(kept))}" if kept else ""
+        app.say(f"{run_name(app.session, row)}: audit replaced{old}", "good")
+    app.rows_changed(only=rows)
+    app.following.own_rows.difference_update(rows)
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
@@ -294,6 +368,8 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
+    "flips": choose_flip,
+    "replace": replace_audits,
 }
 
 

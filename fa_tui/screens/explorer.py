@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,12 +14,12 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS
-from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
+from fa_tui.screens.explorer_panes import RunsShown, SidePane, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import count_words, title_pieces
+from fa_tui.views.words import flip_words, moved_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
@@ -60,16 +60,31 @@ def is_too_small(size: Size) -> bool:
 
 
 EXPLORER_KEYS: list[BindingType] = [
-    Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
+    Binding(
+        "m",
+        "measure",
+        "Measure",
+        tooltip="measure the marked runs, or the one under the cursor; those with an audit are compared with it",
+    ),
     *(
         Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
         for letter in LETTERS
     ),
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+    Binding(
+        "M", "replace", "Replace", show=False, tooltip="how a new measurement (m) differs from the audit; replace it"
+    ),
+    Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
+    Binding("F", "flips", "Flips", show=False, tooltip="every run that flipped with the last step"),
     Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
     Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
     Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
+    Binding("less_than_sign", "divide(4)", "Wider", show=False, key_display="<", tooltip="the run's pane wider"),
+    Binding("greater_than_sign", "divide(-4)", "Narrower", show=False, key_display=">", tooltip="its pane narrower"),
+    Binding(
+        "z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width; again: both"
+    ),
     Binding(
         "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
     ),
@@ -120,6 +135,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._detail_due = False
         self._can_measure = False
         self._filter_line: FilterLine | None = None
+        self.flips: Sequence[Flip] = ()
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
@@ -127,7 +143,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             yield self.matrix
             if self.shown_runs.table is not None:
                 yield self.shown_runs.table
-            yield Place(id="detail-place")
+            yield SidePane(self.app.settings.side)
         yield Place(id="sliders-place")
         yield KeyBar()
 
@@ -189,13 +205,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.charts.follow()
 
     @property
-    def passing(self) -> Sequence[int] | None:
-        return self.shown_runs.rows
-
-    def counted(self) -> str:
-        return count_words(self.session, self.passing)
-
-    @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self.runs.row
@@ -229,7 +238,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def _offer_measuring(self) -> None:
         """Show the key only where it would do something."""
-        offered = bool(self.session.measurable(self._chosen()))
+        offered = bool(self.session.measurable(self.chosen))
         if offered != self._can_measure:
             self._can_measure = offered
             self.refresh_bindings()
@@ -246,14 +255,17 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return action != "measure" or self._can_measure
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        before = self.session.thresholds
-        flips = self.session.set_thresholds(message.thresholds)
-        if flips and self.shown_runs.verdicts_changed(flips):
+        protocol = self.session.thresholds.protocol
+        flips = self.flips = self.judged_by(message)
+        if self.session.thresholds.protocol != protocol:
+            # every cell is of other diagnostics
+            self.rows_changed(flips)
+        elif self.shown_runs.verdicts_changed(flips):
+            self.show_rugs()
             self._show_title()
             self._show_detail()
         elif self.detail is not None:
             self.detail.judge(self.session.thresholds)
-        self.count(flips, before)
         # nothing to say takes back what was said of the change before
         self.status.say(message.words, "dim")
 
@@ -263,6 +275,22 @@ class ExplorerScreen(Uniform, SlidersScreen):
             await self.action_toggle_table()
         else:
             self.set_focus(self.runs)
+
+    def action_divide(self, cells: int) -> None:
+        """Move the line between the runs and the run's pane; it is there again the next time."""
+        pane = self.query_one(SidePane)
+        pane.widen(pane.size.width + 2 + cells)
+        after(0.5, self, pane.keep)
+
+    def action_maximise(self) -> None:
+        """Show the pane with the focus alone, the runs' or the run's; again: both."""
+        alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
+        in_detail = self.detail is not None and self.detail.has_focus
+        self.set_class(not alone and not in_detail, "-runs-alone")
+        self.set_class(not alone and in_detail, "-run-alone")
+        pane = self.query_one(SidePane)
+        pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
+        self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
@@ -296,7 +324,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session, self.shown_runs.filter_text)
+        line = self._filter_line = FilterLine(self.session, self.session.filter.text if self.session.filter else "")
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -319,10 +347,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
             line.leave()
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
-        self.shown_runs.apply(message.filter, message.rows)
-        self.recount()
-        self._show_title()
-        self._show_detail()
+        self.session.narrow(message.filter, message.rows)
+        self.rows_changed()
 
     async def on_filter_line_closed(self) -> None:
         from fa_tui.widgets.filter_line import FilterLine
@@ -339,7 +365,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.sliders is not None:
             if self.sliders.thresholds != self.session.thresholds:
                 # what flipped on the way was shown elsewhere
-                self._flipped = ""
+                self._flipped, self.flips = "", ()
+                self.runs.show_flips(())
             self.sliders.follow()
         self.shown_runs.lay_out()
         self.recount()
@@ -354,6 +381,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
             only: the rows, where none came; then nothing has to be laid out again.
         """
         self.shown_runs.rows_changed(only)
+        if flips:
+            self.flips = flips
+            self.runs.show_flips(flips)
         self.count(flips)
         self.show_rugs()
         self._show_detail()
@@ -363,13 +393,44 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
         from fa_tui.screens.dialogs import given_runs
 
-        return given_runs(self.app, self._chosen())
+        return given_runs(self.app, self.chosen)
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        self.app.jobs.measure(self._chosen(), self.shown_runs.rows)
+        self.app.jobs.measure(self.chosen)
 
-    def _chosen(self) -> list[int]:
+    def action_replace(self) -> None:
+        """Show how new measurements differ from the audits, and ask whether to replace these."""
+        self.app.action_ask("replace")
+
+    def states_changed(self, rows: Iterable[int]) -> None:
+        """Show runs that were queued, are measured, or were measured again."""
+        for row in rows:
+            self.runs.row_changed(row)
+
+    def action_next_flip(self) -> None:
+        """Go to the next of the runs that flipped with the last step."""
+        flips = [flip for flip in self.flips if flip.before != flip.after]
+        rows = [flip.row for flip in flips]
+        if not flips:
+            self.status.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
+            return
+        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        self.runs.go_to(rows[place])
+        self.status.say(f"{place + 1} of {len(rows)} flipped: {flip_words(self.session, flips[place])}", "accent")
+
+    @property
+    def moved(self) -> str:
+        """Which thresholds the last step, or drag, moved, and where to."""
+        return moved_words(self.session.thresholds, self._begun[3])
+
+    def action_flips(self) -> None:
+        """List the runs that flipped with the last step."""
+        self.app.action_ask("flips")
+
+    @property
+    def chosen(self) -> list[int]:
+        """The marked runs, or the one under the cursor."""
         return sorted(self.session.marked) or ([] if self.row is None else [self.row])
 
     def marks_changed(self) -> None:
@@ -386,12 +447,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
+        self.query_one(KeyBar).pin("J" if any(not job.over for job in jobs) else "")
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
-        if self.shown_runs.marks_changed():
-            self.recount()
-            self._show_detail()
+        if self.session.filter is not None and self.session.filter.live and self.session.choose():
+            self.rows_changed()
         self._show_title()
         self._offer_measuring()
 
@@ -427,11 +488,11 @@ def lens(name: str, app: ExplorerApp) -> JudgedScreen:
     if name == "compare":
         from fa_tui.screens.compare import CompareScreen
 
-        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter)
+        return CompareScreen(session, at=explorer.row)
     if name == "timeline":
         from fa_tui.screens.timeline import TimelineScreen
 
         return TimelineScreen(session, at=explorer.row)
     from fa_tui.screens.analysis import AnalysisScreen
 
-    return AnalysisScreen(session, filter=explorer.shown_runs.filter)
+    return AnalysisScreen(session)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.message_pump import MessagePump
 from textual.widget import Widget
 
+from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
+from fa_tui.settings import remember
 from fa_tui.terminal.painting import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
@@ -16,9 +20,9 @@ from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.painted import Place
 
 if TYPE_CHECKING:
-    from fa_tui.views.filters import Filter
     from fa_tui.widgets.run_table import RunTable
 
 
@@ -46,6 +50,50 @@ def _tidy() -> None:
     give_back(cycles=True)
 
 
+_LEAST_SIDE, _LEAST_RUNS = 24, 30
+_KEPT_SECONDS = 0.5
+
+
+class SidePane(Place):
+    """Where the run under the cursor is shown; its left border is dragged to make it wider, and where it was is kept.
+
+    Args:
+        width: its cells, 0: by the window's width.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(id="detail-place")
+        self.chosen = width
+
+    def on_mount(self) -> None:
+        if self.chosen:
+            self.widen(self.chosen)
+
+    def widen(self, width: int) -> None:
+        """Be so wide, as far as there is room."""
+        self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
+        self.screen.add_class("-divided")
+        self.styles.width = self.chosen
+
+    def keep(self) -> None:
+        """Keep the width for the next time; settings that cannot be written cost nothing but that."""
+        with suppress(FaError, OSError):
+            remember("side", self.chosen)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and event.x == 0:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self.widen(self.region.right - int(event.screen_x))
+
+    def on_mouse_up(self) -> None:
+        if self.app.mouse_captured is self:
+            self.release_mouse()
+            self.keep()
+
+
 class RunsShown:
     """The two views of the runs, of which one is on screen.
 
@@ -57,9 +105,6 @@ class RunsShown:
     Attributes:
         matrix: methods × seeds, or other axes.
         table: the long view, once it was asked for.
-        filter: what is left out, if anything is.
-        rows: the indices that pass the filter, or None without one.
-        count: how many runs the filter leaves.
     """
 
     def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
@@ -67,10 +112,9 @@ class RunsShown:
         self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), id="matrix")
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
         self.matrix.display = self.table is None
-        self.filter: Filter | None = filter_of(look, session) if look.filter else None
-        self.rows: list[int] | None = None
-        self.count = len(session)
-        if self.filter is not None:
+        self._laid_out: list[int] | None = None
+        if look.filter:
+            session.narrow(filter_of(look, session))
             self.lay_out()
 
     def _long_view(self, order: str) -> RunTable:
@@ -97,7 +141,7 @@ class RunsShown:
             show=matrix.quantity.name if matrix.quantity else CELL_LETTERS,
             rows=matrix.axes.lines,
             columns=matrix.axes.columns,
-            filter=self.filter_text,
+            filter=self._session.scope_text,
             sort=self.order,
             long=self.in_table,
         )
@@ -106,11 +150,6 @@ class RunsShown:
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self.view.row
-
-    @property
-    def filter_text(self) -> str:
-        """The filter as it was typed, ``""`` without one."""
-        return "" if self.filter is None else self.filter.text
 
     async def toggle(self, body: Widget) -> None:
         """Show the other view; the cursor stays on its run."""
@@ -125,41 +164,25 @@ class RunsShown:
         if row is not None:
             self.view.go_to(row)
 
-    def apply(self, chosen: Filter, rows: list[int] | None) -> None:
-        """Show only the runs that pass: these."""
-        self.filter = chosen if chosen.text else None
-        self._show(rows)
-
     def lay_out(self) -> None:
-        """Lay the runs out again."""
-        self._show(None if self.filter is None else self.filter.rows(self._session))
-
-    def _show(self, rows: list[int] | None) -> None:
-        self.rows = rows
-        self.count = len(self._session) if rows is None else len(rows)
-        self.view.lay_out(rows)
+        """Lay the runs in scope out again."""
+        self._laid_out = self._session.scope
+        self.view.lay_out(self._laid_out)
         if self.view.is_attached:
             # what was laid out before is as large as what is now
             tidy_soon(self.view, self._session)
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
-        """Show verdicts that flipped; whether other runs are shown now."""
-        if self.filter is not None and self.filter.live:
+        """Show verdicts that flipped; whether other runs are in scope now."""
+        others = self._laid_out != self._session.scope
+        if others:
             self.lay_out()
-            return True
-        self.view.verdicts_changed(flips)
-        return False
-
-    def marks_changed(self) -> bool:
-        """Other runs are marked; whether other runs are shown for it."""
-        if self.filter is None or not self.filter.live:
-            return False
-        self.lay_out()
-        return True
+        self.view.show_flips(flips)
+        return others
 
     def rows_changed(self, only: Sequence[int] | None) -> None:
         """Show rows that came or changed; only these, where none came."""
-        if only is None or self.filter is not None:
+        if only is None or self._session.scope is not None:
             self.lay_out()
         else:
             for index in only:
@@ -174,8 +197,6 @@ class RunsShown:
         """What the top line shows of it."""
         matrix, order = self.matrix, self.order
         return Overview(
-            self.count,
-            filter=self.filter_text,
             axes="" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
             quantity=matrix.quantity.label if matrix.quantity and not self.in_table else "",
             order=order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}",

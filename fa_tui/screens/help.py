@@ -227,7 +227,10 @@ class ExplorerCommands(Provider):
 
     def _bindings(self) -> Iterator[SystemCommand]:
         app = self._explorer_app
-        for active, key in offered(self.screen, lambda binding: binding.tooltip):
+        # first what the line of keys has no room for, and leads here
+        left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
+        bindings = offered(self.screen, lambda binding: binding.tooltip)
+        for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
             binding = active.binding
 
             async def run(action: str = binding.action, node: object = active.node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,7 +14,16 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, share_bar, time_words
+from fa_tui.jobs.listing import (
+    Listed,
+    Machine,
+    MachineWatch,
+    machine_lines,
+    rate_words,
+    share_bar,
+    size_words,
+    time_words,
+)
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_HEADINGS = ("state", "progress", "left/took", "device", "what it says")
+_HEADINGS = ("state", "progress", "left/took", "device", "pid, memory, rate", "what it says")
 _STATE = _TIME = 10
 _COUNTS = range(7, 18)
 """Cells that ``done/total`` and the blanks around it get; a bar is before them."""
@@ -39,6 +48,10 @@ _DEVICES = range(8, 25)
 """A cluster's names its machine, too."""
 _WIDE = 100
 """Cells beyond which there is room for that."""
+_PROCESS, _ROOMY = 26, 120
+"""Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's title has them."""
+_ORDER = {"running": 0, "queued": 1}
+"""What is at work comes first, what is over last, and of that the latest first."""
 _WORDS, _FEW_WORDS = 20, 12
 """Cells that what a job says gets before its name is cut, and that it gets in any case."""
 _SENTENCE = 60
@@ -53,12 +66,15 @@ class JobsTable(LineTable):
         self._jobs: list[Listed] = []
         self._bar = _USUAL_BAR
         self._fitted = (0, 0)
+        self.memory: Mapping[int, int] = {}
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
         """Show other jobs; only lines that changed are painted again."""
         here = self.job
-        before, self._jobs = self._jobs, list(jobs)
-        others = [job.id for job in before] != [job.id for job in jobs]
+        places = {job.id: place for place, job in enumerate(jobs)}
+        first = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -places[job.id] if job.over else 0))
+        before, self._jobs = self._jobs, first
+        others = [job.id for job in before] != [job.id for job in first]
         if others or self._fitted != (self._count_width(), self._device_width()):
             self._fit()
             self.move_to(self._line_of(here))
@@ -68,23 +84,24 @@ class JobsTable(LineTable):
                 self.refresh_cells([(line, column) for column in range(self.column_count)])
 
     def _line_of(self, here: Listed | None) -> int:
-        """Where a job went; at first the cursor is on the job that is at work."""
-        if here is not None:
-            return next((line for line, job in enumerate(self._jobs) if job.id == here.id), self.line)
-        return next((line for line, job in enumerate(self._jobs) if not job.over), 0)
+        """Where a job went; from one that was at work and is over the cursor goes on to the next one at work."""
+        now = next((line for line, job in enumerate(self._jobs) if here and job.id == here.id), 0)
+        ended = here is not None and here.state == "running" and bool(self._jobs) and self._jobs[now].over
+        return 0 if ended and not self._jobs[0].over else now
 
     def _fit(self) -> None:
         """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
         counts, device = self._fitted = (self._count_width(), self._device_width())
         # for the name, the bar and what the job says
-        room = self.view.width - (_STATE + counts + _TIME + device)
+        process = _PROCESS if self.view.width >= _ROOMY else 0
+        room = self.view.width - (_STATE + counts + _TIME + device + process)
         longest = max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
         wanted = max(_NAMES.start, min(longest, max(_NAMES.stop - 1, room - _USUAL_BAR - _SENTENCE - _AROUND_NAME)))
         self._bar = max(_BARS.start, min(_USUAL_BAR, room - wanted - _AROUND_NAME - _WORDS))
         name = max(_NAMES.start, min(wanted, room - self._bar - _WORDS - _AROUND_NAME)) + _AROUND_NAME
         self._bar += max(0, min(room - name - self._bar - _SENTENCE, _BARS.stop - 1 - self._bar))
         says = max(_FEW_WORDS, room - name - self._bar)
-        self.set_widths(name, [_STATE, self._bar + counts, _TIME, device, says])
+        self.set_widths(name, [_STATE, self._bar + counts, _TIME, device, process, says])
 
     def _count_width(self) -> int:
         longest = 3 + max([2 * len(f"{job.total}") for job in self._jobs], default=0)
@@ -118,14 +135,15 @@ class JobsTable(LineTable):
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
         if line is None:
-            return [Segment(_HEADINGS[column].ljust(width), self.style_of("head"))]
+            return [Segment(_HEADINGS[column].ljust(width)[:width], self.style_of("head"))]
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        seconds = job.took if job.over else job.left
+        seconds = job.took if job.left is None else job.left
         lasts = "" if seconds is None else time_words(seconds)
-        text = self._short((job.state, "", lasts, job.device, job.words)[column], width - 1)
-        tone = _TONES[job.state] if column == 0 or (column == 4 and job.error) else "text"
+        process = process_words(job, self.memory)
+        text = self._short((job.state, "", lasts, job.device, process, job.words)[column], width - 1) if width else ""
+        tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
         return [Segment(padded(text, width), self.style_of(tone))]
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
@@ -148,6 +166,16 @@ class JobsTable(LineTable):
 
     def _short(self, text: str, width: int) -> str:
         return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
+
+
+def process_words(job: Listed, memory: Mapping[int, int]) -> str:
+    """A job's process, its memory and rate, as far as they are known.
+
+    >>> process_words(Listed(id="1", name="x", state="running", pid=71, rate=2.5), {71: 400 << 20})
+    '71  400 MiB  2.5/s'
+    """
+    used = memory.get(job.pid)
+    return "  ".join(filter(None, [str(job.pid or ""), size_words(used) if used else "", rate_words(job.rate)]))
 
 
 _NONE_YET = """\
@@ -219,6 +247,7 @@ class JobsScreen(Screen[None]):
         """Show how busy the machine is, and the jobs: the times left are others."""
         for pane in self.query("#machine").results(TextLines):
             pane.set_lines(machine_lines(machine, self.app.terminal.glyphs))
+            self.query_one(JobsTable).memory = {} if machine.workers is None else machine.workers.each
             self.jobs_changed()
 
     def jobs_changed(self) -> None:
@@ -308,12 +337,15 @@ class JobsScreen(Screen[None]):
     def _show_log(self) -> None:
         from fa_core.engine.messages import log_tail
 
-        job = self.query_one(JobsTable).job
+        table = self.query_one(JobsTable)
+        job = table.job
         log = job.log if job is not None else ""
-        said = [job.error] if job is not None and job.error else []
+        # what its line has no room for, such as why it is tried again
+        said = [text] if job and (text := job.error or ("" if job.state == "done" else job.words)) else []
         nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
+        at_work = process_words(job, table.memory) if job is not None else ""
+        self.query_one("#log-title", Line).set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
         if shown != self._log:
             self._log = shown
-            self.query_one("#log-title", Line).set((" log ", "dim"), (log, "dim"))
             self.query_one("#log", TextLines).set_lines(shown[1])

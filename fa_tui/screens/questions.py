@@ -5,7 +5,7 @@ Most are a framed box in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from textual import events
@@ -90,7 +90,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("home,g", "edge(-1)", "First", show=False),
         Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("enter", "take", "Select", tooltip="select the line under the cursor"),
+        Binding("enter", "take", "Select", tooltip="choose the line under the cursor"),
     ]
 
     def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
@@ -98,6 +98,15 @@ class ChoiceList(PaintedScroll, can_focus=True):
         self.choices = list(choices)
         self.at = 0
         self._take = take
+
+    @property
+    def does(self) -> str:
+        """What Enter does with an entry, as the key bar says it."""
+        return self._bindings.key_to_bindings["enter"][0].description
+
+    @does.setter
+    def does(self, word: str) -> None:
+        self._bindings.key_to_bindings["enter"] = [Binding("enter", "take", word, tooltip="the line under the cursor")]
 
     @property
     def current(self) -> Choice | None:
@@ -190,6 +199,7 @@ class ChoiceScreen(ListDialog[Any]):
     Args:
         title: what is chosen.
         choices: the entries.
+        does: what Enter does with the entry.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -197,8 +207,9 @@ class ChoiceScreen(ListDialog[Any]):
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
         super().__init__(title, choices, lambda choice: self.dismiss(choice.value))
+        self.list.does = does
 
 
 class EntryScreen(Question[str | None]):
@@ -212,7 +223,7 @@ class EntryScreen(Question[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Select", priority=True, tooltip="take what is typed"),
+        Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
@@ -252,19 +263,20 @@ class EntryScreen(Question[str | None]):
 
 
 class SeveralScreen(ListDialog[None]):
-    """Stays until Esc, and reports at once what is chosen.
+    """Puts each of several names into a group; stays until Esc, and reports at once.
 
     Args:
         title: what is chosen.
         names: what there is, each with more to say about it.
-        chosen: of these.
+        chosen: name → its group.
+        groups: all groups, in the order in which Enter goes through them.
         default: what is chosen again with a key.
-        report: called with the names that are chosen, in their order.
+        report: called with the groups of all names.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "take", "Choose", key_display="space", tooltip="choose a line, or leave it out"),
-        Binding("0", "default", "Default", tooltip="what is chosen where nobody chose"),
+        Binding("space", "take", "Choose", key_display="space", tooltip="the next group for the line under the cursor"),
+        Binding("0", "default", "Default", tooltip="the groups as they are without a choice"),
         Binding("question_mark", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
         Binding("escape,q,ctrl+c,ctrl+q", "dismiss", "Done", key_display="esc", tooltip="close the list"),
     ]
@@ -275,35 +287,40 @@ class SeveralScreen(ListDialog[None]):
         self,
         title: str,
         names: Sequence[tuple[str, str]],
-        chosen: Iterable[str],
+        chosen: Mapping[str, str],
+        groups: Sequence[str],
         *,
-        default: Iterable[str],
-        report: Callable[[tuple[str, ...]], object],
+        default: Mapping[str, str],
+        report: Callable[[dict[str, str]], object],
     ) -> None:
-        self._names, self._chosen, self._default, self._report = list(names), set(chosen), set(default), report
+        self._names, self._chosen, self._default, self._report = list(names), dict(chosen), dict(default), report
+        self._groups = groups
         super().__init__(title, self._choices(), self._turn)
+        self.list.does = "Next group"
 
     def _choices(self) -> list[Choice]:
+        longest = max(map(len, self._groups))
         return [
-            Choice(str(number) if number < 10 else "", f"[{'x' if name in self._chosen else ' '}] {name}", note, name)
+            Choice(str(number) if number < 10 else "", f"{self._chosen[name]:{longest}}  {name}", note, name)
             for number, (name, note) in enumerate(self._names, 1)
         ]
 
     def _turn(self, choice: Choice) -> None:
-        self._choose(self._chosen ^ {choice.value})
+        place = self._groups.index(self._chosen[choice.value]) + 1
+        self._choose({**self._chosen, choice.value: self._groups[place % len(self._groups)]})
 
     def action_take(self) -> None:
-        """Choose the line under the cursor, or leave it out."""
+        """Put the line under the cursor into the next group."""
         self.list.action_take()
 
     def action_default(self) -> None:
         """Reset to the default."""
         self._choose(self._default)
 
-    def _choose(self, chosen: set[str]) -> None:
-        self._chosen = set(chosen)
+    def _choose(self, chosen: dict[str, str]) -> None:
+        self._chosen = dict(chosen)
         self.list.set_choices(self._choices())
-        self._report(tuple(name for name, _ in self._names if name in self._chosen))
+        self._report({name: self._chosen[name] for name, _ in self._names})
 
 
 class QuitScreen(Dialog[str | None]):
@@ -353,9 +370,9 @@ class QuitScreen(Dialog[str | None]):
         self.dismiss("stop")
 
 
-async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any:
-    """The value of an entry, or None after Esc."""
-    return await app.push_screen_wait(ChoiceScreen(title, choices))
+async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select") -> Any:
+    """The value of an entry, or None after Esc; `does` is what Enter does with it."""
+    return await app.push_screen_wait(ChoiceScreen(title, choices, does))
 
 
 async def ask(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,7 +13,7 @@ from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.session import Flip, Session
+from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
+
+Begun: TypeAlias = "tuple[str, Judgement, Sequence[int] | None, DiagnosticThresholds]"
+"""A step or a drag, and what was judged, in which scope and by which thresholds when it began."""
 
 ROOMY = 48
 """From this many lines on there is space for more than a screen must have."""
@@ -41,6 +45,7 @@ class SlidersScreen(Screen[None]):
         self.session = session
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
+        self._begun: Begun = "", session.judgement, None, session.thresholds
 
     @property
     def glyphs(self) -> Glyphs:
@@ -52,20 +57,15 @@ class SlidersScreen(Screen[None]):
         """The runs that the sliders show and count."""
         return self.session
 
-    @property
-    def passing(self) -> Sequence[int] | None:
-        """The rows that a filter leaves on this screen, rising; None without one."""
-        return None
-
     def set_title(self, *pieces: tuple[str, str]) -> None:
         """Show the top line."""
         self.query_one("#title", Line).set(*pieces)
 
     def show_rugs(self) -> None:
-        """Put every run's number on the sliders' tracks."""
+        """Put the number of every run in scope on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
-                self.sliders.set_runs(letter, self.judged.values(letter))
+                self.sliders.set_runs(letter, self.judged.values(letter), partial(self.judged.deciding, letter))
 
     def show_intervals(self, row: AuditRow | None) -> None:
         """Put the intervals of the run under the cursor on the sliders' tracks."""
@@ -80,20 +80,29 @@ class SlidersScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self.judged, flips, before, self.passing) if flips else ""
-        if flips or before is None:
+        self._flipped = flipped_words(self.judged, flips, before) if flips else ""
+        if flips or before is None or self._begun[0]:
             self.recount()
         elif self.sliders is not None:
             self.sliders.set_flipped("")
 
+    def judged_by(self, message: ThresholdsChanged) -> list[Flip]:
+        """Judge the runs by other thresholds; what flips with it, or in a drag of the mouse since that began."""
+        judged = self.judged
+        if not message.drag or message.drag != self._begun[0]:
+            self._begun = message.drag, judged.judgement, judged.scope, self.session.thresholds
+        flips = self.session.set_thresholds(message.thresholds)
+        if judged is not self.session:
+            flips = judged.set_thresholds(message.thresholds)
+        _, judgement, scope, before = self._begun
+        flips = judged.flipped(judgement, scope) if message.drag else flips
+        self.count(flips, before)
+        return flips
+
     def recount(self) -> None:
         """Show how many runs are walked back, and again what flipped last."""
         if self.sliders is not None:
-            self.sliders.set_summary(self.counted(), self._flipped)
-
-    def counted(self) -> str:
-        """How many runs are walked back."""
-        return walk_back_words(self.judged)
+            self.sliders.set_summary(walk_back_words(self.judged), self._flipped)
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
@@ -157,6 +166,7 @@ class JudgedScreen(SlidersScreen):
         self.focus_body()
         self.show_rugs()
         self.count(())
+        self.app.painter.settle()
 
     def focus_body(self) -> None:
         """Give the keys to the body."""
@@ -176,11 +186,10 @@ class JudgedScreen(SlidersScreen):
         self.judge()
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        before = self.session.thresholds
-        flips = self.session.set_thresholds(message.thresholds)
-        if self.judged is not self.session:
-            flips = self.judged.set_thresholds(message.thresholds)
-        self.count(flips, before)
+        scope = self.session.scope
+        self.judged_by(message)
+        if self.session.scope != scope:
+            self.show_rugs()
         # nothing to say takes back what was said of the change before, on the main screen
         self.app.say(message.words, "dim", aloud=bool(message.words))
         self.soon()

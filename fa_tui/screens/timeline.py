@@ -28,30 +28,42 @@ from fa_tui.views.epochs import (
     title_words,
     verdict_words,
 )
+from fa_tui.views.grid import homes_of
+from fa_tui.views.words import Pieces, place_label
 from fa_tui.widgets.epoch_chart import (
+    BACKGROUND,
     SHOWN,
     Drawn,
     EpochChart,
     EpochMatrix,
+    Picked,
     Scrubbed,
     Scrubber,
+    Zoomed,
     drawn_runs,
+    epoch_scale,
     nearest,
     points_of,
+    zoomed,
 )
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.table import LineTable
 
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 
+BRIGHT = ("alone", "source", "line", "all")
+"""Which curves are bright: those of the source under the cursor, without the others or with them in the background;
+those of its line; all."""
+_MOST_ZOOM = 8
+
 
 class TimelineScreen(JudgedScreen):
-    """Four charts (or one large), a scrubber, and the matrix at the scrubbed epoch.
+    """Charts (or one large), a scrubber, and the matrix at the scrubbed epoch.
 
     Args:
         session: the runs, their traces and what judges them.
-        at: the run to choose, if it has a trace.
+        at: the run to choose, if it has a trace; else no run is chosen until the cursor moves.
 
     Raises:
         UsageError: there is no trace.
@@ -68,7 +80,10 @@ class TimelineScreen(JudgedScreen):
             Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")
             for place, shown in enumerate(SHOWN, 1)
         ),
-        Binding("0", "only(0)", "All charts", show=False, tooltip="all four charts"),
+        Binding("0", "only(0)", "All charts", show=False, tooltip="all charts"),
+        Binding("o", "bright", "Others", tooltip="other curves: none, dimmed; bright alone this line; all bright"),
+        Binding("plus,equals_sign", "zoom(1)", "Zoom", key_display="+ -", tooltip="fewer epochs around this one"),
+        Binding("minus", "zoom(-1)", "Zoom out", show=False, key_display="-", tooltip="more epochs"),
         Binding("s", "stop_on", "Stop on", tooltip="which diagnostics would have stopped a run"),
         Binding("P", "app.show_problems", "Problems", show=False, tooltip="what was not read, or only in part"),
         Binding("T", "dismiss", "Back", show=False),
@@ -77,12 +92,18 @@ class TimelineScreen(JudgedScreen):
     def __init__(self, session: Session, *, at: int | None = None) -> None:
         replay = replay_of(session)
         if not replay.traces:
-            raise UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
+            scope, hint = session.scope_text, "open run folders or logs that hold epochs, such as trace.jsonl"
+            raise UsageError(
+                f"no traces {'in ' if scope else 'here'}{scope}", hint="f takes all runs" if scope else hint
+            )
         super().__init__(session)
         self._epochs = EpochSession(replay, session.thresholds)
-        self._start = 0 if at is None else run_of(replay, session, at)
+        self._start = None if at is None else run_of(replay, session, at)
+        missing = at is not None and self._start is None
+        self._missing = f"{session.label(at)} of {place_label(session.rows[at])}" if missing and at is not None else ""
         self._stop_on = STOP_ON[0]
-        self._only = 0
+        self._bright = BRIGHT[0]
+        self._only = self._zoom = 0
         self._stops: list[EarlyStop | None] = []
         self._points: dict[str, list[list[tuple[float, float]]]] = {}
 
@@ -94,19 +115,21 @@ class TimelineScreen(JudgedScreen):
         charts = [EpochChart(shown, self.glyphs) for shown in SHOWN]
         yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
         yield Scrubber(self._epochs.replay.epochs)
-        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all", "notes")]
-        for line in (*lines[:3], lines[4], lines[6]):
+        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
+        for line in (*lines[:3], lines[4]):
             line.add_class("-wide-only")
-        yield Horizontal(EpochMatrix(self._epochs), Vertical(*lines, id="said"), id="below")
+        said = Vertical(*lines, TextLines(id="notes"), id="said")
+        yield Horizontal(EpochMatrix(self._epochs), said, id="below")
 
     def on_mount(self) -> None:
         self.charts = list(self.query(EpochChart))
         self.matrix = self.query_one(EpochMatrix)
         self.scrubber = self.query_one(Scrubber)
-        self.action_only(0)
-        self.matrix.go_to(self._start)
-        self.scrubber.focus()
         self._read()
+        self.action_only(0)
+        if self._start is not None:
+            self.matrix.go_to(self._start)
+        self.scrubber.focus()
         self.judge()
 
     @property
@@ -115,9 +138,9 @@ class TimelineScreen(JudgedScreen):
         return self._only > 0 or self.has_class("-narrow")
 
     @property
-    def run_chosen(self) -> int:
-        """The run whose curve lies on top."""
-        return self.matrix.row or 0
+    def run_chosen(self) -> int | None:
+        """The run whose curve lies on top; None where the one that was asked for has no trace, or on an empty cell."""
+        return None if self._missing else self.matrix.row
 
     def reread(self) -> None:
         replay = replay_of(self.session)
@@ -125,11 +148,15 @@ class TimelineScreen(JudgedScreen):
             chosen = self.run_chosen
             now = self._epochs.follow(replay)
             self.matrix.refit()
-            self.matrix.go_to(now.get(chosen, 0))
+            if chosen is not None:
+                self.matrix.go_to(now.get(chosen, 0))
             self._read()
 
     def _read(self) -> None:
         self._points = {shown.column: points_of(self._epochs.replay, shown) for shown in SHOWN}
+        # what no run records has a chart only where it is asked for
+        known = any(y == y for run in self._points["gamma"] for _, y in run)
+        self.set_class(not known, "-no-gamma")
 
     # What moves.
 
@@ -153,7 +180,38 @@ class TimelineScreen(JudgedScreen):
     @on(LineTable.Moved)
     @on(LineTable.Marked)
     def _chosen(self) -> None:
+        self._missing = ""
         self.soon()
+
+    def on_picked(self, message: Picked) -> None:
+        self._missing = ""
+        self.matrix.go_to(message.run)
+        self.soon()
+
+    def on_zoomed(self, message: Zoomed) -> None:
+        self.action_zoom(message.step)
+
+    def action_zoom(self, step: int) -> None:
+        """Half as many epochs around this one, or twice as many."""
+        self._zoom = max(0, min(self._zoom + step, _MOST_ZOOM))
+        self.soon()
+
+    def action_bright(self) -> None:
+        """Have other curves bright."""
+        self._bright = BRIGHT[(BRIGHT.index(self._bright) + 1) % len(BRIGHT)]
+        self.soon()
+
+    def _bright_runs(self, chosen: int | None) -> set[int]:
+        """The runs whose curves are bright: the pinned ones, and by the cursor those of its source or its line."""
+        rows, pinned = self._epochs.rows, set(self._epochs.marked)
+        if self._bright == "all":
+            return {*range(len(rows))}
+        if chosen is None:
+            return pinned
+        homes = homes_of([row.source for row in rows])
+        if self._bright == "line" or len({*homes}) == 1:
+            return pinned | {*self.matrix.rows_on_line}
+        return pinned | {run for run, home in enumerate(homes) if home == homes[chosen]}
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self) -> None:
@@ -174,7 +232,7 @@ class TimelineScreen(JudgedScreen):
             self._go_to(ahead[0] if direction > 0 else ahead[-1])
 
     def action_only(self, place: int) -> None:
-        """Show one chart alone (1 to 4), or all (0); a narrow screen shows one at any time."""
+        """Show one chart alone (1 to 5), or all (0); a narrow screen shows one at any time."""
         self._only = place
         self.set_class(place > 0, "-one")
         for number, chart in enumerate(self.charts, 1):
@@ -183,6 +241,9 @@ class TimelineScreen(JudgedScreen):
             if chosen and chart.parent is not None:
                 for row in self.query("#charts Horizontal"):
                     row.set_class(row is chart.parent, "-only")
+        if self._stops:
+            # what was hidden is not drawn yet
+            self.call_after_refresh(self.judge)
 
     def action_stop_on(self) -> None:
         """Let other diagnostics stop the runs."""
@@ -196,25 +257,35 @@ class TimelineScreen(JudgedScreen):
             reproducing(self.app, "timeline", "--stop-on", self._stop_on),
             reopening(self.app, look_now(self.app)),
         ]
-        return shared_replay(self._epochs, self.run_chosen, table, lines)
+        drawn = [(chart.shown.title, chart.chart) for chart in self.charts if chart.display]
+        charts = [(title, chart) for title, chart in drawn if chart is not None]
+        return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
     # What is shown.
 
     def judge(self) -> None:
-        epochs, chosen = self._epochs, self.run_chosen
+        epochs, chosen, replay = self._epochs, self.run_chosen, self._epochs.replay
         self._stops = epochs.stops(self._stop_on)
-        fires = epochs.first_fires(chosen)
-        self.scrubber.set(epochs.replay.epochs, epochs.epoch, epochs.replay.flips(epochs.fired), fires)
-        runs, stop = drawn_runs(epochs, chosen), self._stops[chosen]
+        fires = {} if chosen is None else epochs.first_fires(chosen)
+        bright = self._bright_runs(chosen)
+        runs = drawn_runs(range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0])
+        last = max((replay.numbers(run)[-1] for run in bright or runs), default=replay.epochs[-1])
+        x = zoomed(epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom)
+        # beyond the last one drawn nothing moves
+        shown = [epoch for epoch in replay.epochs if epoch <= last]
+        self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
+        stop = None if chosen is None else self._stops[chosen]
         drawn = Drawn(
             runs,
-            [self.matrix.look(run) for run in runs],
+            [self.matrix.look(run) if run in bright or run == chosen else BACKGROUND for run in runs],
+            chosen,
+            x,
             {run: epochs.first_fires(run) for run in runs},
             None if stop is None else stop.epoch,
         )
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                others = f"{number} of {len(self.charts)} (keys 1 to 4)" if self._alone else ""
+                others = f"{number} of {len(self.charts)} (keys 1 to 5)" if self._alone else ""
                 chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
         self._say_title(len(runs))
         self._say(chosen, fires)
@@ -224,22 +295,24 @@ class TimelineScreen(JudgedScreen):
         quantity = self.matrix.quantity
         showing = quantity.label if quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
-        filter = self.app.explorer.shown_runs.filter_text
-        self.set_title(*title_words(self._epochs, len(self.session), drawn, showing, skipped, filter))
+        runs, scope = len(self.session.in_scope), self.session.scope_text
+        self.set_title(*title_words(self._epochs, runs, drawn, showing, skipped, scope, self._missing))
 
-    def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
-        epochs, stop = self._epochs, self._stops[chosen]
-        there, kinds = accuracy_words(stop), epochs.kinds(chosen)
-        notes = "; ".join(epochs.replay.traces[chosen].notes)
-        for name, pieces in (
-            ("run", verdict_words(epochs, chosen, self.glyphs.name == "ascii")),
-            ("numbers", number_words(epochs, chosen)),
-            ("fires", fire_words(fires, kinds)),
-            ("stop", stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)),
-            ("stop-acc", [(f"  {there}", "dim")]),
-            ("all", all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)),
-            ("notes", [(notes, "dim")]),
-        ):
-            self.query_one(f"#{name}", Line).set(*pieces)
+    def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
+        epochs, there, notes = self._epochs, "", ""
+        said: dict[str, Pieces] = {"all": all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)}
+        if chosen is None:
+            said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
+        else:
+            stop, kinds = self._stops[chosen], epochs.kinds(chosen)
+            there, notes = accuracy_words(stop), "; ".join(epochs.replay.traces[chosen].notes)
+            said["run"] = verdict_words(epochs, chosen, self.glyphs.name == "ascii")
+            said["numbers"] = number_words(epochs, chosen)
+            said["fires"] = fire_words(fires, kinds)
+            said["stop"] = stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
+            said["stop-acc"] = [(f"  {there}", "dim")]
+        for line in self.query("#said Line").results(Line):
+            line.set(*said.get(line.id or "", ()))
+        self.query_one("#notes", TextLines).set_lines([notes])
         self.query_one("#stop-acc").set_class(not there, "-empty")
         self.query_one("#notes").set_class(not notes, "-empty")

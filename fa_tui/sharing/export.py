@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_tui.sharing.pieces import Shared, table_csv, table_json
+
+if TYPE_CHECKING:
+    from fa_tui.widgets.chart import Chart
 
 
 class Kind(NamedTuple):
@@ -29,6 +33,7 @@ class Kind(NamedTuple):
 
 SCREEN = Kind("s", ".svg", "this screen as a picture", "fa-tui-screen")
 FIGURE = Kind("f", ".svg", "figure of growth and gradient norms", "fa-tui-figure", (".pdf", ".png"))
+CHARTS = Kind("g", ".svg", "the charts on this screen", "fa-tui-charts", FIGURE.others)
 KINDS = (
     SCREEN,
     Kind("m", ".md", "report in Markdown, figures beside it", "fa-tui-report"),
@@ -45,7 +50,7 @@ OF_RUNS = KINDS[1:]
 
 def kinds_of(shared: Shared) -> list[Kind]:
     """What can be written of a screen: its picture, its table, its runs."""
-    kinds = [SCREEN]
+    kinds = [SCREEN, *([CHARTS] if shared.charts else [])]
     if shared.table is not None:
         name = f"fa-tui-{shared.table.name}"
         kinds.append(Kind("t", ".csv", f"table of {shared.table.name}, for a spreadsheet", name))
@@ -108,6 +113,10 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
         UsageError: a name that is taken or does not fit, no runs to write, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
+    if kind is CHARTS:
+        path = _free(kind, text)
+        write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
+        return [path]
     if kind not in OF_RUNS:
         assert shared.table is not None
         return export_text(kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table))
@@ -127,6 +136,51 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
     traces = shared.traces() if kind.ending in (".md", ".html") else ()
     return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
+
+
+def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
+    """Charts of a screen, two in a row, as a figure of this kind: their axes, curves and thresholds as they are seen.
+
+    Curves of a method have its colour; other curves those of Matplotlib.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    from fa_core.reporting.panels import fixed_style, power_of_ten, rendered
+
+    with fixed_style():
+        columns = min(2, len(charts))
+        rows = -(-len(charts) // columns)
+        figure = Figure(figsize=(3.6 * columns, 2.6 * rows), layout="constrained")
+        for place, (title, chart) in enumerate(charts, 1):
+            axes = figure.add_subplot(rows, columns, place, title=title, xlabel=chart.x_label)
+            for curve in chart.curves:
+                colour = {"strong": "black", "bad": "red", "faint": "lightgrey"}.get(curve.style)
+                colour = f"#{curve.style[7:]}" if curve.style.startswith("method-") else colour
+                alone = len(curve.points) == 1
+                axes.plot(
+                    *zip(*curve.points, strict=True),
+                    color=colour,
+                    marker="x" if alone else "",
+                    label="" if alone else curve.name or curve.mark,
+                )
+            if math.isfinite(chart.limit):
+                axes.axhline(chart.limit, linestyle="--", color="grey")
+            axes.set(xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))
+            axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
+            for scale, axis in ((chart.x, axes.xaxis), (chart.y, axes.yaxis)):
+                if scale.log:
+                    axis.set_major_formatter(lambda value, _: power_of_ten(round(math.log10(value))))
+                    axis.set_minor_formatter(NullFormatter())
+            if 0 < sum(bool(curve.name or curve.mark) for curve in chart.curves) <= _NAMED:
+                axes.legend(fontsize="x-small")
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return rendered(figure, kind)
+
+
+_NAMED = 12
+"""Curves that a legend names; of more it would hide the chart."""
 
 
 def left_out_words(kind: Kind, shared: Shared) -> str:

@@ -21,14 +21,15 @@ from fa_core.reporting.numbers import MISSING, brief
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
-from fa_core.runs import run_place
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
+from fa_tui.views.epochs import traces_of as traces_of
 from fa_tui.views.words import runs_words as runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
+    from fa_tui.widgets.chart import Chart
 
 
 _NOTE = 40
@@ -81,6 +82,7 @@ class Shared(NamedTuple):
         thresholds: what judges them.
         traces: of these runs; reads them when asked.
         table: what else can be exported.
+        charts: those on screen, with their titles.
     """
 
     pieces: Sequence[Piece]
@@ -89,6 +91,7 @@ class Shared(NamedTuple):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     traces: Callable[[], Sequence[Trace]] = tuple
     table: Table | None = None
+    charts: Sequence[tuple[str, Chart]] = ()
 
 
 def cell_piece(text: str) -> Iterator[Piece]:
@@ -146,23 +149,6 @@ def shortened(text: str, begins: str = "") -> str:
     return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
 
 
-def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The traces of some runs: those next to their audits, or of their name where none is there.
-
-    Args:
-        rows: the runs.
-        traces: of these runs and others.
-    """
-    known = {(run_place(trace.source), trace.key) for trace in traces}
-    own = {(run_place(row.source), row.key) for row in rows}
-    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
-    return [
-        trace
-        for trace in traces
-        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
-    ]
-
-
 def _markdown(blocks: Sequence[Block]) -> str:
     from fa_core.reporting.blocks import to_markdown
 
@@ -184,7 +170,8 @@ def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting.figures import audit_figure, rendered
+    from fa_core.reporting.figures import audit_figure
+    from fa_core.reporting.panels import rendered
     from fa_core.table import AuditTable
 
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
@@ -279,7 +266,7 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
     return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
 
 
-def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequence[Piece]) -> Shared:
+def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]) -> Shared:
     """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
 
     Args:
@@ -288,7 +275,7 @@ def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequenc
         table: of its first fires.
         more: what else can be copied.
     """
-    runs = sorted(epochs.marked) or [chosen]
+    runs = sorted(epochs.marked) or [chosen or 0]
     rows = [epochs.rows[run] for run in runs]
     at = f"at epoch {epochs.epoch}"
     one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"

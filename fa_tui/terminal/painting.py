@@ -127,6 +127,8 @@ class Pacing:
 _FAREWELL_SECONDS = 1.0
 _SETTLE_SECONDS = 0.05
 """A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
+_OPENS_SECONDS = 0.1
+"""A screen of several panes is laid out in that time."""
 _DRAG_SECONDS = 0.2
 """How often it is painted all the same."""
 
@@ -162,6 +164,10 @@ class Painter:
         elif isinstance(event, events.CursorPosition):
             self._pacing.answered(time.monotonic())
             self._pay()
+
+    def settle(self) -> None:
+        """Let a screen that opens be laid out before it is painted: half of it would be sent twice."""
+        self._settled_at = time.monotonic() + _OPENS_SECONDS
 
     def leave(self, leave: Callable[[], None]) -> None:
         """Leave once the answer under way has come: later it would be typed into the shell."""

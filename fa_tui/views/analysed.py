@@ -12,17 +12,22 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
+from fa_core.baseline import CONTROLS
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
-from fa_core.reporting.sections.analyses import plateau_words
-from fa_core.rows import AuditRow
+from fa_core.reporting.sections.analyses import interval_words, plateau_words
 from fa_tui.session import Session
-from fa_tui.views.filters import Filter
+from fa_tui.settings import GROUPS
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
+
+
+def default_group(method: str) -> str:
+    """The group of a method where the user chose none."""
+    return GROUPS[0] if method in DEFAULT_HEALTHY else GROUPS[2] if method in CONTROLS else GROUPS[1]
 
 
 _NAMED = 6
@@ -30,71 +35,44 @@ _NAMED = 6
 
 
 class Analysed:
-    """Follows the filter, and the thresholds where the filter depends on them.
+    """The runs in scope, as the analyses take them.
 
     Args:
         session: all runs.
-        filter: of the matrix, if there is one.
 
     Attributes:
-        everything: whether the filter is put aside.
-        rows: indices of the runs; None for all.
+        rows: the scope that was read.
         table: of these runs.
     """
 
-    def __init__(self, session: Session, filter: Filter | None = None) -> None:
-        self._session, self._filter = session, filter
-        self.everything = False
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.read()
 
     def judge(self) -> bool:
-        """Apply a filter that depends on verdicts again; whether other runs are analysed now."""
-        before = self.rows
-        if self._filter is not None and self._filter.live and not self.everything:
+        """Take up another scope; whether there is one."""
+        others = self.rows != self._session.scope
+        if others:
             self.read()
-        return self.rows != before
-
-    def turn(self) -> None:
-        """All runs instead of those that pass, or back."""
-        self.everything = not self.everything
-        self.read()
+        return others
 
     def read(self) -> None:
         """Choose among the session's runs again: some came, went or changed."""
         session = self._session
-        self.rows = self._passing()
+        self.rows = session.scope
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
-
-    def passing(self) -> list[int] | None:
-        """The rows that pass as they are judged now, also before `judge`; None for all."""
-        return self._passing() if self._filter is not None and self._filter.live else self.rows
-
-    def _passing(self) -> list[int] | None:
-        return None if self._filter is None or self.everything else self._filter.rows(self._session)
 
     def __len__(self) -> int:
         return len(self.table)
 
     @property
-    def filtered(self) -> bool:
-        """Whether there is a filter, followed or not."""
-        return self._filter is not None
-
-    @property
-    def chosen(self) -> Sequence[AuditRow]:
-        """The runs."""
-        session = self._session
-        return session.rows if self.rows is None else [session.rows[row] for row in self.rows]
-
-    @property
     def title(self) -> tuple[str, str]:
         """How many runs there are, and why not all; the second part is emphasized."""
-        total = runs_words(len(self._session))
-        if self._filter is None:
-            return total, ""
+        session = self._session
+        total = runs_words(len(session))
         if self.rows is None:
-            return total, "   all, not only those that pass the filter (f)"
-        return "", f"of {len(self.rows)} of {total}: {self._filter.text}"
+            return total, "   all, not only those that pass the filter (f)" if session.wide else ""
+        return "", f"of {len(self.rows)} of {total}: {session.scope_text} (f)"
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Method → how many of its runs are analysed, and how many there are."""
@@ -103,16 +81,18 @@ class Analysed:
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
-        """Method → how many of its runs are measured, those with none left out."""
-        return Counter(self.table.method[self.table.coverage != 0].tolist())
+        """Method → how many of its runs are measured; controls and methods with none left out."""
+        counts = Counter(self.table.method[self.table.coverage != 0].tolist())
+        return {method: count for method, count in counts.items() if method not in CONTROLS}
 
-    def healthy(self) -> tuple[str, ...] | None:
-        """The healthy methods that the user chose, as far as runs of them are analysed; None for the default."""
-        chosen = self._session.healthy
-        if chosen is None:
-            return None
-        present = set(self.table.method.tolist())
-        return tuple(name for name in chosen if name in present)
+    def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """The methods chosen as healthy, and as neither, of which runs are analysed; None for the defaults."""
+        groups = self._session.groups
+        if groups is None:
+            return None, None
+        present = dict.fromkeys(self.table.method.tolist())
+        healthy, neither = (tuple(name for name in present if groups.get(name) == group) for group in GROUPS[::2])
+        return healthy, neither
 
     def left_out_words(self, *, groups: bool) -> Iterator[str]:
         """What an analysis would need, or seem to be of, and the filter leaves out.
@@ -122,8 +102,8 @@ class Analysed:
         """
         if self.rows is None:
             return
-        chosen = self._session.healthy
-        healthy = DEFAULT_HEALTHY if chosen is None else chosen
+        chosen = self._session.groups
+        healthy = DEFAULT_HEALTHY if chosen is None else [name for name in chosen if chosen[name] == GROUPS[0]]
         for words in left_out_words(self.counts(), healthy if groups else None, " (f: all runs)"):
             yield f"- {words}"
 
@@ -171,11 +151,11 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
     return grid, said
 
 
-def reordered(grid: Grid, first: Sequence[str]) -> Grid:
-    """The table with some columns moved to the front, all set left."""
+def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
+    """The table with some columns moved to the front; all set left where they line up so."""
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    return replace(grid, headings=headings, rows=tuple(rows), words=len(order))
+    return replace(grid, headings=headings, rows=tuple(rows), words=len(order) if lines_up else grid.words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
@@ -200,7 +180,8 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
 def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
     """What the chart's curves and its cursor are."""
     fired, walked = curve.at(one.threshold)
-    span = f", no verdict changes in {plateau_words(one)}" if one.plateau else ""
+    span = f", no letter changes in {plateau_words(one)}" if one.plateau else ""
+    span += f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
     return [
         (f" {curve.letter}", "accent"),
         (f" fires on {fired}   ", ""),

@@ -14,7 +14,6 @@ from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.reporting.numbers import scientific
-from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import number_or_word, own_axes, sign
 from fa_tui.views.scale import Scale
@@ -47,7 +46,7 @@ class Quantity(msgspec.Struct, frozen=True):
         label: what the column is headed.
         letter: the diagnostic that judges it, or ``""``.
         of: the number of a report; None where it was not measured.
-        column: the same in an `AuditTable`, or ``""``.
+        column: the same in an `AuditTable`.
         write: a finite number as text.
         log: whether it is read by orders of magnitude.
     """
@@ -102,8 +101,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
-    Quantity("gamma", "deep Γ", "", lambda run: _known(deep_gamma(run.credit, run.method_name)), "", _COSINE),
-    Quantity("null", "null Γ", "", lambda run: _known(null_gamma(run.credit, run.method_name)[0]), "", _COSINE),
+    Quantity("gamma", "deep Γ", "", lambda run: _known(deep_gamma(run.credit, run.method_name)), "deep_gamma", _COSINE),
+    Quantity("null", "null Γ", "", lambda r: _known(null_gamma(r.credit, r.method_name)[0]), "null_gamma", _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
@@ -113,11 +112,10 @@ _COLUMNS: WeakKeyDictionary[AuditTable, dict[str, tuple[memoryview, bytes]]] = W
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
     """The numbers of some runs; None where one was not measured. Of many runs' the reports are not looked at."""
-    if quantity.column and len(session) > SCALAR_LIMIT:
+    if len(session) > SCALAR_LIMIT:
         values, measured = _column(session.table, quantity.column)
         return (values[row] if measured[row] else None for row in rows)
-    runs = map(session.rows.__getitem__, rows)
-    return (None if quantity.name in OF_CREDIT and has_no_credit(run) else quantity.of(run.report) for run in runs)
+    return (quantity.of(session.rows[row].report) for row in rows)
 
 
 def _column(table: AuditTable, name: str) -> tuple[memoryview, bytes]:
@@ -137,16 +135,8 @@ def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> boo
     return quantity.name in OF_BASELINE and any(map(session.assumes, rows))
 
 
-def has_no_credit(run: AuditRow) -> bool:
-    """Whether a run is known to say nothing of credit quality without reading its report."""
-    return isinstance(run, LazyRow) and run.is_as_stored and not run.store.has_credit
-
-
 OF_BASELINE = ("margin", "frozen")
 """The quantities that come of a frozen baseline."""
-
-OF_CREDIT = ("gamma", "null")
-"""The quantities that come of a credit table."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,8 +15,6 @@ from fa_core.diagnostics import BIT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import stat_words
-from fa_core.rows import AuditRow
-from fa_core.runs import run_place
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
 from fa_tui.views.grid import build_grid
@@ -170,14 +167,8 @@ def column_labels(session: Session, group: Group, *, by_place: bool = True) -> l
     return told_apart(rows, by_place=by_place)
 
 
-def place_label(row: AuditRow) -> str:
-    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
-    place = Path(run_place(row.source))
-    return place.name if place.suffix else "/".join(place.parts[-2:])
-
-
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
-    """Whether runs are of one network, so that their mean says something: one method, axes, place and depth."""
+    """Whether runs are of one method, axes, place and depth, so that their mean says something."""
     lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
     return len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
 
@@ -225,9 +216,8 @@ def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[i
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:
     """The places of the largest and of the smallest value of a line; None where no two values differ."""
-    known = (
-        [(value, place) for place, value in enumerate(line.spread.values) if value is not None] if line.spread else []
-    )
+    values = line.spread.values if line.spread else ()
+    known = [(value, place) for place, value in enumerate(values) if value is not None]
     if len({value for value, _ in known}) < 2:
         return None
     # one that is not finite is what makes the ratio infinite

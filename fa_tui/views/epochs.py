@@ -110,7 +110,7 @@ class EpochSession(Session):
 
     def _move(self) -> None:
         self.rows = self._rows_now()
-        self._table = None
+        self._forget_table()
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:
@@ -135,22 +135,37 @@ class EpochSession(Session):
 
 
 def replay_of(session: Session) -> Replay:
-    """The session's traces, with the frozen baselines that are known or assumed."""
+    """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
-    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
+    chosen = session.traces if session.scope is None else traces_of(session.scoped, session.traces)
+    traces = sorted(chosen, key=lambda trace: (trace.source, trace.key))
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
-def run_of(replay: Replay, session: Session, row: int) -> int:
-    """The run of the replay that a row of the session is the audit of; the first where none is."""
+def run_of(replay: Replay, session: Session, row: int) -> int | None:
+    """The run of the replay that a row of the session is the audit of; None where it has no trace."""
     wanted = session.rows[row]
-    for run, trace in enumerate(replay.traces):
-        if run_place(trace.source) == run_place(wanted.source) and trace.key == wanted.key:
-            return run
-    same = (
-        run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
-    )
-    return next(same, 0)
+    place, name = run_place(wanted.source), (wanted.method, wanted.seed, wanted.axes)
+    here = [(run, trace) for run, trace in enumerate(replay.traces) if run_place(trace.source) == place]
+    same = (run for run, trace in here if trace.key == wanted.key or (trace.method, trace.seed, trace.axes) == name)
+    return next(same, None)
+
+
+def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
+    """The traces of some runs: those next to their audits, or of their name where none is there.
+
+    Args:
+        rows: the runs.
+        traces: of these runs and others.
+    """
+    known = {(run_place(trace.source), trace.key) for trace in traces}
+    own = {(run_place(row.source), row.key) for row in rows}
+    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
+    return [
+        trace
+        for trace in traces
+        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
+    ]
 
 
 def _name(trace: Trace) -> tuple[str, str]:
@@ -159,7 +174,13 @@ def _name(trace: Trace) -> tuple[str, str]:
 
 
 def title_words(
-    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0, filter: str = ""
+    epochs: EpochSession,
+    runs: int,
+    drawn: int | None,
+    quantity: str,
+    skipped: int = 0,
+    scope: str = "",
+    missing: str = "",
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
 
@@ -169,7 +190,8 @@ def title_words(
         drawn: how many have a curve, where that is known.
         quantity: what the matrix shows instead of letters, or ``""``.
         skipped: how many lines of these traces could not be read.
-        filter: of the matrix: none of these runs is left out by it.
+        scope: the filter that they pass.
+        missing: the run that was asked for, if it has no trace.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
@@ -177,12 +199,13 @@ def title_words(
     facts = (
         (True, " timeline ", "accent"),
         (True, f" {runs_words(count)}, {span} ", "strong"),
-        (filter, " all, not filtered ", "warn"),
+        (missing, f" {missing} has no trace: choose another run ", "warn"),
+        (scope, f" {scope} (f) ", "dim"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),
         (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
         (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
-        (drawn is not None and drawn < count, f"  {drawn} drawn (* for all)", "warn"),
+        (drawn is not None and drawn < count, f"  {drawn} drawn", "dim"),
         (quantity, f"  showing {quantity} (v)", "accent"),
     )
     return [(text, tone) for holds, text, tone in facts if holds]

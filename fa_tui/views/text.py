@@ -23,7 +23,8 @@ _TO_ASCII = str.maketrans(
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
         "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
         "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "x", "•": "*", "‹": "<", "›": ">",
+        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "x",
+        "◂": "<", "◦": ":", "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/",
     }
 )  # fmt: skip
 
@@ -41,6 +42,9 @@ class Glyphs(msgspec.Struct, frozen=True):
         differs: a recorded verdict that differs from the recomputed one (may be two cells).
         marked: a run marked by the user.
         gone: a run whose file or folder is no longer there.
+        flipped: a run whose letters changed with the last step.
+        queued, running: a run that is to be measured, that is being measured.
+        agrees, deviates: a run that was measured again, with the recorded numbers or others.
         grows: the block in which growth happens.
         knob: a slider's value.
         knob_home: the value when it is the default.
@@ -69,6 +73,11 @@ class Glyphs(msgspec.Struct, frozen=True):
     differs: str
     marked: str
     gone: str
+    flipped: str
+    queued: str
+    running: str
+    agrees: str
+    deviates: str
     grows: str
     knob: str
     knob_home: str
@@ -112,14 +121,16 @@ class Glyphs(msgspec.Struct, frozen=True):
 
 UNICODE = Glyphs(
     name="unicode", passes="✓", fires="✗", unmeasured="·", undecided="~", unknown="?", differs="≠", marked="•",
-    gone="†", grows="▲", knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─",
+    gone="†", flipped="◂", queued="◦", running="▸", agrees="=", deviates="≠",
+    grows="▲", knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─",
     firing="╌", plateau_passing="━", plateau_firing="╍", bars="▁▂▃▄▅▆▇█", nonfinite="∞", zero="0", rule="─",
     divider="│", cursor="▏", arrow="→", ellipsis="…", braille=True,
 )  # fmt: skip
 
 ASCII = Glyphs(
     name="ascii", passes="+", fires="!", unmeasured=".", undecided="~", unknown="?", differs="!=", marked="*",
-    gone="x", grows="^", knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-",
+    gone="x", flipped="<", queued=":", running=">", agrees="=", deviates="#",
+    grows="^", knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-",
     firing=".", plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-",
     divider="|", cursor="_", arrow="->", ellipsis="..", braille=False,
 )  # fmt: skip

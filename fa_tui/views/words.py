@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
@@ -30,15 +29,11 @@ class Overview(msgspec.Struct, frozen=True):
     """What the top line shows.
 
     Attributes:
-        shown: how many runs the filter leaves.
-        filter: as it was typed, ``""`` without one.
         axes: the matrix', where they are not methods × seeds.
         quantity: the number that is shown instead of letters, or ``""``.
         order: what the long view is sorted by, or ``""``.
     """
 
-    shown: int
-    filter: str = ""
     axes: str = ""
     quantity: str = ""
     order: str = ""
@@ -55,7 +50,9 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
     """
     count = f" {runs_words(len(session))}"
     facts = (
-        (True, f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim"),
+        (session.filter is None, count, "", "dim"),
+        (session.scope is not None, f" {len(session.in_scope)} of{count}: {session.scope_text}", "/ f", "dim"),
+        (session.wide, f" all{count}", "f", "warn"),
         (session.marked, f"  {len(session.marked)} marked", "", "accent"),
         (session.problems, f"  {problem_words(session)}", "P", "warn"),
         (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
@@ -97,97 +94,87 @@ def problem_words(session: Session) -> str:
 
 
 def walk_back_words(session: Session) -> str:
-    """``9 of 15 need walk-back, 1 undecided``."""
-    doubtful = session.doubtful()
-    undecided = f", {doubtful} undecided" if doubtful else ""
-    return f"{session.walk_backs()} of {session.measured()} need walk-back{undecided}"
+    """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs in scope."""
+    measured, counted = session.measured(), len(session.counted)
+    facts = (
+        (session.doubtful(), "undecided"),
+        (counted - measured, "not measured"),
+        (len(session.in_scope) - counted, "controls not counted"),
+    )
+    more = "".join(f", {count} {what}" for count, what in facts if count)
+    return f"{session.walk_backs()} of {measured} need walk-back{more}"
 
 
-def count_words(session: Session, shown: Sequence[int] | None) -> str:
-    """``9 of 15 need walk-back, 1 undecided, 2 not measured``; under a filter also of those it leaves."""
-    measured, words = session.measured(), walk_back_words(session)
-    if len(session) > measured:
-        words += f", {len(session) - measured} not measured"
-    if shown is not None:
-        known = [row for row in shown if session.coverage[row]]
-        words += f"; shown: {sum(1 for row in known if session.flags[row])} of {len(known)}"
-    return words
-
-
-def flipped_words(
-    session: Session,
-    flips: Sequence[Flip],
-    before: DiagnosticThresholds | None = None,
-    shown: Sequence[int] | None = None,
-) -> str:
+def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> str:
     """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other way round.
 
     Args:
         session: after the change.
         flips: the runs.
         before: the thresholds before it, where it was they that changed.
-        shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
     """
-    text = flip_text(session, flips, shown=shown)
-    if not text:
-        return ""
+    text = flip_text(session, flips)
+    moved = text and before is not None and moved_words(session.thresholds, before)
+    return f"flipped{' at ' if moved else ''}{moved or ''}: {text}" if text else ""
+
+
+def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
+    """Which thresholds moved, and where to: ``a > 6.1``."""
     # after the first paint: decimal and dataclasses cost 7 ms
     from fa_core.reporting.numbers import short
 
-    moved = [
-        f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(session.thresholds))}"
+    return ", ".join(
+        f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(now))}"
         for one in DIAGNOSTICS.values()
-        if before is not None and one.limit(before) != one.limit(session.thresholds)
-    ]
-    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {text}"
+        if one.limit(before) != one.limit(now)
+    )
 
 
-def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Sequence[int] | None = None) -> str:
+def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """What flipped, as text: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
 
-    Runs whose verdict itself turned come first; of the others it is said that they are still walked back. With
-    the rows that a filter leaves, rising, also which of them it hides.
+    Runs whose verdict itself turned come first; of the others it is said that they are still walked back.
     """
     flips = [flip for flip in flips if flip.before != flip.after]
-    hidden = {flip.row for flip in flips if shown is not None and not _holds(shown, flip.row)}
     if len(flips) > limit:
-        counts = Counter((session.rows[flip.row].method, _change(flip)) for flip in flips)
+        counts = Counter((session.rows[flip.row].method, change_words(flip)) for flip in flips)
         parts = [f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)]
         rest = len(flips) - sum(count for _, count in counts.most_common(limit))
-        text = ", ".join([*parts, *([f"{rest} more"] if rest else [])])
-        return f"{text} ({hidden_words(len(hidden), len(flips))})" if hidden else text
+        return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
     turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
     return ", ".join(
-        f"{session.label(flip.row)} {_change(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
-        f"{f' ({hidden_words(1, 1)})' if flip.row in hidden else ''}"
+        f"{run_name(session, flip.row)} {change_words(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
         for flip in turned
     )
 
 
-def hidden_words(hidden: int, of: int) -> str:
-    """``hidden by the filter``, ``2 of them hidden by the filter``."""
-    return "hidden by the filter" if hidden == of == 1 else f"{hidden} of them hidden by the filter"
+def flip_words(session: Session, flip: Flip) -> str:
+    """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
+    return f"{run_name(session, flip.row)} {change_words(flip)}, {session.verdict(flip.row)}"
 
 
-def queued_words(session: Session, rows: Sequence[int], shown: Sequence[int] | None) -> str:
-    """``dfa s42``, ``3 runs (2 of them hidden by the filter)``.
-
-    Args:
-        session: the runs.
-        rows: those that are reported.
-        shown: the rows that a filter leaves, rising; None without one.
-    """
-    hidden = sum(1 for row in rows if shown is not None and not _holds(shown, row))
-    name = session.label(rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    return f"{name} ({hidden_words(hidden, len(rows))})" if hidden else name
+_TOLD_APART = 100
+"""Of more runs that share a name each is called by its key: to compare them all would take too long."""
 
 
-def _holds(rising: Sequence[int], row: int) -> bool:
-    at = bisect_left(rising, row)
-    return at < len(rising) and rising[at] == row
+def run_name(session: Session, index: int) -> str:
+    """What a run is called among those in scope: its source stands behind it where others share its name."""
+    alike = session.alike(index)
+    if len(alike) > _TOLD_APART:
+        return printable(f"{session.label(index)} {session.rows[index].key}")
+    return "".join(told_apart([session.rows[row] for row in alike])[alike.index(index)])
 
 
-def _change(flip: Flip) -> str:
+def queued_words(session: Session, rows: Sequence[int]) -> str:
+    """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
+    scope = session.scope
+    hidden = 0 if scope is None else len({*rows} - {*scope})
+    name = run_name(session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    return f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)" if hidden else name
+
+
+def change_words(flip: Flip) -> str:
+    """Which letters fire now, and which no longer: ``+a −b``."""
     gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
     return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
 
@@ -235,6 +222,12 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
                 for place, word in zip(places, words, strict=True):
                     found[place] = (method, f"{rest} {word}".rstrip())
     return [(printable(method), printable(rest)) for method, rest in found]
+
+
+def place_label(row: AuditRow) -> str:
+    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
+    place = Path(run_place(row.source))
+    return place.name if place.suffix else "/".join(place.parts[-2:])
 
 
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:

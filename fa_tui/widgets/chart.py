@@ -13,7 +13,7 @@ from asyncio import TimerHandle
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
@@ -119,14 +119,16 @@ class Curve:
         points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
         style: the tone of its colour.
         mark: a character at its last point, and for all of it where there is no braille: curves must
-            be distinct without colour.
+            be distinct without colour; ``""`` for one in the background.
         stays: whether the mark stays on that point even where other curves end.
+        name: of what it is drawn.
     """
 
     points: Sequence[tuple[float, float]]
     style: str
     mark: str
     stays: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ class Chart:
         x_label: what x counts.
         stop: an x to mark with a dashed vertical line, as the place where something would have ended.
         x_spans: whether there is more than one x; the right end has no number if not.
+        level: a y to mark with a horizontal line: with `cursor`, a cross.
+        axis: cells for the numbers next to it.
     """
 
     curves: Sequence[Curve]
@@ -151,14 +155,18 @@ class Chart:
     x_label: str = ""
     stop: float | None = None
     x_spans: bool = True
+    level: float = math.nan
+    axis: int = AXIS
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
-    columns, lines = max(1, width - AXIS), max(1, height - 1)
+    columns, lines = max(1, width - chart.axis), max(1, height - 1)
     cells = _Cells(columns, lines)
     if chart.y.contains(chart.limit):
         cells.write(0, lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing * columns, "limit")
+    if chart.y.contains(chart.level):
+        cells.write(0, lines - 1 - chart.y.cell(chart.level, lines), glyphs.rule * columns, "dim")
     if chart.stop is not None:
         cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
@@ -172,10 +180,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
-    labels = tick_labels(chart.y, lines, AXIS - 2)
+    labels = tick_labels(chart.y, lines, chart.axis - 2)
     rows: list[Row] = [
         [
-            (labels.get(line, "").rjust(AXIS - 2) + " ", "dim"),
+            (labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"),
             (glyphs.divider, "dim"),
             *cells.row(line),
         ]
@@ -185,7 +193,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     more = f"   +{left_out} more ends" if left_out else ""
     room = max(0, columns - len(left) - len(right))
     middle = glyphs.say(chart.x_label + more)[:room].center(room)
-    return [*rows, [(" " * AXIS + left + middle + right, "dim")]] if height > 1 else rows
+    return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
@@ -193,7 +201,7 @@ def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
     ends: list[End] = []
     for curve in chart.curves:
         last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
-        if last is None:
+        if last is None or not curve.mark:
             continue
         column, line = chart.x.cell(last[0], cells.columns), cells.lines - 1 - chart.y.cell(last[1], cells.lines)
         if curve.stays:
@@ -249,7 +257,7 @@ def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> Non
             if braille:
                 cells.dot(column, line, curve.style)
             else:
-                cells.write(column, line, curve.mark, curve.style)
+                cells.write(column, line, curve.mark or ".", curve.style)
         previous = here
 
 
@@ -322,6 +330,11 @@ class Canvas(PaintedWidget):
 
     _chart: Chart | None = None
 
+    @property
+    def chart(self) -> Chart | None:
+        """What it shows."""
+        return self._chart
+
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""
         self._chart = chart
@@ -341,31 +354,40 @@ class LayerCharts(Horizontal):
         super().__init__()
         self._canvases = {name: Canvas() for name, _ in _TITLES}
 
+    @property
+    def charts(self) -> list[tuple[str, Chart]]:
+        """What is drawn, with titles."""
+        drawn = ((title, self._canvases[name].chart) for name, title in _TITLES)
+        return [(title, chart) for title, chart in drawn if chart is not None]
+
     def compose(self) -> ComposeResult:
         for name, title in _TITLES:
             line = Line()
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, self._canvases[name])
 
-    def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None) -> None:
-        """Draw the runs' norms on these scales; nothing where there is no scale."""
+    def show(
+        self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str] = ()
+    ) -> None:
+        """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
         for name, norms, scale in (
             ("h", [report.stream("residual_norms") for report in reports], h),
             ("g", [report.stream("bp_grad_norms") for report in reports], g),
         ):
-            self._canvases[name].set_chart(layer_chart(norms, scale))
+            self._canvases[name].set_chart(layer_chart(norms, scale, names))
 
 
-def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
+def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None, names: Sequence[str] = ()) -> Chart:
     """One curve per run over l = 0..L, marked 1, 2, …
 
     Args:
         norms: per run, one value per layer.
         scale: None draws nothing.
+        names: of the runs.
     """
     curves = [
-        Curve([(float(layer), norm) for layer, norm in enumerate(run)], f"curve-{number}", str(number))
-        for number, run in enumerate(norms, 1)
+        Curve([*enumerate(map(float, run))], f"curve-{number}", str(number), name=name)
+        for number, (run, name) in enumerate(zip_longest(norms, names, fillvalue=""), 1)
         if scale is not None
     ]
     depth = max(map(len, norms), default=0)
@@ -375,7 +397,9 @@ def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
 _LEAST = Size(50, 12)
 """Below this no chart can be read."""
 _HIGHEST = 24
-_RESTS_SECONDS = 0.15
+_BESIDE = Size(40, 22)
+"""Next to the matrix, one below the other."""
+_RESTS_SECONDS = 0.08
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves whose colours are distinct."""
@@ -384,7 +408,7 @@ _SHARED = 500
 
 
 class LineCharts(Vertical):
-    """Lies on the matrix without taking space from it: where there are more lines, there are no charts.
+    """Lies on the matrix where it leaves room, next to its columns or below its lines: else there are no charts.
 
     Args:
         session: the runs.
@@ -416,6 +440,11 @@ class LineCharts(Vertical):
             self.follow()
 
     @property
+    def charts(self) -> list[tuple[str, Chart]]:
+        """What is drawn now, with titles; nothing where there is no room."""
+        return self._charts.charts if self.display else []
+
+    @property
     def is_due(self) -> bool:
         """Whether the cursor has just come to the line and it is still to be drawn."""
         return self._waiting is not None
@@ -424,15 +453,22 @@ class LineCharts(Vertical):
         """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
         matrix = self._matrix
         self._beside = matrix.size
-        top = matrix.line_count() + 2
-        room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        # next to the columns, where they end; else below the lines
+        left, top = matrix.virtual_size.width + 1, 0
+        room = Size(matrix.size.width - left - 2, min(2 * _HIGHEST, matrix.size.height))
+        least = _BESIDE
+        beside = room.width >= least.width and room.height >= least.height
+        if not beside:
+            left, top, least = 0, matrix.line_count() + 2, _LEAST
+            room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        self.set_class(beside, "-beside")
         measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
         rows = list(islice(measured, _RUNS + 1))
         more, rows = len(rows) > _RUNS, rows[:_RUNS]
-        self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
+        self.display = bool(rows) and matrix.display and room.width >= least.width and room.height >= least.height
         if not self.display:
             return
-        self.styles.offset = (0, top)
+        self.styles.offset = (left, top)
         self.styles.width, self.styles.height = room
         if rows == self._rows and self.is_due:
             return
@@ -450,14 +486,15 @@ class LineCharts(Vertical):
         reports = [self._session.rows[row].report for row in rows]
         self._drawn = (self._count, reports)
         told = told_apart([self._session.rows[row] for row in rows])
-        names = "  ".join(f"{number} {method}{rest}" for number, (method, rest) in enumerate(told, 1))
+        runs = ["".join(name) for name in told]
+        names = "  ".join(f"{number} {name}" for number, name in enumerate(runs, 1))
         # in front: the names may be cut
         self._title.set((self._count, "warn"), (f" {names}", "dim"))
-        self._charts.show(reports, *self._scales(reports))
+        self._charts.show(reports, *self._scales(reports), runs)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
-        rows = self._session.rows
-        shown = [row.report for row in rows] if len(rows) <= _SHARED else reports
+        rows = self._session.in_scope
+        shown = [self._session.rows[row].report for row in rows] if len(rows) <= _SHARED else reports
         h = [norm for report in shown for norm in report.residual_norms]
         g = [norm for report in shown for norm in report.bp_grad_norms]
         return covering(h, log=True), covering(g, log=True)

@@ -23,11 +23,11 @@ from fa_tui.views.comparison import (
     compared_lines,
     extremes,
     is_one_network,
-    place_label,
     spread_words,
 )
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
+from fa_tui.views.words import place_label
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -298,7 +298,8 @@ class CompareView(LineTable):
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = extremes(entry) or (None, None)
-        end = self._glyphs.say("↑" if place == largest else "↓" if place == smallest else "")
+        most, least = "↑↓" if self._glyphs.braille else "+-"
+        end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             sign = "?" if place in entry.assumed else ""

@@ -144,7 +144,7 @@ class RunPage:
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
         """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
         report = self._report = self._row.report.with_thresholds(thresholds)
-        judged, coverage = (report.flags, report.undecided), report.coverage
+        judged, coverage = (report.flags, report.undecided, report.coverage), report.coverage
         lines = [*self._part("title", judged, self._title)]
         if gone:
             lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")

@@ -6,19 +6,21 @@ A click or a drag on a chart, or on the track below the charts, scrubs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.gamma import deep_gamma
 from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
@@ -39,7 +41,7 @@ class Shown(NamedTuple):
     """A quantity that is drawn over the epochs.
 
     Attributes:
-        letter: the diagnostic that judges it.
+        letter: the diagnostic that judges it, or ``""``.
         title: what it is.
         column: of the replay's table.
         log: whether its axis is logarithmic.
@@ -56,6 +58,7 @@ SHOWN = (
     Shown("b", "‖g_L‖", "g_L", True),
     Shown("c", "drift", "stability", False),
     Shown("d", "accuracy", "acc", False),
+    Shown("", "deep Γ", "gamma", False),
 )
 
 
@@ -65,6 +68,9 @@ class Look(NamedTuple):
     mark: str
     style: str
 
+
+BACKGROUND = Look("", "faint")
+"""Of a run that is there, but not looked at."""
 
 DRAWN_AT_MOST = 60
 """Curves drawn at a time; more are a smear, and too much work for a key press."""
@@ -78,13 +84,17 @@ class Drawn(NamedTuple):
 
     Attributes:
         runs: in drawing order; the chosen one is the last, on top.
-        looks: per run, character and colour.
+        looks: per run, character and colour; no character of those in the background.
+        chosen: the run under the cursor, if it has a trace.
+        x: the axis of epochs.
         first: run → letter → epoch of the first fire.
         stop: the epoch at which the chosen run would have been stopped, if any.
     """
 
     runs: Sequence[int]
     looks: Sequence[Look]
+    chosen: int | None
+    x: Scale
     first: Mapping[int, Mapping[str, int | None]]
     stop: int | None
 
@@ -102,6 +112,8 @@ class Scrubbed(Message):
 class ScrubbedByMouse(Dragged):
     """A widget with an axis of epochs: a click or a drag on it posts `Scrubbed`."""
 
+    axis = presses_from = AXIS
+
     def epochs_shown(self) -> Scale | None:
         """The axis; None while there is none."""
         raise NotImplementedError
@@ -109,17 +121,62 @@ class ScrubbedByMouse(Dragged):
     def dragged_to(self, x: int) -> None:
         scale = self.epochs_shown()
         if scale is not None:
-            fraction = (x - AXIS) / max(1, self.size.width - AXIS - 1)
+            fraction = (x - self.axis) / max(1, self.size.width - self.axis - 1)
             self.post_message(Scrubbed(round(scale.value(min(1.0, max(0.0, fraction))))))
 
 
-class EpochCanvas(Canvas, ScrubbedByMouse):
-    """A canvas that reports at which epoch it is pressed."""
+@dataclass
+class Picked(Message):
+    """A curve was pressed: the run it is of."""
 
-    presses_from = AXIS
+    run: int
+
+
+@dataclass
+class Zoomed(Message):
+    """Fewer epochs are asked for (+1), or more (-1)."""
+
+    step: int
+
+
+_REACH = 1
+"""Lines between the pointer and a curve that it picks."""
+
+
+class EpochCanvas(Canvas, ScrubbedByMouse):
+    """A canvas that reports at which epoch it is pressed, the curve there, and turns of the wheel."""
+
+    curves: Mapping[int, Sequence[tuple[float, float]]] = {}
+    """Those that can be picked: run → points."""
 
     def epochs_shown(self) -> Scale | None:
         return None if self._chart is None else self._chart.x
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        chart, lines = self._chart, self.size.height - 1
+        if chart is None or event.x < self.axis:
+            return
+        at = chart.x.value((event.x - self.axis) / max(1, self.size.width - self.axis - 1))
+        away = {
+            run: abs(lines - 1 - chart.y.cell(near[1], lines) - event.y)
+            for run, points in self.curves.items()
+            if (near := _near(points, at))
+        }
+        run = min(away, key=lambda run: away[run], default=None)
+        if run is not None and away[run] <= _REACH:
+            self.post_message(Picked(run))
+
+    def on_mouse_scroll_up(self) -> None:
+        self.post_message(Zoomed(1))
+
+    def on_mouse_scroll_down(self) -> None:
+        self.post_message(Zoomed(-1))
+
+
+def _near(points: Sequence[tuple[float, float]], x: float) -> tuple[float, float] | None:
+    """The point of a curve nearest to an x, of those that can be drawn."""
+    finite = [point for point in points if math.isfinite(point[1])]
+    return min(finite, key=lambda point: abs(point[0] - x), default=None)
 
 
 class EpochChart(Vertical):
@@ -131,11 +188,16 @@ class EpochChart(Vertical):
     """
 
     def __init__(self, shown: Shown, glyphs: Glyphs) -> None:
-        super().__init__(id=f"chart-{shown.letter}")
+        super().__init__(id=f"chart-{shown.letter or shown.column}")
         self.shown = shown
         self._glyphs = glyphs
         self._title = Line()
         self._canvas = EpochCanvas()
+
+    @property
+    def chart(self) -> Chart | None:
+        """What it shows."""
+        return self._canvas.chart
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -153,28 +215,41 @@ class EpochChart(Vertical):
             thresholds: what they are judged by.
             others: how to see the other charts.
         """
-        shown, chosen = self.shown, drawn.runs[-1]
+        shown, chosen, x = self.shown, drawn.chosen, drawn.x
+        bright = {run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark}
+        point = None if chosen is None else _at(epochs, points[chosen], chosen)
         self._title.set(
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
-            (f"  {fires_when(shown.letter, thresholds)}", "bad"),
-            (f"   {_value(epochs, points, chosen)}", ""),
+            (f"  {_value(points, point)}", ""),
+            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter else "", "bad"),
+            ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
-        acc = epochs.rows[chosen].report.baseline_acc
-        line = line_of(shown, thresholds, math.nan if acc is None else acc)
-        scale = scale_of(points, line, shown)
+        acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
+        line = line_of(shown, thresholds, math.nan if acc is None else acc) if shown.letter else math.nan
+        seen = bright or {run: points[run] for run in drawn.runs}
+        scale = scale_of(([point for point in run if x.contains(point[0])] for run in seen.values()), line, shown)
         chart = Chart(
-            list(_curves(shown, points, drawn, scale, self._glyphs)),
-            epoch_scale(epochs.replay.epochs),
+            list(_curves(epochs, shown, points, drawn, scale, self._glyphs)),
+            x,
             scale,
             limit=line,
-            cursor=float(epochs.epoch),
+            cursor=min(float(epochs.epoch), x.hi),
             x_label="epoch",
-            stop=None if drawn.stop is None else float(drawn.stop),
+            stop=None if drawn.stop is None or not x.contains(drawn.stop) else float(drawn.stop),
             x_spans=len(epochs.replay.epochs) > 1,
+            level=math.nan if point is None else point[1],
+            axis=axis_width(epochs.replay.epochs),
         )
+        self._canvas.curves = bright
+        self._canvas.axis = self._canvas.presses_from = chart.axis
         self._canvas.set_chart(chart)
+
+
+def axis_width(epochs: Sequence[int]) -> int:
+    """Cells left of the charts, wide enough for ``epoch 20`` left of the scrubber."""
+    return max(AXIS, len(f" epoch {epochs[-1]} "))
 
 
 def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
@@ -204,11 +279,23 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
 
 def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
     """Per run, (epoch, value); NaN where it was not recorded."""
+    if shown.column == "gamma":
+        return [
+            [(float(epoch.epoch), _gamma(epoch.gamma, trace.method)) for epoch in trace.epochs]
+            for trace in replay.traces
+        ]
     column = getattr(replay.table, shown.column).tolist()
     return [
         list(zip(map(float, replay.numbers(run)), column[replay.records(run)], strict=True))
         for run in range(len(replay.traces))
     ]
+
+
+def _gamma(layers: Sequence[float | None], method: str) -> float:
+    """The mean over layers whose credit does not come free, or the one number that was logged; NaN for none."""
+    if len(layers) == 1:
+        return math.nan if layers[0] is None else layers[0]
+    return deep_gamma({"gamma": list(layers)}, method)
 
 
 def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
@@ -238,14 +325,16 @@ def fire_point(points: Sequence[tuple[float, float]], epoch: int | None, top: Sc
 def marks_for(names: Sequence[str]) -> list[str]:
     """One character per name, all different: the first free one of the name, else the next free letter or digit.
 
+    None is the letter of a diagnostic.
+
     >>> marks_for(["bp", "dfa", "fa", "frozen", "bp penalty"])
-    ['b', 'd', 'f', 'r', 'p']
+    ['p', 'f', 'e', 'r', 'n']
     """
     taken: list[str] = []
-    spare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    spare = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     for name in names:
         wanted = [character for character in name.lower() if character.isascii() and character.isalnum()]
-        taken.append(next((character for character in [*wanted, *spare] if character not in taken), "+"))
+        taken.append(next((one for one in [*wanted, *spare] if one not in taken and one not in LETTERS), "+"))
     return taken
 
 
@@ -255,8 +344,8 @@ class EpochMatrix(Matrix):
     lead = 2
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Draw", tooltip="draw only the runs marked so"),
-        Binding("asterisk", "unmark", "Draw all", show=False, tooltip="draw all runs again"),
+        Binding("space", "mark", "Pin", tooltip="keep the curves of these runs bright, wherever the cursor goes"),
+        Binding("asterisk", "unmark", "Unpin", show=False, tooltip="pin no run any more"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -291,7 +380,7 @@ class EpochMatrix(Matrix):
         return [Segment(look.mark, style), Segment(first.text[1:], first.style), *rest]
 
     def action_unmark(self) -> None:
-        """Draw all runs again."""
+        """Pin no run any more."""
         self._session.marked.clear()
         self.refresh()
         self.post_message(self.Marked())
@@ -324,38 +413,43 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
     def __init__(self, epochs: Sequence[int]) -> None:
         super().__init__()
         self._epochs = list(epochs)
+        self._x = epoch_scale(epochs[0], epochs[-1])
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()
         self._fires: dict[str, int | None] = {}
 
-    def set(self, epochs: Sequence[int], epoch: int, flips: Sequence[int], fires: dict[str, int | None]) -> None:
+    def set(
+        self, epochs: Sequence[int], x: Scale, epoch: int, flips: Sequence[int], fires: dict[str, int | None]
+    ) -> None:
         """Show a place.
 
         Args:
             epochs: all there are.
+            x: the axis.
             epoch: where the knob is.
             flips: epochs at which letters of some run change.
             fires: letter → the chosen run's first epoch.
         """
-        self._epochs, self._epoch, self._flips, self._fires = list(epochs), epoch, flips, fires
+        self._epochs, self._x, self._epoch, self._flips, self._fires = list(epochs), x, epoch, flips, fires
+        self.axis = self.presses_from = axis_width(epochs)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        cells, scale = max(1, width - AXIS), self.epochs_shown()
+        cells, scale = max(1, width - self.axis), self._x
         knob = scale.cell(self._epoch, cells)
         done, rest = (self._glyphs.plateau_passing, "bar"), (self._glyphs.rule, "dim")
         track = [done if cell < knob else rest for cell in range(cells)]
-        for epoch in self._flips:
+        for epoch in filter(scale.contains, self._flips):
             track[scale.cell(epoch, cells)] = (self._glyphs.tick, "dim")
         for letter, first in reversed(self._fires.items()):
-            if first is not None:
+            if first is not None and scale.contains(first):
                 track[scale.cell(first, cells)] = (letter, "bad")
         sign = track[knob][0]
         track[knob] = (sign if sign.isalpha() else self._glyphs.knob, "cursor" if self.has_focus else "accent")
-        return [[(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "strong"), *track]]
+        return [[(f" epoch {self._epoch}".ljust(self.axis), "strong"), *track]]
 
     def epochs_shown(self) -> Scale:
-        return epoch_scale(self._epochs)
+        return self._x
 
     def _go(self, place: int) -> None:
         self.post_message(Scrubbed(self._epochs[max(0, min(place, len(self._epochs) - 1))]))
@@ -381,9 +475,20 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         return self._epochs.index(self._epoch)
 
 
-def epoch_scale(epochs: Sequence[int]) -> Scale:
-    """The axis from the first to the last epoch."""
-    return Scale(float(epochs[0]), float(max(epochs[-1], epochs[0] + 1)))
+def epoch_scale(first: float, last: float) -> Scale:
+    """The axis from one epoch to another."""
+    return Scale(float(first), float(max(last, first + 1)))
+
+
+def zoomed(x: Scale, epoch: float, steps: int) -> Scale:
+    """A part of an axis, half as long for each step, around an epoch.
+
+    >>> zoomed(Scale(0.0, 40.0), 12.0, 2), zoomed(Scale(0.0, 40.0), 39.0, 1)
+    (Scale(lo=7.0, hi=17.0, log=False), Scale(lo=20.0, hi=40.0, log=False))
+    """
+    length = max(1.0, (x.hi - x.lo) // 2**steps)
+    low = max(x.lo, min(epoch - length // 2, x.hi - length))
+    return Scale(low, low + length)
 
 
 def nearest(epochs: Sequence[int], wanted: float) -> int:
@@ -395,26 +500,45 @@ def nearest(epochs: Sequence[int], wanted: float) -> int:
     return min(epochs, key=lambda epoch: abs(epoch - wanted))
 
 
-def drawn_runs(epochs: EpochSession, chosen: int) -> list[int]:
-    """The runs that get a curve: the marked ones, or all; the chosen one last."""
-    wanted = sorted(epochs.marked) or range(len(epochs.rows))
-    return [*[run for run in wanted if run != chosen][: DRAWN_AT_MOST - 1], chosen]
+def drawn_runs(runs: Iterable[int], bright: Collection[int], chosen: int | None, alone: bool) -> list[int]:
+    """The runs that get a curve, the bright ones on those in the background; the chosen one last.
+
+    >>> drawn_runs(range(5), {1, 2}, 2, alone=False), drawn_runs(range(5), {1, 2}, 2, alone=True)
+    ([0, 3, 4, 1, 2], [1, 2])
+    """
+    runs = list(runs)
+    front = [run for run in runs if run in bright and run != chosen][: DRAWN_AT_MOST - 1]
+    background = [] if alone else [run for run in runs if run not in bright and run != chosen]
+    kept = [*background[: max(0, DRAWN_AT_MOST - 1 - len(front))], *front]
+    return kept if chosen is None else [*kept, chosen]
 
 
-def _curves(shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs) -> Iterator[Curve]:
-    """The runs' curves, the chosen one's on top, and above all of them the marks of first fires."""
-    *others, chosen = zip(drawn.runs, drawn.looks, strict=True)
-    for run, look in others:
-        yield Curve(points[run], look.style, look.mark)
-    yield Curve(points[chosen[0]], "strong", glyphs.knob if glyphs.braille else chosen[1].mark)
-    for run in drawn.runs:
-        mark = fire_point(points[run], drawn.first[run].get(shown.letter), scale, glyphs)
+def _curves(
+    epochs: EpochSession, shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs
+) -> Iterator[Curve]:
+    """The runs' curves, the chosen one's on top, and above all of them the marks of first fires of the bright ones."""
+    looks = list(zip(drawn.runs, drawn.looks, strict=True))
+    for run, look in looks:
+        # what lies beyond the axes is not drawn at their ends
+        seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in points[run] if drawn.x.contains(x)]
+        if run == drawn.chosen:
+            yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark, name=epochs.label(run))
+        else:
+            yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
+    for run, look in looks:
+        first = drawn.first[run].get(shown.letter) if look.mark else None
+        mark = fire_point(points[run], first, scale, glyphs) if first is not None and drawn.x.contains(first) else None
         if mark is not None:
             yield mark
 
 
-def _value(epochs: EpochSession, points: Points, chosen: int) -> str:
+def _at(epochs: EpochSession, points: Sequence[tuple[float, float]], run: int) -> tuple[float, float] | None:
+    """The point of a run at the epoch of the scrubber: of its last record up to there."""
+    record = epochs.replay.record_at(run, epochs.epoch)
+    return None if record is None else points[record - epochs.replay.records(run).start]
+
+
+def _value(points: Points, point: tuple[float, float] | None) -> str:
     if not any(math.isfinite(value) for run in points for _, value in run):
         return "not recorded"
-    value = dict(points[chosen]).get(float(epochs.epoch))
-    return "" if value is None or math.isnan(value) else f"{epochs.label(chosen)}: {short(value)}"
+    return "" if point is None or math.isnan(point[1]) else f"({point[0]:.0f}, {short(point[1])})"

@@ -276,39 +276,59 @@ class KeyBar(PaintedWidget):
 
     _hints: Sequence[Hint] = ()
     _more: Hint | None = None
+    _pinned = ""
+
+    def pin(self, key: str) -> None:
+        """Show the hint of a key however little room there is; ``""`` of none."""
+        if key != self._pinned:
+            self._pinned = key
+            self._read(self.screen)
+
+    @property
+    def left_out(self) -> set[str]:
+        """The keys of the hints that there is no room for."""
+        return {hint.key for hint in self._hints} - {hint.key for hint in self._fitting(self.size.width)}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        self._hints = [
+        hints = [
             Hint(active.binding.key, self._glyphs.say(key), active.binding.description)
             for active, key in offered(screen, lambda binding: binding.show and binding.description)
         ]
+        # before help and quit
+        pinned = [hint for hint in hints if hint.key == self._pinned]
+        others = [hint for hint in hints if hint.key != self._pinned]
+        self._hints = [*others[:-2], *pinned, *others[-2:]]
         palette = offered(screen, lambda binding: binding.action == _PALETTE)
         self._more = next((Hint(active.binding.key, "^p", "More") for active, _ in palette), None)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         row: Row = []
-        for hint in fitting(self._hints, width, self._more):
+        for hint in self._fitting(width):
             row += [(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")]
         return [row]
 
     def on_click(self, event: events.Click) -> None:
-        hints, place = fitting(self._hints, self.size.width, self._more), self.piece_at(event.x) // 2
+        hints, place = self._fitting(self.size.width), self.piece_at(event.x) // 2
         if place < len(hints):
             self.app.simulate_key(hints[place].key)
 
+    def _fitting(self, width: int) -> list[Hint]:
+        return fitting(self._hints, width, self._more, 3 if self._pinned in [hint.key for hint in self._hints] else 2)
 
-def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
-    """The hints that fit a width whole; the last two (help, quit) go before all others.
+
+def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None, kept: int = 2) -> list[Hint]:
+    """The hints that fit a width whole; the last ones (help, quit) go before all others.
 
     Args:
         hints: all of them.
         width: cells.
         more: leads to those that are left out; shown only where some are.
+        kept: how many last ones.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
     >>> [hint.key for hint in fitting(bar, 27)]
@@ -319,12 +339,12 @@ def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list
     hints = list(hints)
     if sum(hint.width for hint in hints) <= width:
         return hints
-    first, last = hints[:-2], [*([more] if more else []), *hints[-2:]]
+    first, last = hints[:-kept], [*([more] if more else []), *hints[-kept:]]
     room = width - sum(hint.width for hint in last)
-    kept = []
+    shown = []
     for hint in first:
         if hint.width > room:
             break
-        kept.append(hint)
+        shown.append(hint)
         room -= hint.width
-    return kept + last
+    return shown + last

@@ -19,7 +19,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
 from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left
-from fa_tui.widgets.run_cells import RunCells, shade_style
+from fa_tui.widgets.run_cells import FLIPPED, RunCells, mark_of, shade_style
 from fa_tui.widgets.table import LineTable
 
 _COUNT_TITLE = "walk-back"
@@ -128,6 +128,8 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
 _COLUMNS_KEPT = 2
 """Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
+FEW_FLIPS = 20
+"""With a step that flips more, of many runs, the view stays where it is: the next one would move it again."""
 
 
 class Matrix(LineTable):
@@ -147,6 +149,7 @@ class Matrix(LineTable):
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
         Binding("V", "show_next(-1)", "Numbers back", show=False),
         Binding("enter", "next_here", "Next in cell", show=False, tooltip="the next of several runs in one cell"),
+        Binding("plus", "mark_all", "Mark scope", show=False, key_display="+", tooltip="mark every run in scope"),
         Binding(
             "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
         ),
@@ -170,6 +173,8 @@ class Matrix(LineTable):
         self.quantity = quantity
         self.axes = axes
         self._turn = (0, 0, 0)
+        self.flipped: set[int] = set()
+        self._stepped: Sequence[Flip] = ()
         self._names = LineNames(self, session, self._glyphs, self.lead)
         self.cells = RunCells(self, session, self._glyphs)
         self.lay_out()
@@ -261,6 +266,17 @@ class Matrix(LineTable):
         self.refresh_cells(places)
         self.refresh_frozen({line for line, _ in places})
 
+    def show_flips(self, flips: Sequence[Flip]) -> None:
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        before, self._stepped = self._stepped, flips
+        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
+        self.verdicts_changed([*flips, *before])
+        if 0 < len(self.flipped) <= FEW_FLIPS:
+            places = [place for row in self.flipped if (place := self._grid.places.get(row))]
+            on_screen, (first, last) = self.visible_lines(), self._visible_columns()
+            if places and not any(line in on_screen and first <= column < last for line, column in places):
+                self.bring_into_view(*min(places))
+
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
         place = self._grid.places.get(row)
@@ -300,10 +316,12 @@ class Matrix(LineTable):
             return [Segment(f"{padded(text, width)} ", self.style_of("head")), gap]
         rows = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
-        mark = self._mark(rows)
+        mark = mark_of(self._session, rows, self.flipped, self._glyphs)
         if not rows and not here:
             return [Segment(" " * self.width_of(column), self.style_of("text"))]
         segments = self.cells.paint(rows, self.quantity, width) if rows else []
+        if self.flipped and not self.flipped.isdisjoint(rows):
+            segments = [Segment(segment.text, (segment.style or Style()) + FLIPPED) for segment in segments]
         rest = " " * (width - sum(len(segment.text) for segment in segments))
         if not here and not mark:
             return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
@@ -316,26 +334,30 @@ class Matrix(LineTable):
             segments = [Segment("".join(segment.text for segment in segments), cursor)]
         return [*segments, gap]
 
-    def _mark(self, rows: tuple[int, ...]) -> str:
-        if not self._session.marked.isdisjoint(rows):
-            return self._glyphs.marked
-        return self._glyphs.gone if rows and self._session.gone.issuperset(rows) else ""
-
     def action_mark(self) -> None:
-        """Mark or unmark the runs in the cell under the cursor."""
+        """Mark or unmark the runs in the cell under the cursor and go on to the line below."""
         rows = self._cell_at_cursor()
         if rows:
             marked = self._session.marked
             self._session.marked = marked - {*rows} if marked.issuperset(rows) else marked | {*rows}
             self.refresh_cells([(self.line, self.column)])
             self.post_message(self.Marked())
+            self.action_cursor(1, 0)
 
     def action_mark_open(self) -> None:
         """Mark every run that can be measured and is not yet; or, where some are marked, unmark all."""
         session = self._session
-        open_runs = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
-        changed = session.marked ^ (set() if session.marked else open_runs)
-        session.marked = set() if session.marked else open_runs
+        if session.marked:
+            self._mark(set())
+        else:
+            self._mark({row for row in session.measurable(self._grid.places) if not session.coverage[row]})
+
+    def action_mark_all(self) -> None:
+        """Mark every run in scope."""
+        self._mark({*self._session.in_scope})
+
+    def _mark(self, rows: set[int]) -> None:
+        changed, self._session.marked = self._session.marked ^ rows, rows
         self.refresh_cells({self._grid.places[row] for row in changed if row in self._grid.places})
         self.post_message(self.Marked())
 

@@ -34,6 +34,7 @@ TONES = {
     "strong": "{foreground} bold",
     "entry": "{foreground} bold underline",
     "dim": "{text-muted}",
+    "faint": "{text-disabled}",
     "head": "{text-muted} bold",
     "source": "{secondary} italic",
     "good": "{success}",

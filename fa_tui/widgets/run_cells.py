@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
 
@@ -84,6 +84,25 @@ def several_tone(fired: int, measured: int) -> str:
         return "warn"
     return "bad" if fired else "good" if measured else "dim"
 
+
+def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], glyphs: Glyphs) -> str:
+    """What stands behind the runs of a cell, ``""`` for nothing: the first of these that holds for one of them."""
+    if not rows:
+        return ""
+    if not session.marked.isdisjoint(rows):
+        return glyphs.marked
+    if any(row in flipped for row in rows):
+        return glyphs.flipped
+    states = {session.states[row] for row in rows if row in session.states}
+    for state in ("running", "queued", "deviates", "agrees"):
+        if state in states:
+            mark: str = getattr(glyphs, state)
+            return mark
+    return glyphs.gone if session.gone.issuperset(rows) else ""
+
+
+FLIPPED = Style(reverse=True)
+"""Over the style of a cell whose letters changed with the last step."""
 
 _NUMBER_WIDTH = 7
 

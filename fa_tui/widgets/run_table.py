@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from fa_core.diagnostics import BIT
 from fa_core.errors import printable
+from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
-from fa_tui.views.text import cut, padded, padded_left, width_of
-from fa_tui.widgets.matrix import no_runs_words
-from fa_tui.widgets.run_cells import verdict_segments
+from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
+from fa_tui.views.words import place_label
+from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
+from fa_tui.widgets.run_cells import FLIPPED, mark_of, verdict_segments
 from fa_tui.widgets.table import LineTable
 
 METHOD_LIMIT = 22
+_SOURCE_LIMIT = 18
+_MANY = 10_000
+"""Runs whose sources are not looked at one by one."""
+_VERDICT = 7
+"""Cells of a verdict, its gap included."""
 
 
 class RunTable(LineTable):
@@ -43,6 +52,7 @@ class RunTable(LineTable):
         self._session = session
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
+        self.flipped: set[int] = set()
         self.order = order
         self._columns: list[Column] = []
         self.lay_out()
@@ -52,7 +62,8 @@ class RunTable(LineTable):
         kept = self.row
         self._read = range(len(self._session)) if shown is None else shown
         self._shown = self._ordered()
-        self._columns = columns_of(self._session)
+        # the verdict stays in sight, left of the columns
+        self._columns = [column for column in columns_of(self._session) if column.name != "verdict"]
         methods, seeds = ([getattr(row, name) for row in self._session.rows] for name in ("method", "seed"))
         if shown is not None:
             methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
@@ -60,7 +71,12 @@ class RunTable(LineTable):
         longest = max(map(width_of, map(printable, {*methods})), default=0)
         self._method_width = max(7, min(METHOD_LIMIT, longest)) + 2
         self._seed_width = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
-        self.set_widths(2 + self._method_width + self._seed_width, [column.width for column in self._columns])
+        places = {place_label(row) for row in self._session.rows} if len(self._session) <= _MANY else {""}
+        longest = min(_SOURCE_LIMIT, max(map(width_of, places), default=0)) if len(places) > 1 else 0
+        self._source_width = longest and longest + 2
+        self._verdict_at = 2 + self._method_width + self._seed_width
+        frozen = self._verdict_at + _VERDICT + self._source_width
+        self.set_widths(frozen, [column.width for column in self._columns])
         if kept is not None:
             self.go_to(kept)
 
@@ -77,12 +93,17 @@ class RunTable(LineTable):
         if row in self._shown:
             self.move_to(self._shown.index(row))
 
-    def verdicts_changed(self, flips: Sequence[Flip]) -> None:
-        """Repaint the lines on screen whose letters changed."""
-        changed = {flip.row for flip in flips}
-        for line in self.visible_lines():
-            if self._shown[line] in changed:
-                self.refresh_cells((line, column) for column in self._judged_columns())
+    def show_flips(self, flips: Sequence[Flip]) -> None:
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        changed = {flip.row for flip in flips} | self.flipped
+        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
+        lines = [line for line in self.visible_lines() if self._shown[line] in changed]
+        self.refresh_frozen(lines)
+        self.refresh_cells((line, column) for line in lines for column in self._judged_columns())
+        if 0 < len(self.flipped) <= FEW_FLIPS and not any(self._shown[line] in self.flipped for line in lines):
+            first = next((line for line, row in enumerate(self._shown) if row in self.flipped), None)
+            if first is not None:
+                self.bring_into_view(first, self.column)
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
@@ -101,19 +122,30 @@ class RunTable(LineTable):
         if line is None:
             method, seed = (column.title + self._arrow(column) for column in identity_columns())
             heading = "  " + method.ljust(self._method_width) + seed.ljust(self._seed_width)
-            return [Segment(heading, self.style_of("head"))]
+            arrow = self._glyphs.say("↓" if self.order == "-verdict" else "↑" if self.order == "verdict" else "")
+            heading += f"judged{arrow}"[:_VERDICT].ljust(_VERDICT) + ("source" * bool(self._source_width))
+            return [Segment(heading.ljust(self.frozen_width), self.style_of("head"))]
         index = self._shown[line]
         row = self._session.rows[index]
-        mark = " "
-        if index in self._session.marked or index in self._session.gone:
-            mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
+        mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         seed = "-" if row.seed is None else str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.style_of(self.cursor_tone if line == self.line else "text")
+        lit = FLIPPED if index in self.flipped else Style()
+        verdict = verdict_segments(self._session, index, self, self._glyphs)
         return [
             Segment(f"{mark} ", self.style_of("accent")),
             Segment(padded(name, self._method_width) + seed.ljust(self._seed_width), tone),
+            *(Segment(part.text, (part.style or Style()) + lit) for part in verdict),
+            Segment("  ", self.style_of("text")),
+            *self._source(row),
         ]
+
+    def _source(self, row: AuditRow) -> list[Segment]:
+        if not self._source_width:
+            return []
+        text = cut_middle(self._glyphs.say(place_label(row)), self._source_width - 2, self._glyphs.ellipsis)
+        return [Segment(padded(text, self._source_width), self.style_of("source"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         kind, width = self._columns[column], self._columns[column].width - 2
@@ -122,17 +154,11 @@ class RunTable(LineTable):
             return [Segment(text + "  ", self.style_of("head"))]
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
-        if kind.title == "verdict":
-            segments = verdict_segments(self._session, row, self, self._glyphs)
-            segments.append(Segment(" " * (width - 5), self.style_of("text")))
-        else:
-            text = kind.text(self._session, row)
-            fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
-            tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
-            segments = [Segment(self._fitted(text, kind, width), self.style_of(tone))]
-        if here:
-            segments = [Segment(text, self.style_of(self.cursor_tone)) for text, _, _ in segments]
-        return [*segments, Segment("  ", self.style_of("text"))]
+        text = kind.text(self._session, row)
+        fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
+        tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
+        style = self.style_of(self.cursor_tone if here else tone)
+        return [Segment(self._fitted(text, kind, width), style), Segment("  ", self.style_of("text"))]
 
     def _fitted(self, text: str, kind: Column, width: int) -> str:
         text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
@@ -147,7 +173,8 @@ class RunTable(LineTable):
         if column is not None:
             self._turn(self._columns[column].name)
         else:
-            self._turn("method" if x < 2 + self._method_width else "seed")
+            starts = [2 + self._method_width, self._verdict_at, self._verdict_at + _VERDICT]
+            self._turn(("method", "seed", "verdict", "source")[bisect_right(starts, x)])
 
     def action_sort(self) -> None:
         """Sort by the column under the cursor; again the other way round; then as the runs were read."""
@@ -175,7 +202,7 @@ class RunTable(LineTable):
             self.move_to(self.line + 1)
 
     def _judged_columns(self) -> list[int]:
-        words = ("verdict", "words", "recorded")
+        words = ("words", "recorded")
         return [place for place, column in enumerate(self._columns) if column.letter or column.name in words]
 
     def _arrow(self, column: Column) -> str:

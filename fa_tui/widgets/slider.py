@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -93,6 +93,7 @@ def finite(ticks: Sequence[float]) -> array[float]:
 
 
 _STARTS = "0123456789.-+"
+_MOVES = "[]{}"
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 _WIDE = 100
@@ -119,6 +120,7 @@ class ThresholdSlider(Dragged, can_focus=True):
     Attributes:
         letter: of the diagnostic.
         value: the threshold.
+        deciding: gives the values of the runs whose verdict hangs on this threshold alone.
     """
 
     BINDINGS = [
@@ -126,8 +128,10 @@ class ThresholdSlider(Dragged, can_focus=True):
         Binding("right,l", "step(1)", "Raise", key_display="→"),
         Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
         Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
-        Binding("left_square_bracket", "flip(-1)", "Previous change", key_display="["),
-        Binding("right_square_bracket", "flip(1)", "Next change", key_display="]"),
+        Binding("left_square_bracket", "flip(-1)", "Letter change", key_display="[ ]"),
+        Binding("right_square_bracket", "flip(1)", "Letter change up", show=False, key_display="]"),
+        Binding("left_curly_bracket", "flip(-1, True)", "Verdict change", key_display="{ }"),
+        Binding("right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"),
         Binding("home", "restore", "Default"),
     ]
 
@@ -136,7 +140,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         """The threshold moved. Several moves in one turn of the event loop are one message.
 
         Attributes:
-            how: it moved: ``step`` and ``flip`` come in series, ``set`` does not.
+            how: it moved: ``step``, ``flip`` and ``drag 1`` come in series, ``set`` does not.
         """
 
         slider: ThresholdSlider
@@ -160,6 +164,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._flips = Flips((), above=diagnostic.fires_above)
         self._track = Track(Scale(*diagnostic.span, diagnostic.log), diagnostic.step)
         self._rug: Rug | None = None
+        self.deciding: Callable[[], Sequence[float]] = list
+        self._drags = 0
         self._entry: str | None = None
         """What is being typed."""
         self._error = ""
@@ -301,12 +307,13 @@ class ThresholdSlider(Dragged, can_focus=True):
         """Move by one step, or by one stride."""
         self._set_pending(self._track.moved(self._pending, direction, stride=stride))
 
-    def action_flip(self, direction: int) -> None:
-        """Move to the next value at which a run's letters change."""
-        target = self._flips.next(self._pending, upward=direction > 0)
+    def action_flip(self, direction: int, verdict: bool = False) -> None:
+        """Move to the next value at which a run's letters change, or its verdict."""
+        flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above) if verdict else self._flips
+        target = flips.next(self._pending, upward=direction > 0)
         if target is None:
-            where = "above" if direction > 0 else "below"
-            self._refuse(f"no run's letters change {where} this value")
+            what = "no verdict changes" if verdict else "no run's letters change"
+            self._refuse(f"{what} {'above' if direction > 0 else 'below'} this value")
         else:
             self._set_pending(target, "flip")
 
@@ -327,15 +334,19 @@ class ThresholdSlider(Dragged, can_focus=True):
                 self.refresh_bindings()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        # what is being typed takes any character, to be refused as it was typed
-        return character is not None and (self._entry is not None or character in _STARTS)
+        # while a value is typed no other character is a key: what belongs in no number is refused
+        return character is not None and (character not in _MOVES if self._entry is not None else character in _STARTS)
 
     def on_key(self, event: events.Key) -> None:
         character = event.character if event.is_printable else None
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
-        if event.key in ("tab", "shift+tab"):
-            # leaving the slider sets what was typed
+        if event.key not in ("enter", "escape", "backspace") and (character is None or character in _MOVES):
+            # what leaves the slider, or moves it, sets what was typed first
+            self._commit()
+            if self._error:
+                event.stop()
+                event.prevent_default()
             return
         event.stop()
         event.prevent_default()
@@ -347,6 +358,10 @@ class ThresholdSlider(Dragged, can_focus=True):
             entry = ""
         elif event.key == "backspace":
             entry = entry[:-1]
+        elif character is not None and character.isalpha() and character not in "eE":
+            self._error = f"“{character}” is in no number"
+            self.repaint()
+            return
         else:
             entry += character or ""
         self._entry, self._error = entry or None, ""
@@ -364,7 +379,11 @@ class ThresholdSlider(Dragged, can_focus=True):
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
-            self._set_pending(self._track.scale.value_at(cell, cells))
+            self._set_pending(self._track.scale.value_at(cell, cells), f"drag {self._drags}")
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        # Textual calls the handler of `Dragged` after this one
+        self._drags += 1
 
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending, self._how = value, how

@@ -92,10 +92,16 @@ _TALL_SCREEN = 34
 
 @dataclass
 class ThresholdsChanged(Message):
-    """The four thresholds, after a slider, undo or redo moved one, or a preset all; what to report of it."""
+    """The four thresholds, after a slider, undo or redo moved one, or a preset all.
+
+    Attributes:
+        words: what to report of it.
+        drag: of which drag of the mouse it is part, if it is.
+    """
 
     thresholds: DiagnosticThresholds
     words: str = ""
+    drag: str = ""
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ThresholdsChanged)
@@ -164,8 +170,9 @@ class SlidersPanel(Vertical):
         """The slider of a diagnostic."""
         return self._sliders[letter]
 
-    def set_runs(self, letter: str, values: Sequence[float]) -> None:
-        """Show one diagnostic's numbers, one per run in which it was measured."""
+    def set_runs(self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list) -> None:
+        """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see `ThresholdSlider`."""
+        self._sliders[letter].deciding = deciding
         self._sliders[letter].set_runs(values)
 
     def set_summary(self, count: str, flips: str = "") -> None:
@@ -217,7 +224,7 @@ class SlidersPanel(Vertical):
         moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
         series = None if message.how == "set" else f"{letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
-        self.post_message(ThresholdsChanged(moved))
+        self.post_message(ThresholdsChanged(moved, drag=series if message.how.startswith("drag") and series else ""))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be undone or redone is offered."""

@@ -226,18 +226,22 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def scroll_to_cursor(self) -> None:
         """Bring the cursor into view."""
+        self.bring_into_view(self.line, self.column)
+
+    def bring_into_view(self, line: int, column: int) -> None:
+        """Scroll as little as brings a cell into view."""
         scroll_x, scroll_y = self.scroll_offset
         rows = self.view.height - self.header
         room = self.view.width - self.frozen_width
         if rows < 1:
             return
-        top = min(self.line, max(scroll_y, self.line - rows + 1))
+        top = min(line, max(scroll_y, line - rows + 1))
         # a heading right above the first line comes into view with it
-        if top == self.line and top and not self.rests_on(top - 1):
+        if top == line and top and not self.rests_on(top - 1):
             top -= 1
         left = scroll_x
         if self.column_count:
-            left = min(self._edges[self.column], max(scroll_x, self._edges[self.column + 1] - room))
+            left = min(self._edges[column], max(scroll_x, self._edges[column + 1] - room))
         if (left, top) != (scroll_x, scroll_y):
             self.scroll_to(left, top, animate=False, immediate=True)
 

@@ -33,6 +33,8 @@ EXPLORER = [sys.executable, "-m", "fa_tui"]
 BARE = [sys.executable, "-m", "tests.bench.bare_app"]
 THERE_AND_BACK = ["left"] * 20 + ["right"] * 20
 SLOW_LINE = 3000
+RELAY = 2000
+"""Bytes per second of a line on which a screen must come and go in reasonable time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             *starts(options.starts),
             *steps(many, most),
             *screens(),
+            *relayed(),
             *scrolls(many),
             *lags(many),
             resizes(),
@@ -128,7 +131,8 @@ def steps(many: Path, most: Path) -> Iterator[Figure]:
 
 
 SCREENS = (
-    ("help", "?"), ("list of columns", "x"), ("compare", "C"), ("analysis", "A"), ("jobs", "J"), ("palette", "\x10"),
+    ("help", "?"), ("list of columns", "x"), ("compare", "C"), ("analysis", "A"), ("timeline", "T"), ("jobs", "J"),
+    ("palette", "\x10"),
 )  # fmt: skip
 """What covers the matrix, and the key that opens it."""
 
@@ -140,6 +144,16 @@ def screens() -> Iterator[Figure]:
             for does, pressed_key in (("open", key), ("close", "escape")):
                 size = len(terminal.press(pressed_key, quiet=0.5))
                 yield within(f"{does} {name}", size / 1000, "KB", 6)
+
+
+def relayed() -> Iterator[Figure]:
+    """The same of the sample runs through a relay of 2 KB/s: seconds from the key to the last byte."""
+    with opened(SAMPLE_RUNS) as terminal:
+        terminal.slow_down(RELAY)
+        for name, key in SCREENS:
+            for does, pressed_key in (("open", key), ("close", "escape")):
+                burst = terminal.press(pressed_key, quiet=0.45, limit=30)  # a cursor blinks every 0.5 s
+                yield within(f"{does} {name} at 2 KB/s", burst.last, "s", 6000 / RELAY + 0.5)
 
 
 def scrolls(many: Path) -> Iterator[Figure]:

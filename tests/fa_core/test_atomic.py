@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.atomic import write_bytes
+from fa_core.atomic import keep_old, write_bytes
 from fa_core.errors import UsageError
 
 
@@ -54,3 +54,26 @@ def test_a_link_stays_one_and_its_target_is_written(tmp_path: Path, there: bool)
     write_bytes(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
+
+
+def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path: Path) -> None:
+    file = tmp_path / "audit.json"
+    assert keep_old(file) is None
+    for content in (b"first", b"second", b"third"):
+        keep_old(file)
+        write_bytes(file, content)
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
+
+
+def test_an_old_file_is_copied_where_a_file_system_has_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    file = tmp_path / "audit.json"
+    file.write_bytes(b"old")
+    assert [keep_old(file), keep_old(file)] == [tmp_path / "audit.json.~1~", tmp_path / "audit.json.~2~"]
+    assert (tmp_path / "audit.json.~2~").read_bytes() == b"old"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import Scan, Trace, TraceEpoch, scan
-from fa_core.replication import Compared, Experiment, compared, experiments
+from fa_core.replication import Claim, Compared, Experiment, compared, experiments
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.options import sample_runs
@@ -85,3 +85,9 @@ def test_the_page_of_the_experiments_holds_every_command_and_figure() -> None:
         for command in chosen.commands("DIR", "DIR", "replication"):
             assert f"    fa-tui {' '.join(command)}\n" in page
         assert all(f"| {figure[0]} | {figure[1]} |" in page for figure in chosen.published)
+
+
+def test_a_claim_agrees_to_the_digits_that_are_published() -> None:
+    assert Claim("", "", "", 63.357).agrees(63.35724) and not Claim("", "", "", 63.357).agrees(63.358)
+    assert Claim("", "", "", 5).agrees(5) and not Claim("", "", "", 5).agrees(6)
+    assert Claim("", "", "", 0).agrees(0) and not Claim("", "", "", 0).agrees(1)

@@ -21,7 +21,15 @@ def violations(value: Any, rule: dict[str, Any], root: dict[str, Any], place: st
     if "anyOf" in rule:
         tried = [violations(value, option, root, place) for option in rule["anyOf"]]
         return [] if [] in tried else [problem for problems in tried for problem in problems]
-    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "number": (int, float),
+        "integer": int,
+        "null": type(None),
+        "boolean": bool,
+    }
     expected = rule.get("type")
     if expected and (not isinstance(value, kinds[expected]) or (isinstance(value, bool) and expected != "boolean")):
         return [f"{place}: {value!r} is no {expected}"]

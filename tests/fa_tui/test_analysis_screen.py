@@ -176,7 +176,7 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
 async def _open_filtered(pilot: Any, app: ExplorerApp, text: str, *keys: str) -> AnalysisScreen:
     await until(pilot, lambda: app.explorer.sliders is not None)
     await pilot.press("slash", *text, "enter")
-    await until(pilot, lambda: f" of 15 runs: {text} (/)" in screen_text(app))
+    await until(pilot, lambda: f" of 15 runs: {text} (/ f)" in screen_text(app))
     return await _open(pilot, *keys)
 
 
@@ -215,7 +215,7 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa", "3")
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
-        assert "9 of 15 need walk-back; shown: 3 of 3" in screen_text(app)
+        assert "3 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await settled(pilot, screen)
         assert "15 runs   all, not only those that pass the filter (f)" in screen_text(app).splitlines()[0]
@@ -224,13 +224,14 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
         await pilot.press("escape")
-        await until(pilot, lambda: "3 of 15 runs: method:dfa (/)" in screen_text(app))
+        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app))
 
 
 async def test_without_a_filter_there_is_nothing_to_turn_to(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "f")
-        assert not screen.runs.everything and "f Filter" not in screen_text(app)
+        assert screen.runs.rows is None
+        await until(pilot, lambda: "every run is in scope" in app.explorer.status.text)
 
 
 async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: ExplorerApp) -> None:
@@ -245,12 +246,12 @@ async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: Explore
 async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa", "M")
-        await until(pilot, lambda: "Healthy methods" in screen_text(app))
+        await until(pilot, lambda: "Methods: healthy" in screen_text(app))
         assert "0 of 3 runs" in screen_text(app)
-        await pilot.press("2", "escape")
+        await pilot.press("2", "2", "escape")
         await until(pilot, lambda: app.screen is screen)
         await settled(pilot, screen)
-        assert app.session.healthy == ("bp", "dfa", "ep")
+        assert app.session.groups is not None and app.session.groups["dfa"] == "healthy"
         assert "Healthy: dfa. Degenerate: none." in screen.about.text
         assert "The filter leaves out every degenerate run" in screen.about.text
 

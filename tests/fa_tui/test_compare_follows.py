@@ -45,7 +45,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.sliders is not None)
         await pilot.press("slash", *"flag:b", "enter")
-        await until(pilot, lambda: "9 of 15 runs: flag:b (/)" in screen_text(app))
+        await until(pilot, lambda: "9 of 15 runs: flag:b (/ f)" in screen_text(app))
         screen = await opened(pilot, "C")
         assert " dfa " in screen_text(app).splitlines()[0]
         for key, typed, words in (

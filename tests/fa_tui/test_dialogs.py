@@ -147,7 +147,7 @@ async def test_export_takes_the_runs_that_the_filter_shows(app: ExplorerApp, pla
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: "3 of 15 runs: dfa (/)" in screen_text(app))
+        await until(pilot, lambda: "3 of 15 runs: dfa (/ f)" in screen_text(app))
         await ask(pilot, "e", "j", "enter")
         await until(pilot, lambda: said(app).startswith(" saved "))
     reports = json.loads((places / "fa-tui-audit-table.json").read_text())["reports"]
@@ -412,3 +412,16 @@ async def test_the_palette_finds_what_a_command_does_not_only_its_name(
         provider = ExplorerCommands(app.screen)
         hits = sorted([hit async for hit in provider.search(typed)], reverse=True)
         assert str(hits[0].match_display) == found
+
+
+async def test_the_successors_reading_is_a_preset_that_words_every_verdict(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "p", "2")
+        await until(pilot, lambda: "protocol v2: no c" in screen_text(app).splitlines()[0])
+        # a letter of (c) is nowhere left, as fired or as passed
+        cells = [word for line in screen_text(app).splitlines() for word in line.split() if word[:1] in "✓✗"]
+        assert all(word[3] == "·" for word in cells if len(word) >= 5), cells
+        assert "PASS" in screen_text(app)
+        await pilot.press("u")
+        await until(pilot, lambda: "protocol v2" not in screen_text(app).splitlines()[0])

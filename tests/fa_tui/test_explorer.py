@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
@@ -103,7 +104,7 @@ async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_source
 
 async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("space", "down", "space")
+        await pilot.press("space", "space", "up")
         await pilot.pause()
         assert len(app.session.marked) == 2
         assert "2 marked" in screen_text(app)
@@ -192,7 +193,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
-        assert "] Next change" in line and "[ Previous change" in line
+        assert "[ ] Letter change" in line and "{ } Verdict change" in line
         assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
         await pilot.press("right")
         await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])
@@ -293,3 +294,50 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press(*"analysis")
         await until(pilot, lambda: "sweep, utility, seeds (A)" in screen_text(app))
+
+
+async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_and_listed(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("a", "left_curly_bracket")
+        await until(pilot, lambda: "flipped at a > 10.9: ep s123 +a" in screen_text(app))
+        assert "✗a--·◂" in screen_text(app)
+        await pilot.press("n")
+        assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
+        await until(pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app))
+        await pilot.press("F")
+        await until(pilot, lambda: "Flipped at a > 10.9" in screen_text(app) and "enter Go there" in screen_text(app))
+        await pilot.press("escape", "left")
+        await until(pilot, lambda: "◂" not in screen_text(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
+
+
+async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert app.explorer.sliders is not None
+        slider = app.explorer.sliders.slider("a")
+        await pilot.mouse_down("#slider-a", offset=(50, 0))
+        for column in (40, 38, 36):
+            slider.dragged_to(column)
+            await until(pilot, lambda: slider.value == app.session.thresholds.h_norm_explosion_ratio != 50.0)
+            await pilot.pause()
+        flipped = {flip.row for flip in app.explorer.flips}
+        assert flipped == {row for row, flags in enumerate(app.session.flags) if flags == 1} and len(flipped) > 1
+        slider.dragged_to(50)
+        await until(pilot, lambda: not app.explorer.flips)
+        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
+
+
+async def test_a_key_that_does_nothing_now_says_why_and_one_restores_all_thresholds(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        for key, words in (("m", "no checkpoint to measure here: open"), ("S", "t opens the long view")):
+            await pilot.press(key)
+            await until(pilot, lambda words=words: words in screen_text(app))  # type: ignore[misc]
+        await pilot.press("plus")
+        assert app.session.marked == set(range(15))
+        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "R")
+        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
+        assert not app.session.marked

@@ -223,7 +223,9 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
         assert not {"x", "plus"} & keys(), "it is cancelled"
         (tmp_path / "go").touch()
         await until(pilot, lambda: not any(app.jobs.unfinished()))
-        await pilot.press("up")
+        # what is over comes last, the latest of it first
+        await until(pilot, lambda: "running" not in screen_text(app))
+        await pilot.press("down")
         await until(pilot, lambda: not {"x", "X", "r", "plus"} & keys())
     app.close_jobs()
 
@@ -365,3 +367,74 @@ async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(ap
         assert not app.screen.is_mounted
         app.rows_changed()
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app) and "analysis" in screen_text(app))
+
+
+async def test_what_runs_is_on_top_and_the_cursor_goes_on_with_it(app: ExplorerApp) -> None:
+    jobs = [
+        Listed(id=name, name=name, state=state) for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
+    ]
+    async with app.run_test(size=SIZE) as pilot:
+        screen = JobsScreen(Given(jobs))
+        await app.push_screen(screen)
+        table = screen.query_one(JobsTable)
+        await until(pilot, lambda: table.job is not None and table.job.name == "y")
+        assert [job.name for job in table._jobs] == ["y", "z", "x"]
+        jobs[1:] = [replace(jobs[1], state="done"), replace(jobs[2], state="running")]
+        screen.jobs_changed()
+        assert [job.name for job in table._jobs] == ["z", "y", "x"]
+        assert table.job is not None and table.job.name == "z"
+
+
+async def test_a_note_that_its_line_cuts_is_whole_above_the_keys_and_so_are_process_and_rate(app: ExplorerApp) -> None:
+    note = "out of memory at 128 samples: measured again in batches of 64, which does not change any number"
+    job = Listed(id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, rate=2.5, words=note)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(JobsScreen(Given([job])))
+        await until(pilot, lambda: "which does not change any" in screen_text(app).replace("\n", " "))
+        assert "4711  2.5/s" in screen_text(app)
+
+
+def test_a_rate_follows_from_the_batches_that_are_done() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.note(1)
+    assert pace.rate is None
+    clock.now += 4
+    pace.note(3)
+    assert pace.rate == 0.5
+
+
+async def test_jobs_are_in_the_line_of_keys_however_narrow_while_one_runs(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    app = measuring_app("wait")
+    async with app.run_test(size=(60, 24)) as pilot:
+        assert "J Jobs" not in screen_text(app)
+        await pilot.press("m")
+        await until(pilot, lambda: "J Jobs" in screen_text(app))
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: not any(app.jobs.unfinished()) and "J Jobs" not in screen_text(app))
+    app.close_jobs()
+
+
+async def test_more_runs_get_as_many_workers_as_the_command_line_has(
+    measuring_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
+        asked.append(runs)
+        return ["cpu"] * min(runs, 2)
+
+    monkeypatch.setattr("fa_core.engine.devices.workers_for", workers_for)
+    monkeypatch.setattr("fa_core.engine.audit.workers_for", workers_for)
+    app = measuring_app("wait", "wait2")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: len(app.jobs.pids()) == 1)
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: len(app.jobs.pids()) == 2)
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: not any(app.jobs.unfinished()))
+    app.close_jobs()
+    assert asked == [1, 2]

@@ -30,7 +30,7 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         await pilot.press("down", "t")
         await pilot.pause()
         assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
-        await pilot.press("right", "s")
+        await pilot.press("s")
         table = app.explorer.runs
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
         assert growths == sorted(growths)
@@ -63,7 +63,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
     app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
     async with app.run_test(size=SIZE) as pilot:
         await set_a_to(pilot, "5")
-        await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "right", "s", "s")
+        await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "s", "s")
         await pilot.pause()
         shown = [(app.session.rows[row].key, app.session.verdict(row)) for row in app.explorer.runs._shown]
         line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
@@ -82,8 +82,11 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
         table = app.explorer.runs
         header = table.render_line(0).text
         assert header.rstrip().endswith("›")
-        await pilot.press(*["right"] * 12)
+        await pilot.press(*["right"] * 11)
         await pilot.pause()
+        assert all(sign in table.render_line(1).text[: table.frozen_width] for sign in ("bp", "42", "✓---·")), (
+            "in sight"
+        )
         lines = [table.render_line(y).text for y in range(4)]
         assert lines[0][table.frozen_width] == "‹"
         assert [line.rstrip()[-1] for line in lines] == ["›", "y", "›", "›"], "trustworthy, and two that are longer"
@@ -91,7 +94,7 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
 
 async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("t", *["right"] * 4)
+        await pilot.press("t", *["right"] * 3)
         for _ in range(2):
             await pilot.press("s")
             margins = [app.session.rows[row].report.margin_pp for row in app.explorer.runs._shown]
@@ -241,15 +244,23 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         assert "from the long view to the matrix" in screen_text(app)
 
 
-async def test_a_jump_under_a_filter_says_whose_letters_changed_out_of_sight(app: ExplorerApp) -> None:
+async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "ep s123 +a (hidden by the filter)" in screen_text(app))
-        await pilot.press("escape", "A", "a", "left_square_bracket")
-        await until(pilot, lambda: "ep s456 +a (hidden by the filter)" in screen_text(app))
-        await pilot.press("escape", "f", "a", "right_square_bracket")
-        await until(pilot, lambda: "ep s456 −a" in screen_text(app))
-        assert "hidden by the filter" not in screen_text(app)
+        await until(pilot, lambda: "flipped at a > 1.29: bp s456 +a" in screen_text(app))
+        assert "1 of 3 need walk-back" in screen_text(app)
+        await pilot.press("A")
+        await until(pilot, lambda: "of 3 of 15 runs: method:bp" in screen_text(app))
+        assert "1 of 3 need walk-back" in screen_text(app)
+        await pilot.press("f")
+        await until(
+            pilot, lambda: "12 of 15 need walk-back" in screen_text(app) and " all, not only" in screen_text(app)
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: " all 15 runs (f)" in screen_text(app))
+        assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        await pilot.press("f")
+        await until(pilot, lambda: methods_on_screen(app) == ["bp"])
 
 
 async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: ExplorerApp) -> None:
@@ -260,7 +271,7 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
         await pilot.click(app.explorer.matrix, offset=(30, 2))
         await until(pilot, lambda: not app.screen.query("FilterLine"))
         assert app.focused is app.explorer.matrix
-        assert app.explorer.shown_runs.filter_text == "method:ep"
+        assert app.session.scope_text == "method:ep"
         assert "enter keeps it" not in screen_text(app)
         await pilot.press("slash")
         await until(pilot, lambda: isinstance(app.focused, Input))

@@ -20,6 +20,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
+from fa_tui.sharing.export import CHARTS, charts_picture, kinds_of
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import UNICODE
@@ -29,7 +30,6 @@ from fa_tui.widgets.epoch_chart import (
     EpochChart,
     Scrubbed,
     Scrubber,
-    drawn_runs,
     fire_point,
     marks_for,
     scale_of,
@@ -97,38 +97,35 @@ def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart() -> None:
 async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        assert "2/2" in screen_text(app) and "ep 20" in screen_text(app)
+        assert "2/2" in screen_text(app) and "epoch 20" in screen_text(app)
         await pilot.press("left", "left")
         await settled(pilot, screen)
-        assert "ep 18" in screen_text(app)
+        assert "epoch 18" in screen_text(app)
         await pilot.press("home")
         await settled(pilot, screen)
-        assert "ep 1 " in screen_text(app)
+        assert "epoch 1 " in screen_text(app)
         assert "✗---d" in screen_text(app) and "✗a" not in screen_text(app)
         await pilot.press("right_square_bracket", "right_square_bracket")
         await settled(pilot, screen)
         # the first change is the accuracy's, the second where 2^epoch exceeds 50
         assert screen.judged.flags[2] and not screen.judged.flags[3]
-        assert "ep 6 " in screen_text(app)
+        assert "epoch 6 " in screen_text(app)
         await pilot.press("end", "comma", "full_stop", "full_stop")
         await settled(pilot, screen)
-        assert "ep 20" in screen_text(app)
+        assert "epoch 20" in screen_text(app)
 
 
-async def test_the_title_says_that_the_matrix_filter_hides_none_of_these_runs(app: ExplorerApp) -> None:
+async def test_the_runs_are_those_in_scope_and_one_key_takes_all(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("slash", *"method:dfa", "enter")
-        await until(pilot, lambda: app.explorer.shown_runs.filter_text == "method:dfa" and app.explorer.takes_keys)
+        await until(pilot, lambda: app.session.scope_text == "method:dfa" and app.explorer.takes_keys)
         screen = await _open(pilot)
-        assert len(screen.judged) == 4
-        assert "all, not filtered" in screen_text(app).splitlines()[0]
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
-        await pilot.press("slash", "escape")
-        await until(pilot, lambda: not app.explorer.shown_runs.filter_text and app.explorer.takes_keys)
-        await _open(pilot)
-        assert "not filtered" not in screen_text(app).splitlines()[0]
+        assert {row.method for row in screen.judged.rows} == {"dfa"}
+        assert "method:dfa (f)" in screen_text(app).splitlines()[0]
+        await pilot.press("f")
+        await until(pilot, lambda: len(screen.judged) == 4)
+        await until(pilot, lambda: "method:dfa" not in screen_text(app).splitlines()[0])
 
 
 async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
@@ -142,7 +139,7 @@ async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
         for epoch in range(EPOCHS, 5, -1):
             screen.post_message(Scrubbed(epoch))
         await settled(pilot, screen)
-        assert "ep 6 " in screen_text(app)
+        assert "epoch 6 " in screen_text(app)
         assert len(drawn) == 1
 
 
@@ -182,25 +179,60 @@ async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: Exp
         assert "growth per block" in screen_text(app) and "accuracy" not in screen_text(app)
         await pilot.press("4")
         await settled(pilot, screen)
-        assert "accuracy  d < frozen +2 pp" in screen_text(app)
+        assert "accuracy  (20, 0.58)  d < frozen +2 pp" in screen_text(app)
         assert "✗a" in screen_text(app), "the matrix is on screen"
 
 
-async def test_marking_draws_only_what_is_marked_and_a_star_all_again(app: ExplorerApp) -> None:
+def _bright(screen: TimelineScreen) -> set[int]:
+    """The runs whose curves are bright."""
+    return {*screen.charts[0]._canvas.curves}
+
+
+async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot, "tab", "down", "space")
-        assert drawn_runs(screen._epochs, screen.run_chosen) == [2]
-        assert "1 drawn" in screen_text(app)
-        await pilot.press("asterisk")
+        screen = await _open(pilot)
+        assert _bright(screen) == {0, 1} and "2 drawn" in screen_text(app)
+        await pilot.press("tab", "down", "space", "up")
         await settled(pilot, screen)
-        assert len(drawn_runs(screen._epochs, screen.run_chosen)) == 4
+        assert _bright(screen) == {0, 1, 2} and "3 drawn" in screen_text(app)
+        await pilot.press("asterisk", "o")
+        await settled(pilot, screen)
+        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), "the others are in the background"
+        await pilot.press("o", "o")
+        await settled(pilot, screen)
+        assert _bright(screen) == {0, 1, 2, 3}
+
+
+async def test_plus_and_the_wheel_zoom_in_around_the_epoch(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        await pilot.press("plus", "plus")
+        await settled(pilot, screen)
+        assert screen.scrubber.epochs_shown() == Scale(16.0, 20.0)
+        screen.charts[0]._canvas.on_mouse_scroll_down()
+        await pilot.press("minus")
+        await settled(pilot, screen)
+        assert screen.scrubber.epochs_shown() == Scale(1.0, 20.0)
+
+
+async def test_the_axis_ends_at_the_last_epoch_drawn_and_a_press_on_a_curve_picks_its_run(app: ExplorerApp) -> None:
+    app = app_on(epochs_of([trace("bp", 1, 1.0, epochs=5), trace("bp", 2, 3.0, epochs=5), trace("fa", 1, 1.0)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        assert screen.scrubber.epochs_shown() == Scale(1.0, 5.0) and " epoch 5 " in screen_text(app)
+        canvas = screen.charts[0]._canvas
+        assert canvas._chart is not None
+        lines = canvas.size.height - 1
+        await pilot.click(canvas, offset=(59, lines - 1 - canvas._chart.y.cell(dict(canvas.curves[1])[5.0], lines)))
+        await settled(pilot, screen)
+        assert screen.run_chosen == 1
 
 
 async def test_a_click_on_a_chart_or_on_the_track_scrubs(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         scrubber = screen.query_one(Scrubber)
-        await pilot.click(scrubber, offset=(8, 0))
+        await pilot.click(scrubber, offset=(10, 0))
         await settled(pilot, screen)
         assert screen._epochs.epoch == 1
         await pilot.click("#chart-b EpochCanvas", offset=(59, 3))
@@ -222,23 +254,17 @@ async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
         screen.runs_changed()
         await settled(pilot, screen)
         assert "5 runs, epochs 1…25" in screen_text(app)
-        assert "ep 25" in screen_text(app)
+        assert screen.judged.epoch == 25
 
 
 async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
-        assert (screen.judged.label(screen.run_chosen), drawn_runs(screen._epochs, screen.run_chosen)) == (
-            "dfa s1",
-            [2],
-        )
+        assert (screen.judged.label(screen.run_chosen), screen.judged.marked) == ("dfa s1", {2})
         app.session.traces = [*four_traces(), trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
-        assert (screen.judged.label(screen.run_chosen), drawn_runs(screen._epochs, screen.run_chosen)) == (
-            "dfa s1",
-            [3],
-        )
+        assert (screen.judged.label(screen.run_chosen), screen.judged.marked) == ("dfa s1", {3})
         app.session.traces = [trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
@@ -269,7 +295,7 @@ async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp
         async with app.run_test(size=(80, 24)) as pilot:
             screen = await _open(pilot, "left", "right", "1", "2", "3", "4", "0")
             assert words in screen_text(app)
-            assert len(drawn_runs(screen._epochs, screen.run_chosen)) <= DRAWN_AT_MOST
+            assert len(_bright(screen)) <= DRAWN_AT_MOST
 
 
 def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
@@ -278,7 +304,7 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "")
-    assert [shown.letter for shown in SHOWN] == list("abcd")
+    assert [shown.letter for shown in SHOWN] == ["a", "b", "c", "d", ""]
 
 
 def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
@@ -360,7 +386,9 @@ async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
     app = app_on(Session(scan([published_table]).rows, traces=traces))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
-        assert " 1 run, epochs 1…2  14 without a trace" in screen_text(app)
+        text = screen_text(app)
+        assert "bp s42 of audit_table_s42_s123_s456.json has no trace: choose another run  14 without a" in text
+        assert "1 run, epochs 1…2" in text and "bp s1 " not in text.splitlines()[1], "no other run is shown instead"
 
 
 def test_a_run_is_said_to_be_at_an_epoch_that_it_has() -> None:
@@ -412,3 +440,13 @@ async def test_the_screen_says_what_is_by_proxy() -> None:
         assert "(b [proxy])" in text and "‖g_L‖ 1e-9 [proxy]" in text
         screen.matrix.go_to(1)
         await until(pilot, lambda: "[proxy]" not in screen_text(app))
+
+
+@pytest.mark.parametrize(("kind", "begins"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")])
+async def test_every_chart_on_the_screen_is_exported_as_a_figure(app: ExplorerApp, kind: str, begins: bytes) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        shared = screen.shared()
+        assert CHARTS in kinds_of(shared)
+        assert [title for title, _ in shared.charts] == ["growth per block", "‖g_L‖", "stability", "accuracy"]
+    assert charts_picture(shared.charts, kind).startswith(begins)

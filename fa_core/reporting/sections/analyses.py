@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
@@ -46,11 +46,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     )
     credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
     yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
-    concerned: dict[str, list[str]] = {}
-    for group in analysis.groups:
-        for note in (*group.notes, *_inexact(group)):
-            concerned.setdefault(note, []).append(group_name(group))
-    notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
+    notes = by_note((note, group_name(group)) for group in analysis.groups for note in (*group.notes, *_inexact(group)))
     if said := (*analysis.notes, *_shares(analysis), *notes):
         yield Bullets(said)
 
@@ -169,26 +165,40 @@ def stat_words(stat: Stat) -> str:
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
 
 
+NO_LETTER_CHANGES = "no letter changes"
+
+
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
     yield Grid(
-        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", "plateau"),
+        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", NO_LETTER_CHANGES),
         rows=tuple(
             (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
             for one in analysis
         ),
         caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
-        "diagnostic fires; the gap between the groups; and the plateau: thresholds that change no verdict.",
+        "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's letters change.",
         words=5,
     )
     if analysis:
-        yield Paragraph(f"Healthy: {_names(analysis[0].healthy)}. Degenerate: {_names(analysis[0].degenerate)}.")
-    concerned: dict[str, list[str]] = {}
-    for one in analysis:
-        for note in one.skipped:
-            concerned.setdefault(note.removeprefix(f"({one.letter}) "), []).append(one.letter)
-    if concerned:
-        yield Bullets(tuple(f"({', '.join(letters)}) {note}" for note, letters in concerned.items()))
+        neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
+        healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
+        yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
+    notes = ((note.removeprefix(f"({one.letter}) "), one.letter) for one in analysis for note in one.skipped)
+    if said := by_note(notes, "({}) {}"):
+        yield Bullets(tuple(said))
+
+
+def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
+    """Every note once, with the names that it is said of.
+
+    >>> by_note([("one seed", "bp"), ("no Γ", "bp"), ("one seed", "dfa")])
+    ['bp, dfa: one seed', 'bp: no Γ']
+    """
+    concerned: dict[str, dict[str, None]] = {}
+    for note, name in pairs:
+        concerned.setdefault(note, {})[name] = None
+    return [form.format(listed(names), note) for note, names in concerned.items()]
 
 
 def _names(group: Spread) -> str:
@@ -226,9 +236,11 @@ def gap_words(one: Sensitivity) -> str:
 
 def plateau_words(one: Sensitivity) -> str:
     """The plateau; an end that nothing bounds is an infinity."""
-    if one.plateau is None:
-        return MISSING
-    lo, hi = one.plateau
+    return MISSING if one.plateau is None else interval_words(*one.plateau)
+
+
+def interval_words(lo: float | None, hi: float | None) -> str:
+    """``(11, 694)``; an end that nothing bounds is an infinity."""
     return f"({'−∞' if lo is None else brief(lo, 6)}, {'∞' if hi is None else brief(hi, 6)})"
 
 
@@ -288,11 +300,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
     )
-    concerned: dict[str, list[str]] = {}
-    for one in timelines:
-        for note in one.skipped:
-            concerned.setdefault(note, []).append(one.key)
-    notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
+    notes = by_note((note, one.key) for one in timelines for note in one.skipped)
     if len(notes) > NOTES_AT_MOST:
         notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
     if notes:

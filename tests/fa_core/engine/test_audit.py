@@ -56,15 +56,31 @@ def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_pat
     assert [row.report.flags for row in scan([out]).rows] == [{"a"}, set(), set()]
 
 
-def test_an_audit_of_other_runs_is_not_written_over(described, tmp_path):
+def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(described, tmp_path):
     out = tmp_path / "audit.json"
     run([described("dfa")], out)
-    with pytest.raises(UsageError, match="1 other measured run, which would be lost"):
-        run([described("bp")], out)
+    for method in ("bp", "dfa"):
+        with pytest.raises(UsageError, match=r"holds 1 measured run already; add --resume .* or --replace"):
+            run([described(method)], out)
     assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42"]
     run([described("bp")], out, resume=True)
     assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42", "bp_s42"]
-    run([described("bp"), described("dfa")], out)
+    told = []
+    run([described("bp")], out, replace_old=True, on_notice=told.append)
+    assert list(json.loads(out.read_text())["reports"]) == ["bp_s42"]
+    kept = tmp_path / "audit.json.~1~"
+    assert list(json.loads(kept.read_text())["reports"]) == ["dfa_s42", "bp_s42"]
+    assert told == [f"{out}: what it holds and is measured again stays in {kept}"]
+
+
+@pytest.mark.parametrize("more", [{"resamples": 100}, {"credit": "full"}, {"precision": True}])
+def test_an_audit_whose_options_were_richer_is_not_replaced_by_resuming(described, tmp_path, more):
+    out = tmp_path / "audit.json"
+    run([described("bp")], out, settings=more)
+    before = out.read_bytes()
+    with pytest.raises(UsageError, match=rf"measured with --{next(iter(more))}.*add --replace"):
+        run([described("bp")], out, resume=True)
+    assert out.read_bytes() == before
 
 
 def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
@@ -84,9 +100,9 @@ def test_a_finished_run_is_on_disk_before_the_next_one_is(described, tmp_path):
 
     def look(view):
         if view.job.method == "second" and view.total == 1 and not on_disk:
-            while not out.exists():
+            while not (found := scan([out]).rows):
                 pass
-            on_disk.append(list(json.loads(out.read_text())["reports"]))
+            on_disk.append([row.key for row in found])
             gate.write_bytes(b"go")
 
     run([described("first"), described("second", wait_for=str(gate))], out, on_event=look)
@@ -98,7 +114,7 @@ def test_an_interrupted_audit_keeps_what_is_finished(described, tmp_path):
 
     def interrupt(view):
         if view.job.method == "second" and view.total == 2 and view.state is JobState.RUNNING:
-            while not out.exists():
+            while not scan([out]).rows:
                 pass
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
-from fa_core import atomic
+from fa_core.baseline import with_measured_baselines
 from fa_core.engine import audit as module
-from fa_core.engine.audit import AuditFile, check_writable
+from fa_core.engine import journal
+from fa_core.engine.audit import AuditFile, check_writable, replace_audit
+from fa_core.engine.journal import Journal
 from fa_core.errors import FaError, UsageError
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -17,79 +22,78 @@ ROWS = [AuditRow(source=f"{n}.pt", key=f"dfa_s{n}", method="dfa", seed=n, checkp
 REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that stands still but for what a write takes."""
-
-    class Clock:
-        now = 100.0
-        write = 1.0
-
-    real = module.write_audit_table
-
-    def slow_write(path, rows):
-        real(path, rows)
-        Clock.now += Clock.write
-
-    monkeypatch.setattr(atomic.time, "monotonic", lambda: Clock.now)
-    monkeypatch.setattr(module, "write_audit_table", slow_write)
-    return Clock
-
-
 def written(out) -> list[str]:
-    return list(json.loads(out.read_text())["reports"])
+    return [row.key for row in scan([out]).rows]
 
 
-def test_writing_takes_a_twentieth_of_the_time_however_large_the_file_is(tmp_path, clock):
-    out = tmp_path / "out.json"
-    file = AuditFile(out, ROWS)
-    file.put(0, REPORT)
-    assert written(out) == ["dfa_s0"]
-    file.put(1, REPORT)
-    assert written(out) == ["dfa_s0"]
-    clock.now += 19.0
-    file.put(2, REPORT)
-    assert written(out) == ["dfa_s0", "dfa_s1", "dfa_s2"]
-
-
-def test_a_small_file_is_never_behind(tmp_path, clock):
-    clock.write = 0.01
-    out = tmp_path / "out.json"
-    file = AuditFile(out, ROWS)
-    for index, row in enumerate(ROWS):
-        file.put(index, REPORT)
-        assert row.key in written(out)
-
-
-def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_comes(tmp_path, monkeypatch):
-    wrote = threading.Semaphore(0)
-    real = module.write_audit_table
-
-    def told_write(path, rows):
-        real(path, rows)
-        wrote.release()
-
-    monkeypatch.setattr(module, "write_audit_table", told_write)
-    monkeypatch.setattr(atomic, "AT_ONCE", 0.0)
-    file = AuditFile(tmp_path / "out.json", ROWS)
-    for index in range(3):
-        file.put(index, REPORT)
-    for _ in range(3):
-        if len(written(tmp_path / "out.json")) == 3:
-            break
-        assert wrote.acquire(timeout=30)
-    assert written(tmp_path / "out.json") == ["dfa_s0", "dfa_s1", "dfa_s2"]
-
-
-def test_the_last_word_is_always_written(tmp_path, clock):
+def test_every_run_is_in_the_file_at_once_and_the_table_takes_its_place_at_the_end(tmp_path):
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
     for index in (2, 0):
         file.put(index, REPORT)
+        assert ROWS[index].key in written(out)
+    assert out.read_text().startswith('{"journal"')
     file.write()
-    assert written(out) == ["dfa_s0", "dfa_s2"]
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s0", "dfa_s2"]
+
+
+def test_appending_writes_no_more_for_a_thousandth_run_than_for_the_first(tmp_path, monkeypatch):
+    order = [replace(ROWS[0], seed=n, checkpoint=f"{n:04}.pt") for n in range(1000)]
+    file, sizes = AuditFile(tmp_path / "out.json", order), []
+    real = os.fsync
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+    for index in range(1000):
+        file.put(index, REPORT)
+        sizes.append((tmp_path / "out.json").stat().st_size)
+    monkeypatch.setattr("os.fsync", real)
+    steps = [after - before for before, after in pairwise(sizes)]
+    assert max(steps) - min(steps) < 10
+
+
+def test_a_line_that_was_cut_off_costs_no_other(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    file.put(1, REPORT)
+    (tmp_path / "copy.json").write_bytes(out.read_bytes()[:-40])
+    assert written(tmp_path / "copy.json") == ["dfa_s0"]
+
+
+def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
+    facts = {"arch": "resmlp", "arch_args": {}, "data": "synthetic", "recipe": {"epochs": 1}, "method_args": {}}
+    runs = [
+        AuditRow(
+            source="",
+            key="",
+            method=method,
+            seed=1,
+            checkpoint=method,
+            report=DiagnosticReport(method, headline_acc=acc, residual_norms=[1.0, 2.0], provenance=facts),
+        )
+        for method, acc in (("frozen", 0.25), ("bp", 0.75))
+    ]
+    Journal(tmp_path / "out.json", runs)
+    write_audit_table(tmp_path / "table.json", with_measured_baselines(runs))
+    found = [{row.method: row.report.margin_pp for row in scan([tmp_path / name]).rows} for name in
+             ("out.json", "table.json")]  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0]["bp"] == 50.0
+
+
+def test_two_writers_of_one_file_are_kept_apart(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    with pytest.raises(UsageError, match=rf"is being written by process {os.getpid()} on \S+ since \d{{4}}-"):
+        AuditFile(out, ROWS)
+    file.put(0, REPORT)
     file.write()
-    assert clock.now == 102.0
+    AuditFile(out, ROWS, before=scan([out]).rows).write()
+    assert written(out) == ["dfa_s0"]
+
+
+def test_an_audit_of_nothing_leaves_no_file(tmp_path):
+    AuditFile(tmp_path / "out.json", ROWS).write()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_file_rows_are_only_collected(tmp_path):
@@ -104,14 +108,14 @@ class Disks:
 
     def __init__(self, monkeypatch):
         self.full: set = set()
-        real = module.write_audit_table
+        real, append = journal.write_audit_table, Journal.append
 
-        def write(path, rows):
+        def check(path):
             if path.parent in self.full:
                 raise FaError("cannot write (No space left on device)", where=path)
-            real(path, rows)
 
-        monkeypatch.setattr(module, "write_audit_table", write)
+        monkeypatch.setattr(journal, "write_audit_table", lambda path, rows: (check(path), real(path, rows)))
+        monkeypatch.setattr(Journal, "append", lambda self, row: (check(self.path), append(self, row)))
 
 
 @pytest.fixture
@@ -156,8 +160,8 @@ def test_a_disk_that_has_room_again_gets_every_row(tmp_path, disks, spare):
 
 
 def test_rows_that_no_disk_takes_are_still_there(tmp_path, monkeypatch, spare):
-    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     file = AuditFile(tmp_path / "out.json", ROWS)
+    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     file.put(1, REPORT)
     assert str(file.unsaved).endswith("; no other place could be written to either")
     assert [row.key for row in file.rows()] == ["dfa_s1"]
@@ -178,3 +182,12 @@ def test_what_is_no_regular_file_is_refused_before_measuring(tmp_path):
 def test_checking_leaves_nothing_behind(tmp_path):
     check_writable(tmp_path / "new" / "out.json")
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_replacing_an_audit_keeps_the_old_file_out_of_a_search(tmp_path):
+    file = tmp_path / "audit.json"
+    assert replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25)) is None
+    kept = replace_audit(file, DiagnosticReport("dfa", residual_norms=[2.0], headline_acc=0.5))
+    assert kept == tmp_path / "audit.json.~1~"
+    assert [row.report.headline_acc for row in scan([tmp_path]).rows] == [0.5]
+    assert [row.report.headline_acc for row in scan([kept]).rows] == [0.25]

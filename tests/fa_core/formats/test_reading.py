@@ -81,7 +81,7 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
         (b'{"epoch": 1, "test_acc": 131.0}', "divide by 100"),
         (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),
         (b"\xff\xfe{", "UTF-16"),
-        (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "utf-8"),
+        (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "not UTF-8"),
     ],
 )
 def test_a_named_bad_file_says_what_is_wrong_and_where(tmp_path: Path, content: bytes, said: str) -> None:

@@ -197,11 +197,12 @@ def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> No
     if arch == "vit_mini":  # queries, keys and values, output, MLP, twice; the head
         assert len(weights) == 2 * 4 + 1
     for W, U, M, B in zip(weights, uniform.feedback(weights), fixed.feedback(weights), drawn.buffers(), strict=True):
-        inputs, outputs = (W.shape[-1], W.numel() // W.shape[-1]) if "vit" in arch else (W[0].numel(), W[:, 0].numel())
-        assert torch.allclose(U.abs(), torch.tensor((2 / (inputs + outputs)) ** 0.5).double())
+        inputs = W.shape[-1] if "vit" in arch else W[0].numel()
+        assert torch.allclose(U.abs(), torch.tensor((3 * inputs) ** -0.5).double())
+        assert float(W.detach().square().mean() * 3 * inputs) == pytest.approx(1, rel=0.35)  # as the weights start
         assert torch.equal(U.sign(), W.sign()) and torch.equal(M.sign(), W.sign())
         assert torch.allclose(M.abs().float(), B.abs())
-        assert float(B.var() * (inputs + outputs)) == pytest.approx(2, rel=0.35)
+        assert float(B.var() * 3 * inputs) == pytest.approx(1, rel=0.35)
 
 
 def train(rule: Any, net: StreamNet, x: Tensor, y: Tensor, steps: int) -> None:

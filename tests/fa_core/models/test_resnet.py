@@ -81,7 +81,7 @@ def test_maps_of_every_stage_are_flattened() -> None:
 
 
 def test_fa_is_refused_where_the_head_pools() -> None:
-    with pytest.raises(UsageError, match=r"small_resnet's head reads the mean over a map; train it with another"):
+    with pytest.raises(UsageError, match=r"small_resnet's head reads the mean over a map; train it with fa_weights"):
         make_method("fa", build("small_resnet", image=8, width=4))
 
 

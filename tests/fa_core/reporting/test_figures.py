@@ -24,16 +24,15 @@ from fa_core.formats import Trace, TraceEpoch, load_audits, scan
 from fa_core.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import (
-    FIGURE_KINDS,
     FIGURES,
     audit_figure,
     axis_figure,
     gamma_figure,
     layers_figure,
-    rendered,
     timeline_figure,
 )
 from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -304,6 +303,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes(
 ) -> None:
     program = (
         "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
+        "from fa_core.reporting.panels import rendered\n"
         "figure = audit_figure(load_audits([sys.argv[1]]))\n"
         "kinds = ('.svg', '.pdf', '.png')\n"
         "print(json.dumps([hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in kinds]))\n"

@@ -21,9 +21,12 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.gamma import CREDIT
+from fa_core.replication import source
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
-from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
+from fa_core.reporting.form import blank_form, reporting_form, write_report
+from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
@@ -106,6 +109,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
         "Timeline",
         "Pitfalls disclosure",
         "Provenance",
+        "Citations",
     ]
 
 
@@ -252,6 +256,27 @@ def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: P
         ElementTree.fromstring(figure.read_text())
 
 
+def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published: AuditTable) -> None:
+    blank, filled = blank_form(), reporting_form(published)
+    grids, known = ([one for one in blocks if isinstance(one, Grid)] for blocks in (blank, filled))
+    columns = [set(grid.headings) for grid in grids]
+    assert all(any(set(one.headings) <= headings for headings in columns) for one in known if one.rows)
+    assert all(cell == "" for grid in grids for row in grid.rows for cell in row)
+    titles, parts = ([one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled))
+    assert [title for title in parts if title not in titles] == ["audit_table_s42_s123_s456.json", "Citations"]
+    assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
+
+
+def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: AuditTable) -> None:
+    cited = to_markdown(reporting_form(published))
+    assert (
+        "## Citations" in cited and "@misc{arxiv2606.21126, title = {What Accuracy and Gradient Cosine Miss}" in cited
+    )
+    assert "Citations" not in to_markdown(reporting_form(table(row(growth=2.0))))
+    cff = (Path(__file__).parents[3] / "CITATION.cff").read_text()
+    assert f"arXiv:{source().eprint}" in cff and source().title in cff
+
+
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: AuditTable, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.csv or \.parquet"):
         write_report(tmp_path / "report.docx", published)
@@ -262,6 +287,25 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: Au
     with pytest.raises(UsageError, match="no audited run"):
         write_report(tmp_path / "x.svg", table())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    credit = {"gamma": [0.7, 0.1, 0.2], "nudge": [0, -1 / 3, -1 / 3], "null": {"deep_gamma_mean": 0.02}}
+    runs = table(row("dfa", 1, acc=0.5, credit=credit), row("bp", 2, acc=0.5))
+    first, second = csv.DictReader(io.StringIO(to_csv(runs)))
+    shown = {name: float(first[name]) if first[name] else None for name in CREDIT}
+    assert shown == {
+        "mean_gamma": pytest.approx(1 / 3),
+        "deep_gamma": pytest.approx(0.15),
+        "null_gamma": 0.02,
+        "deep_rho": None,
+        "deep_nudge": -1 / 3,
+    }
+    assert not any(second[name] for name in CREDIT)
+    path = tmp_path / "runs.parquet"
+    path.write_bytes(to_parquet(runs))
+    assert {name: parquet.read_table(path).to_pylist()[0][name] for name in CREDIT} == shown
 
 
 def test_a_written_report_gives_no_hint_for_the_command_line() -> None:

@@ -68,7 +68,7 @@ def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
     assert "a" in rows["dfa"]["flags"]
     assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
     assert "4 runs to measure" in audited.stderr
-    assert "bp seed 42: done" in audited.stderr
+    assert "bp seed 42: ✓---" in audited.stderr
 
 
 def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
@@ -115,6 +115,31 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
     assert outcome["bp"]["differences"][0]["name"] == "weights hash"
 
 
+@pytest.mark.parametrize("form", ["audit-list", "penalty-log"])
+def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes(audited, campaign, tmp_path, form):
+    out = tmp_path / "out.json"
+    asked = ("--credit", "none", "--device", "cpu", "--format", form, "--notes", "made up")
+    done = fa_tui("audit", "runs/bp_s42", "runs/dfa_s42", "runs/frozen_s42", "--out", out, *asked, cwd=campaign)
+    assert done.returncode == 0, done.stderr
+    assert "3 runs: " in done.stdout and isinstance(json.loads(out.read_text()), list)
+    assert form == "penalty-log" or all(entry["notes"].startswith("made up") for entry in json.loads(out.read_text()))
+    names = (
+        "headline_acc",
+        "h_L",
+        "g_L",
+        "max_per_block_growth",
+        "cross_batch_stability",
+        "margin_pp",
+        "flags",
+        "coverage",
+    )
+    written, measured = (
+        [[row[name] for name in names] for row in rows]
+        for rows in (json.loads(fa_tui("show", out, "--format", "json").stdout), json.loads(audited.stdout))
+    )
+    assert written == measured
+
+
 def test_resamples_and_precision_go_into_the_table_the_report_and_a_verification(campaign, tmp_path):
     asked = ("--resamples", "40", "--precision", "--credit", "none", "--device", "cpu")
     done = fa_tui("audit", "runs/bp_s42", "runs/frozen_s42", "--out", tmp_path / "firm.json", *asked, cwd=campaign)
@@ -150,7 +175,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, cwd=tmp_path)
+    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path)
     assert without.returncode == 3
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.jobs import Job, JobState, JobView
+from fa_core.report import DiagnosticReport
 from fa_tui.commands.progress import AuditProgress
 
 
@@ -84,3 +86,11 @@ def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture
         "[2/3] dfa seed 1: the same",
         "[3/3] dfa seed 2: the same",
     ]
+
+
+def test_a_finished_run_shows_its_verdict_by_the_thresholds_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 20.0], bp_grad_norms=[0.1, 0.1])
+    with AuditProgress(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)) as progress:
+        progress.plan(1, 0)
+        progress(view(1, state=JobState.DONE, report=report))
+    assert capsys.readouterr().err.splitlines()[-1] in ("[1/1] dfa seed 1: ✗a-··", "[1/1] dfa seed 1: !a-..")

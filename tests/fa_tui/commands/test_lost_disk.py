@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import fa_core.engine.audit
+import fa_core.engine.journal
 from fa_core.errors import FaError
-from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.rows import AuditRow
 from fa_tui.cli import main
 
 ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
@@ -23,14 +22,13 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
     temporary, out = tmp_path / "temporary", tmp_path / "out.json"
     temporary.mkdir()
 
-    def write(path: Path, rows: list[AuditRow]) -> None:
-        if path == out:
-            raise FaError("cannot write (Read-only file system)", where=path)
-        write_audit_table(path, rows)
+    def refuse(*_: object) -> None:
+        raise FaError("cannot write (Read-only file system)", where=out)
 
     described = functools.partial(fa_core.engine.audit.audit, measure="faults:measure_described")
     monkeypatch.setattr(fa_core.engine.audit, "audit", described)
-    monkeypatch.setattr(fa_core.engine.audit, "write_audit_table", write)
+    monkeypatch.setattr(fa_core.engine.journal, "write_audit_table", refuse)
+    monkeypatch.setattr(fa_core.engine.journal.Journal, "append", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setenv("PYTHONPATH", str(ENGINE_TESTS))
     checkpoint, known = tmp_path / "dfa_s1.json", tmp_path / "runs.json"

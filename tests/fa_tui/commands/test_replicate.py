@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fa_core.replication import experiment, experiments
+from fa_core.replication import claims, experiment, experiments
 from fa_tui.cli import main
 
 SMALL = {"256": "8", "512": "8", "2,4,8,12": "1,2"}
@@ -46,6 +46,8 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
             small[small.index("synthetic")] = "synthetic:train=200,test=50"
         if "vit_mini" in small or "smallcnn" in small:
             small[small.index("--method") + 1] = "frozen,dfa"
+        if "resnet20" in small or "resnet56" in small:
+            extra += ["--L", "3", "--arch-arg", "width=4"]
         assert main([*small, *extra, "--threads", "1"]) == 0
     capsys.readouterr()
     assert main(["replicate", name, "--out", str(tmp_path), "--quick", "--format", "json"]) == 0
@@ -82,3 +84,17 @@ def test_run_trains_what_is_missing_and_ends_with_the_code_of_what_failed(
         main(["replicate", "cifar100", "--cifar100", str(tmp_path / "no"), "--out", str(tmp_path / "o"), "--run"]) == 3
     )
     assert f"{tmp_path}/no" in capfd.readouterr().err
+
+
+def test_the_evidence_holds_every_claim_with_its_command_and_what_came_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "evidence.md"
+    assert main(["replicate", "--evidence", str(file), "--out", str(tmp_path / "none")]) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    text = file.read_text()
+    first, second = text.split("## What training gives")
+    lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ") and "fa-tui " in line]
+    assert [line[0].removeprefix("| ") for line in lines] == [claim.text for claim in claims()]
+    assert all(line[-1] == "agrees |" for line in lines), first
+    assert all(f"fa-tui replicate {one.name} --run" in second for one in experiments() if one.published or one.table)

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from fa_core.engine.verify import verification
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
+from fa_core.report import DiagnosticReport, Resampling
+from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Measured
+from fa_tui.jobs.measuring import Measured, lost_with
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Flip
@@ -45,15 +47,15 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
         app.jobs.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: said == ["dfa s42 (hidden by the filter) to measure"])
+        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure"])
         await pilot.press("m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m")
         await until(pilot, lambda: len(said) == 3)
-        await pilot.press("home", "space", "down", "space", "slash", *"method:ep", "enter", "m")
+        await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: len(said) == 4)
     assert said[1:] == [
         "ep s42 to measure",
         "2 runs to measure",
-        "2 runs (1 of them hidden by the filter) to measure",
+        "2 runs (1 of them outside the filter) to measure",
     ]
 
 
@@ -67,6 +69,48 @@ async def test_a_run_folder_gets_its_report_beside_its_weights(measuring_app: Ma
     app.close_jobs()
     assert json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"] == "needs walk-back: residual stream exploded"
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
+
+
+async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_replaces_it(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    manifest = {"format": "fa-run/1", "method": "run", "arch": "resmlp", "data": "synthetic", "seed": 42}
+    (run / MANIFEST).write_text(json.dumps(manifest))
+    old = DiagnosticReport(
+        method_name="run", residual_norms=[1.0, 2.0], frozen_baseline_acc=0.3, provenance={"checkpoint": "run"}
+    )
+    (run / AUDIT).write_text(json.dumps(old.to_dict()))
+    before = (run / AUDIT).read_bytes()
+    app = measuring_app("run")
+    app.session.replace_rows(dict(enumerate(scan([run]).rows)))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("m")
+        await until(pilot, lambda: app.session.states == {0: "deviates"})
+        await until(
+            pilot, lambda: "deviates from its audit: residual_norms[1]: recorded 2, now 100" in screen_text(app)
+        )
+        assert "≠" in screen_text(app).splitlines()[2]
+        assert (run / AUDIT).read_bytes() == before and app.session.walk_backs() == 0
+        await pilot.press("M")
+        await until(pilot, lambda: "the old file is kept" in screen_text(app))
+        await pilot.press("r")
+        await until(pilot, lambda: app.session.walk_backs() == 1)
+    app.close_jobs()
+    assert (run / f"{AUDIT}.~1~").read_bytes() == before
+    now = json.loads((run / AUDIT).read_text())
+    assert now["residual_norms"] == [1.0, 100.0]
+    assert (now["provenance"]["checkpoint"], now["frozen_baseline_acc"]) == ("run", 0.3)
+
+
+def test_what_a_new_measurement_lacks_of_the_audit_is_named() -> None:
+    new = DiagnosticReport(residual_norms=[1.0, 2.0])
+    old = replace(new, credit={"gamma": [1.0]}, resampling=Resampling(growth=[1.0]))
+    row = AuditRow(source="run", key="run", method="run", report=old)
+    assert lost_with(verification(row, new)) == ["resamples", "credit"]
+    assert lost_with(verification(row, old)) == []
 
 
 async def test_the_slider_answers_while_a_run_is_measured(measuring_app: MakeApp, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from fa_core import atomic
+from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -38,6 +40,7 @@ def test_runs_of_one_method_and_seed_in_two_folders_are_both_kept(results: Resul
 
 def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: Results) -> None:
     results.save(row("/nets/a/dfa_s42.pt", 2.0))
+    results.flush()
     again = Results(results.out)
     again.save(row("/nets/a/dfa_s42.pt", 3.0))
     again.flush()
@@ -51,14 +54,24 @@ def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) ->
     assert sorted(row.report.residual_norms[1] for row in scan([results.out]).rows) == [2.0, 5.0, 6.0]
 
 
-def test_the_file_is_not_written_again_for_each_of_many_runs(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "WRITING_SHARE", 1e-9)
-    monkeypatch.setattr(atomic, "AT_ONCE", 0.0)
+def test_each_of_many_runs_is_appended_and_none_is_ever_behind(results: Results) -> None:
+    sizes = []
     for seed in range(20):
-        results.save(row(f"/nets/a/dfa_s{seed}.pt", seed=seed))
-    assert len(saved(results)) == 1
+        results.save(row(f"/nets/a/dfa_s{seed:02}.pt", seed=seed))
+        assert len(saved(results)) == seed + 1
+        sizes.append(results.out.stat().st_size)
+    assert max(after - before for before, after in pairwise(sizes)) < 1.1 * (sizes[1] - sizes[0])
     results.flush()
     assert len(saved(results)) == 20
+    assert "reports" in json.loads(results.out.read_text())
+
+
+def test_a_file_that_another_explorer_writes_is_left_to_it(results: Results) -> None:
+    results.save(row("/nets/a/dfa_s1.pt", seed=1))
+    with pytest.raises(UsageError, match=f"is being written by process {os.getpid()} on "):
+        Results(results.out).save(row("/nets/a/dfa_s2.pt", seed=2))
+    results.flush()
+    assert len(saved(results)) == 1
 
 
 def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_files(

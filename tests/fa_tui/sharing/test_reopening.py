@@ -81,7 +81,8 @@ async def begin(app: ExplorerApp, pilot: Pilot[Any], chance: random.Random) -> N
     for place in chance.sample(["lines", "columns"], 2):
         explorer.lay_out_along(explorer.matrix.axes.having(place, chance.choice(AXES)))
     chosen = Filter(chance.choice(FILTERS), AXES)
-    explorer.shown_runs.apply(chosen, chosen.rows(session))
+    session.narrow(chosen)
+    explorer.rows_changed()
     if chance.random() < 0.5:
         await explorer.action_toggle_table()
         assert explorer.shown_runs.table is not None
@@ -133,7 +134,7 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
         text = screen_text(app)
-        assert "9 of 15 runs: flag:a (/)" in text and "by growth ↓" in text
+        assert "9 of 15 runs: flag:a (/ f)" in text and "by growth ↓" in text
         assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
         growths = [app.session.rows[row].report.max_per_block_growth or 0.0 for row in app.explorer.runs._shown]
         assert growths == sorted(growths, reverse=True)
@@ -200,7 +201,8 @@ async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_p
         session, explorer = app.session, app.explorer
         session.marked = {1}
         chosen = Filter("is:marked")
-        explorer.shown_runs.apply(chosen, chosen.rows(session))
+        session.narrow(chosen)
+        explorer.rows_changed()
         assert [piece.note for piece in explorer.shared().pieces if piece.key in "lo"] == [
             "of all runs: no filter names the marked ones"
         ] * 2
@@ -259,7 +261,7 @@ async def test_other_screens_give_a_line_that_opens_the_explorer_on_their_runs(
     again = reopened(shlex.split(line)[1:], monkeypatch, Settings())
     async with again.run_test(size=SIZE) as pilot:
         await ready(pilot, again)
-        shown = again.explorer.shown_runs.rows
+        shown = again.session.scope
         assert (shown and sorted(again.session.rows[row].key for row in shown)) == runs
         assert "showing growth" in screen_text(again)
 

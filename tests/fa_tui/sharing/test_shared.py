@@ -148,7 +148,7 @@ async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
         screen = await opened(pilot, "A")
         await pilot.press("M", "5", "escape")
         await until(pilot, lambda: app.screen is screen)
-        assert app.session.healthy == ("bp",)
+        assert app.session.groups is not None and app.session.groups["ep"] == "degenerate"
         await pick(pilot, "y", "l")
         await pick(pilot, "y", "j")
         await until(pilot, lambda: len(copied) == 2)

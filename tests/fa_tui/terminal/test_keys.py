@@ -65,7 +65,7 @@ async def test_four_thresholds_in_one_packet_are_all_set(app: ExplorerApp) -> No
 async def test_a_filter_typed_ahead_keeps_its_first_letter(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "/method:ep\r")
-        assert "3 of 15 runs: method:ep (/)" in screen_text(app)
+        assert "3 of 15 runs: method:ep (/ f)" in screen_text(app)
         assert app.focused is app.explorer.matrix
 
 
@@ -74,7 +74,7 @@ async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(app:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, f"/method:ep{end}a5\r")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
-        assert app.explorer.shown_runs.filter_text == ("method:ep" if end == "\r" else "")
+        assert app.session.scope_text == ("method:ep" if end == "\r" else "")
         assert app.focused is not None and app.focused.id == "slider-a"
 
 

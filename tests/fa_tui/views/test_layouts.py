@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
@@ -15,8 +16,9 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
+from fa_tui.views.filters import Filter
 from fa_tui.views.text import abbreviated, lengths
-from fa_tui.views.words import Overview, count_words, flip_text, flipped_words, queued_words, title_pieces
+from fa_tui.views.words import Overview, flip_text, flipped_words, queued_words, title_pieces, walk_back_words
 
 GRID = [
     f"{method} L={depth} arch={arch} λ={lam}"
@@ -68,41 +70,55 @@ def test_no_label_is_ever_wider_than_its_room(labels: list[str], width: int) -> 
 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
-    view = Overview(3, filter="method:ep", axes="λ × seeds", quantity="growth", order="growth ↓")
-    for width in (120, 140, 200):
+    view = Overview(axes="λ × seeds", quantity="growth", order="growth ↓")
+    session.narrow(Filter("method:ep"))
+    for width in (130, 140, 200):
         text = "".join(piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room))
         assert width - 1 <= len(text) <= width
-        assert text.endswith(" 3 of 15 runs: method:ep (/)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)")
+        assert text.endswith(" 3 of 15 runs: method:ep (/ f)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)")
+    session.widen()
+    text = "".join(piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room))
+    assert text.endswith(" all 15 runs (f)")
 
 
 def test_one_run_is_not_one_runs(session: Session) -> None:
     one = Session(session.rows[:1])
-    assert (" 1 run", "dim") in title_pieces(Overview(1), one, 80, lambda room: "")
+    assert (" 1 run", "dim") in title_pieces(Overview(), one, 80, lambda room: "")
 
 
-def test_the_count_tells_what_the_filter_leaves(session: Session) -> None:
-    assert count_words(session, None) == "9 of 15 need walk-back"
-    assert count_words(session, [0, 1, 2]) == "9 of 15 need walk-back; shown: 2 of 3"
-    assert (
-        count_words(Session([AuditRow(source="a", key="b", method="c")]), None)
-        == "0 of 0 need walk-back, 1 not measured"
-    )
+def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
+    assert walk_back_words(session) == "9 of 15 need walk-back"
+    session.narrow(Filter("method:bp,dfa"))
+    assert walk_back_words(session) == "3 of 6 need walk-back"
+    session.widen()
+    assert walk_back_words(session) == "9 of 15 need walk-back"
+    more = [AuditRow(source="a", key=name, method=name) for name in ("fa", "frozen", "shallow", "random_init")]
+    assert walk_back_words(Session(more)) == "0 of 0 need walk-back, 1 not measured, 3 controls not counted"
 
 
-def test_of_flips_and_queued_runs_it_is_said_which_the_filter_hides(session: Session) -> None:
+def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_outside(session: Session) -> None:
     bp = [index for index, row in enumerate(session.rows) if row.method == "bp"]
     ep = [index for index, row in enumerate(session.rows) if row.method == "ep"]
     before = session.thresholds
-    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    hidden = "(hidden by the filter)"
-    assert flipped_words(session, flips, before, bp) == f"flipped at a > 6.1: ep s123 +a {hidden}, ep s456 +a {hidden}"
-    assert flipped_words(session, flips, before, ep) == flipped_words(session, flips, before)
-    some = flipped_words(session, flips, before, sorted([*bp, ep[1]]))
-    assert some == f"flipped at a > 6.1: ep s123 +a, ep s456 +a {hidden}"
-    assert flip_text(session, flips, limit=1, shown=bp) == "ep +a on 2 (2 of them hidden by the filter)"
-    assert queued_words(session, [ep[0]], bp) == f"ep s42 {hidden}"
-    assert queued_words(session, [*bp, *ep], bp) == "6 runs (3 of them hidden by the filter)"
-    assert [queued_words(session, rows, None) for rows in (ep[:1], ep)] == ["ep s42", "3 runs"]
+    session.narrow(Filter("method:bp"))
+    assert session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1)) == []
+    assert queued_words(session, [ep[0]]) == "ep s42 (outside the filter)"
+    assert queued_words(session, [*bp, *ep]) == "6 runs (3 of them outside the filter)"
+    session.narrow(Filter("method:bp,ep"))
+    flips = session.set_thresholds(before)
+    assert flipped_words(session, flips, DiagnosticThresholds(h_norm_explosion_ratio=6.1)).endswith(
+        "ep s123 −a, ep s456 −a"
+    )
+    session.narrow(None)
+    assert [queued_words(session, rows) for rows in (ep[:1], ep)] == ["ep s42", "3 runs"]
+
+
+def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Session) -> None:
+    twice = Session([replace(row, source=source) for source in ("a.json", "b.json") for row in session.rows])
+    flips = twice.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10))
+    assert flip_text(twice, flips) == "ep s123 (a.json) +a, ep s123 (b.json) +a"
+    twice.narrow(Filter("source:a.json"))
+    assert flip_text(twice, flips[:1]) == "ep s123 +a"
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:

@@ -71,7 +71,6 @@ def test_a_row_measured_anew_shows_its_new_number() -> None:
 def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
     class Store:
         numbers = None
-        has_credit = False
 
         def report(self, slot: int) -> DiagnosticReport:
             raise AssertionError("looked at")

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from fa_tui.app import ExplorerApp
+from fa_tui.screens.explorer_panes import SidePane
 from fa_tui.session import Session
+from fa_tui.settings import load_settings
 from fa_tui.views.filters import Look
 from fa_tui.widgets.chart import Canvas
 from tests.fa_tui.looks import app_on, screen_text
@@ -83,3 +85,40 @@ async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn
         await pilot.press("down")
         await until(pilot, lambda: " 1 bp s42" in screen_text(app))
         assert "first" not in screen_text(app)
+
+
+async def test_on_a_wide_screen_they_are_next_to_the_columns_of_the_matrix(app: ExplorerApp) -> None:
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(pilot, lambda: "residual stream" in screen_text(app))
+        charts = app.explorer.charts
+        assert charts is not None and charts.has_class("-beside")
+        assert charts.region.x >= app.explorer.matrix.virtual_size.width and charts.region.right <= 200
+
+
+async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_the_next_time(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        pane = app.explorer.query_one(SidePane)
+        before = pane.region.width
+        await pilot.press("less_than_sign")
+        await until(pilot, lambda: pane.region.width == before + 4)
+        await pilot.mouse_down(pane, offset=(0, 5))
+        await pilot.hover(pane, offset=(-6, 5))
+        await pilot.mouse_up(pane, offset=(-6, 5))
+        await until(pilot, lambda: pane.region.width > before + 4)
+        kept = pane.chosen
+        await until(pilot, lambda: load_settings().settings.side == kept)
+    again = ExplorerApp(app.session, settings=load_settings())
+    async with again.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: again.explorer.query_one(SidePane).region.width == kept)
+
+
+async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_both(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await pilot.press("z")
+        await until(pilot, lambda: app.explorer.matrix.region.width == 120)
+        await pilot.press("z")
+        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width > 20)
+        await pilot.press("tab", "z")
+        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width == 120)

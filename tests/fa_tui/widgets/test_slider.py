@@ -94,11 +94,30 @@ async def test_a_typed_number_is_taken_on_enter_and_app_keys_do_not_spoil_it() -
     async with app.run_test() as pilot:
         await pilot.press(*"1e-7q")
         assert app.moves == []
-        assert "1e-7q" in app.lines()[0], "what was typed is seen, also where it is no number"
-        await pilot.press("backspace")
+        assert "1e-7" in app.lines()[0] and "“q” is in no number" in app.lines()[0]
         await press_each(pilot, app, "enter")
     assert app.moves == [1e-7]
     assert not app.spoiled
+
+
+async def test_a_key_that_moves_the_slider_sets_what_was_typed_first() -> None:
+    app = Stage(ticks=[10.96, 694.5])
+    async with app.run_test(size=(120, 5)) as pilot:
+        await pilot.press("2")
+        await press_each(pilot, app, "right_square_bracket")
+        await pilot.press("1", "e", "left")
+        assert "“1e” is not a number" in app.lines()[0]
+    assert app.moves[-1] == 11.0
+
+
+async def test_curly_brackets_go_to_the_next_value_at_which_a_verdict_hangs_on_the_slider() -> None:
+    app = Stage(ticks=[10.96, 694.5, 2000.0])
+    async with app.run_test(size=(120, 5)) as pilot:
+        app.slider.deciding = lambda: [2000.0]
+        await press_each(pilot, app, "right_curly_bracket")
+        await pilot.press("right_curly_bracket")
+        assert "no verdict changes above this value" in app.lines()[0]
+    assert app.moves == [2010.0]
 
 
 async def test_outside_an_entry_letters_stay_with_the_app() -> None:
@@ -113,7 +132,7 @@ async def test_outside_an_entry_letters_stay_with_the_app() -> None:
     [
         ("1e--7", "“1e--7” is not a number: try 50"),
         ("1,5", "“1,5” is not a number"),
-        ("5 to 7", "“5 to 7” is not a number"),
+        ("5 - 7", "“5 - 7” is not a number"),
         ("1e400", "“1e400” is not a number"),
         ("-5", "-5 is negative"),
         (".", "“.” is not a number"),

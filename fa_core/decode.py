@@ -1,0 +1,174 @@
+"""Decoding at the door: what a file holds as values that are known to be sane, or one line that says why it is none.
+
+After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is a float, infinite
+where no float is as large), no text holds half a surrogate or what steers a terminal, and no object has a key twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fa_core.errors import FaError, UnreadableInput
+
+DEEPEST = 64
+"""Levels of arrays and objects; a report of this project has 5."""
+
+LARGEST = 1 << 63
+"""What every integer of a file lies below, in absolute value."""
+
+TOO_DEEP = "nested too deep"
+
+_ODD = re.compile(rb"\\[ubfr]|\d{19}|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+_PAIR = r"\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}"
+_HALF = r"(?P<half>\\ud[89a-f][\da-f]{2})"
+_CODE = r"\\(?P<code>[bfr]|u00(?:0[0-8b-f]|1.|7f|[89].)|u20(?:2[89a-e]|6[6-9]))"
+_ESCAPE = re.compile(rf"{_PAIR}|{_HALF}|{_CODE}|\\.", re.IGNORECASE | re.DOTALL)
+_RAW = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_STEERING = re.compile(rf"{_RAW.pattern}|[\x00-\x08\x0b-\x1f]")
+_FLAT = {float, int, bool, type(None)}
+_INFINITY_DIGITS = 400
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object in which a key stands more than once.
+
+    Attributes:
+        pairs: all its keys and values, in order.
+    """
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def loads(data: bytes, *, repeats: bool = False) -> Any:
+    """Any JSON, with NaN and Infinity as Python writes them.
+
+    Args:
+        data: UTF-8.
+        repeats: whether an object with a key twice is a `RepeatedKeys` instead of an error: other readers silently
+            drop all but the last.
+
+    Raises:
+        ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the place.
+    """
+    if not repeats and not _ODD.search(data):
+        try:
+            value = msgspec.json.decode(data)
+            # each key is followed by a colon, and what else has one is a text
+            if checked(value) >= data.count(b":"):
+                return value
+        except (ValueError, RecursionError):
+            pass
+    import json  # for the first file that needs it, not at the start
+
+    text = _RAW.sub(lambda found: rf"\\u{ord(found[0]):04x}", _ESCAPE.sub(_spelled, data.decode()))
+    try:
+        value = json.loads(text, parse_int=integer, object_pairs_hook=_object)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    checked(value, repeats=repeats)
+    return value
+
+
+def checked(value: Any, room: int = DEEPEST, *, repeats: bool = False) -> int:
+    """How many colons a decoded value was written with at least: its keys, and those inside texts.
+
+    Raises:
+        ValueError: nested too deep, or a key twice where that is not to be kept.
+    """
+    if isinstance(value, str):
+        return value.count(":")
+    if not isinstance(value, (dict, list)):
+        return 0
+    if not room:
+        raise ValueError(TOO_DEEP)
+    if isinstance(value, list):
+        return 0 if _FLAT.issuperset(map(type, value)) else sum(checked(x, room - 1, repeats=repeats) for x in value)
+    if isinstance(value, RepeatedKeys) and not repeats:
+        names = [name for name, _ in value.pairs]
+        raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
+    found = len(value)
+    for name, member in value.items():
+        found += name.count(":") + checked(member, room - 1, repeats=repeats)
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else RepeatedKeys(pairs)
+
+
+def harmless(text: str) -> str:
+    r"""A text in which no character steers a terminal or turns the direction of writing; those are spelled out.
+
+    Line ends and tabs stay.
+
+    >>> harmless("dfa\x1b[2J"), harmless("Γ\n")
+    ('dfa\\x1b[2J', 'Γ\n')
+    """
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def is_odd(text: bytes) -> bool:
+    """Whether JSON text may hold what only `loads` makes sane; no answer about numbers."""
+    return b"\\" in text or b"\x7f" in text or (not text.isascii() and _ODD.search(text) is not None)
+
+
+def _spelled(escape: re.Match[str]) -> str:
+    """An escape in JSON: half a surrogate replaced, and one that steers as the text of itself."""
+    if escape["half"]:
+        return r"\ufffd"
+    return rf"\\{escape['code']}" if escape["code"] else escape[0]
+
+
+def integer(digits: str) -> int | float:
+    """An integer of 64 bits, or a float.
+
+    >>> integer("42"), integer("1" + 400 * "0")
+    (42, inf)
+    """
+    short = len(digits) < _INFINITY_DIGITS and abs(number := int(digits)) < LARGEST
+    return number if short else float(digits)
+
+
+@contextmanager
+def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Iterator[None]:
+    """Around a parser: whatever it raises about a file, as one line; those of other projects raise nearly anything.
+
+    Args:
+        path: the file.
+        what: what is said of it.
+        hint: what to do about it.
+
+    Raises:
+        UnreadableInput: says the file, and the first line of the reason.
+    """
+    try:
+        yield
+    except FaError as error:
+        raise type(error)(error.what, where=error.where or path, hint=error.hint) from error
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+    except Exception as error:
+        raise UnreadableInput(f"{what} ({reason_of(error)})", where=path, hint=hint) from error
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what a parser says, led by its kind where that says more.
+
+    >>> reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")), reason_of(EOFError())
+    ('no number', 'IndexError: list index out of range', 'EOFError: it ends too early')
+    """
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 at byte {error.start}"
+    text = (str(error).strip() or "it ends too early").splitlines()[0][:200]
+    return text if type(error) is ValueError else f"{type(error).__name__}: {text}"

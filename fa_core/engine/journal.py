@@ -1,0 +1,131 @@
+"""The file of an audit while it goes on: JSON lines, to which every measured run is appended as it comes.
+
+The first line says who writes it. What is finished survives the end of the process, at a cost that does not grow with
+the file; the table of all runs takes its place at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from fa_core.atomic import json_bytes, place_of, write_bytes
+from fa_core.decode import loads
+from fa_core.errors import FaError, UsageError
+from fa_core.formats.audit_table_writer import stored_report, write_audit_table
+from fa_core.rows import AuditRow
+
+_HEAD = 4096
+KEPT = "what was there before is untouched"
+
+
+class Journal:
+    """A journal that is being written. Nobody else can write it meanwhile.
+
+    Args:
+        path: where; a file that is there is replaced.
+        rows: what it begins with.
+
+    Attributes:
+        count: how many rows it holds.
+
+    Raises:
+        UsageError: another process writes there, or it is no place for a regular file.
+        FaError: it cannot be written.
+    """
+
+    def __init__(self, path: Path, rows: Iterable[AuditRow] = ()) -> None:
+        self.path = place_of(path)
+        lines = [_line(row) for row in rows]
+        self.count = len(lines)
+        since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        with _held(self.path):
+            write_bytes(self.path, b"".join([json_bytes(head), *lines]))
+        self._file: IO[bytes] = self.path.open("r+b", buffering=0)
+        _lock(self._file, self.path)
+        self._end = self._file.seek(0, os.SEEK_END)
+
+    def append(self, row: AuditRow) -> None:
+        """Put a row at the end, on disk when this returns.
+
+        Raises:
+            FaError: the disk is full, or gone; what was there before is whole.
+        """
+        line = _line(row)
+        try:
+            self._file.seek(self._end)
+            self._file.write(line)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
+        self._end += len(line)
+        self.count += 1
+
+    def finish(self, rows: Iterable[AuditRow]) -> None:
+        """Put the table of all rows in the journal's place; no rows: nothing is left there.
+
+        Raises:
+            FaError: it cannot be written; the journal stays.
+        """
+        table, is_written = list(rows), False
+        try:
+            if table:
+                write_audit_table(self.path, table)
+                is_written = True
+        finally:
+            self._file.close()
+            if not (self.count or is_written):
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
+
+
+def _line(row: AuditRow) -> bytes:
+    return json_bytes({"report": stored_report(row).to_dict()})
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Around the replacing of a file: refused while another process writes a journal there."""
+    if not path.exists():
+        yield
+        return
+    with path.open("rb") as file:
+        _lock(file, path)
+        yield
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Lock an open file until it is closed, also by the end of the process.
+
+    Raises:
+        UsageError: another process has it; says which.
+    """
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        held = False
+    if not held:
+        raise UsageError(f"is being written by {_writer(path)}", where=path, hint="wait for it, or choose another file")
+
+
+def _writer(path: Path) -> str:
+    """Who writes a journal, as its first line says."""
+    who: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        who = loads(file.read(_HEAD).partition(b"\n")[0])
+    if "pid" not in who:
+        return "another process"
+    return f"process {who['pid']} on {who.get('host')} since {who.get('since')}"

@@ -1,0 +1,96 @@
+"""What is left of a client that was killed, and what a folder of hostile files is given to run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fa_core.engine.messages import Ready, WorkerProcess
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+
+ROOT = Path(__file__).parents[3]
+ENGINE = Path(__file__).parent
+HOSTILE = ("torch", "numpy", "json", "random", "msgspec", "textual", "typer", "tempfile", "safetensors", "fa_plugin")
+
+CLIENT = """
+import sys, time
+from fa_core.engine.jobs import Job
+from fa_core.engine.pool import WorkerPool
+say = lambda view: print(view.state.value, *pool.pids(), flush=True)
+pool = WorkerPool(["cpu"], say, measure="faults:measure_described")
+pool.submit(Job(id="0", checkpoint=sys.argv[1]))
+time.sleep(600)
+"""
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path) -> None:
+    temporary, checkpoint = tmp_path / "temporary", tmp_path / "dfa_s1.json"
+    temporary.mkdir()
+    checkpoint.write_text('{"fault": "stuck", "provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}}')
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(checkpoint)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)])},
+    ) as client:
+        assert client.stdout is not None
+        line = next(line for line in client.stdout if line.startswith("running") and len(line.split()) > 1)
+        assert len(list(temporary.glob("fa-tui-*"))) == 1
+        worker = int(line.split()[1])
+        client.send_signal(signal.SIGKILL)
+    for _ in range(600):
+        if gone(worker) and not list(temporary.iterdir()):
+            break
+        time.sleep(0.05)
+    assert gone(worker)
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with files named like libraries, which say that they were run."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in HOSTILE:
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({name!r})")
+    return folder
+
+
+def test_the_program_runs_nothing_of_the_folder_it_is_started_in(hostile: Path) -> None:
+    code = "import sys; sys.path.insert(0, ''); sys.argv = ['fa-tui', 'show']; from fa_tui.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code] if sys.version_info >= (3, 11) else [sys.executable, "-c", code],
+        cwd=hostile,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert b"trustworthy" in done.stdout
+    assert not (hostile / "ran").exists()
+
+
+def test_a_worker_runs_nothing_of_the_folder_it_is_started_in(
+    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(hostile)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    measure = "fa_core.engine.group_runner:GroupRunner"
+    worker = WorkerProcess("cpu", threads=1, measure=measure, log=tmp_path / "logs" / "worker.log")
+    assert isinstance(worker.receive(), Ready)
+    worker.close(10)
+    assert not (hostile / "ran").exists()

@@ -1,0 +1,315 @@
+"""Structured mutations of every real format: what a broken disk, another program or an attacker makes of our files.
+
+A case is a function of its number alone, so that a failure is found again by it.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import pickle
+import random
+import struct
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+REPORT: dict[str, Any] = {
+    "method_name": "DFA",
+    "notes": "Γ ≈ 1: a note",
+    "residual_norms": [1.0, 2.0, 8.5],
+    "bp_grad_norms": [0.5, 0.25, 1e-8],
+    "stability_layer": 1,
+    "cross_batch_stability": 0.25,
+    "headline_acc": 0.5,
+    "frozen_baseline_acc": 0.349,
+    "verdict": "needs walk-back: BP gradient at floor",
+    "thresholds": {"g_norm_floor": 1e-7, "h_norm_explosion_ratio": 50.0},
+    "seed": 42,
+    "batch_size": 128,
+    "n_batches": 10,
+    "norm_batches": 1,
+    "dtype": "float32",
+    "tap_names": ["embed", "blocks.0", "blocks.1"],
+    "unmeasured": {"credit": "not saved"},
+    "evidence": {"a": "bound"},
+    "credit": {
+        "gamma": [0.5, None, 0.25],
+        "rho": [0.1, 0.2, None],
+        "zeros": [0.0, 0.5, 1.0],
+        "gamma_L": 0.25,
+        "free_layers": [2],
+        "null": {"draws": 20, "deep_gamma_mean": 0.01, "deep_gamma_std": 0.1, "gamma": [0.0, 0.01, 0.02], "rank": 0.05},
+        "missing": {"rho": "too deep"},
+    },
+    "intervals": {"growth": [2.0, 5.0], "g_L": [1e-9, 1e-7], "acc": [0.4, 0.6], "margin_pp": [1.0, 3.0]},
+    "right": "AQ==",
+    "resampling": {"growth": [4.0, 4.5], "g_L": [1e-8, 2e-8], "stability": [0.2, 0.3], "headline_acc": [0.5, 0.4]},
+    "reference_precision": {
+        "cosine": [1.0, None, 0.9], "worst": [0.9, 0.8, 0.7], "norm_ratio": [1.0, 1.0, None], "lost": [0, 0, 3],
+        "samples": 128,
+    },
+    "provenance": {
+        "checkpoint": "runs/dfa_s42",
+        "fan_in": 256,
+        "classes": 10,
+        "settings": {"batches": 10, "taps": ["embed"]},
+        "hashes": {"weights": "sha256:00", "manifest": "sha256:01"},
+        "versions": {"torch": "2.13.0"},
+        "recipe": {"epochs": 10, "lr": 0.01},
+        "method_args": {"lam": 0.1},
+        "custom_backward": ["Feedback"],
+        "gradient_by": "trace",
+        "other_frozen_baselines": {"dfa": 0.4},
+        "baseline_rule": "bp",
+        "reduction": "per token",
+    },
+    "axes": {"lam": 0.1, "d": 128, "arch": "resmlp"},
+}  # fmt: skip
+
+EPOCH = {
+    "epoch": 1, "step": 10, "test_acc": 0.5, "train_acc": 0.6, "loss": 1.5, "residual_norms": [1.0, 2.0],
+    "bp_grad_norms": [0.1, 0.2], "gamma": [0.1, None], "seconds": 1.0, "h_0_norm": 1.0, "h_L_norm": 9.0, "L": 4,
+    "method": "dfa", "seed": 42,
+}  # fmt: skip
+
+MANIFEST = {
+    "format": "fa-run/1", "method": "dfa", "arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic",
+    "seed": 42, "axes": {"lam": 0.1}, "recipe": {"epochs": 2}, "headline_acc": 0.5, "frozen_baseline_acc": 0.4,
+    "method_args": {}, "versions": {"torch": "2"},
+}  # fmt: skip
+
+DOCUMENTS: dict[str, Any] = {
+    "table.json": {"reports": {"dfa_s42": REPORT, "bp_s1": REPORT}, "summary": [{"method": "dfa", "seed": 42}]},
+    "dfa_s42.json": REPORT,
+    "trace.json": [EPOCH, {**EPOCH, "epoch": 2}],
+    "penalty.json": {"log": [EPOCH, {**EPOCH, "epoch": 2}], "lam": 0.1, "final_test_acc": 0.5, "h_0_norm": 2.0, "L": 4},
+    "list.json": [{"method": "DFA", "seed": 1, "test_acc": 0.5, "h_norms": [1.0, 2.0], "max_per_block": 2.0}],
+    "trainer_state.json": {"global_step": 9, "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}]},
+    "weights.index.json": {"weight_map": {"a": "a.safetensors"}, "metadata": {}},
+}
+"""Name of a file → what it holds."""
+
+NAN, INF = float("nan"), float("inf")
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, -5.0, 1e-320, NAN, INF, -INF, 2**63, -(2**64), 10**30, 10**400, "", "x", "\x1b[2J"),
+    *("\ud800", "=1+1", "a" * 300, [], {}, [None], [[]], {"a": None}, [1, "x"], "1e400", "dfa_s42", -0.0, 31.0, 1.5),
+)
+LITERALS = (b"1" * 5000, b"1e400", b"-1e-400", b"NaN", b"[" * 70 + b"]" * 70, b"[" * 3000 + b"]" * 3000, b'"\\udc00"')
+"""Put into the text where a value was."""
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value inside."""
+    found = [path] if path else []
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return found + [place for key, member in inner for place in _places(member, (*path, key))]
+
+
+def _json_text(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True).encode()
+
+
+def json_case(number: int) -> tuple[str, bytes]:
+    """A file's name and bytes: a real document with some values, keys and bytes changed."""
+    chance = random.Random(number)
+    name = chance.choice([*DOCUMENTS])
+    document = copy.deepcopy(DOCUMENTS[name])
+    literals: list[tuple[bytes, bytes]] = []
+    for change in range(chance.randint(1, 3)):
+        path = chance.choice(_places(document) or [()])
+        if not path:
+            break
+        holder = document
+        for key in path[:-1]:
+            holder = holder[key]
+        kind, last = chance.randrange(10), path[-1]
+        if kind < 5:
+            holder[last] = copy.deepcopy(chance.choice(VALUES))
+        elif kind == 5:
+            mark = f"@{change}@"
+            holder[last] = mark
+            literals.append((f'"{mark}"'.encode(), chance.choice(LITERALS)))
+        elif kind == 6:
+            del holder[last]
+        elif kind == 7 and isinstance(holder, dict):
+            # the same key once more
+            mark = f"@{change}@"
+            holder[mark] = copy.deepcopy(chance.choice(VALUES))
+            literals.append((f'"{mark}"'.encode(), _json_text(str(last))))
+        elif kind == 8 and isinstance(holder, dict):
+            holder[chance.choice(["\x1b]0;x\x07", "\ud800", "a" * 300, "=1", "dfa_s" + "9" * 5000, "seed"])] = holder[
+                last
+            ]
+        elif isinstance(holder, list):
+            holder[last:last] = [copy.deepcopy(holder[last])] * chance.choice([1, 1, 200])
+    text = _json_text(document)
+    for mark, literal in literals:
+        text = text.replace(mark, literal)
+    if name == "trace.json" and isinstance(document, list) and chance.random() < 0.5:
+        name, text = "trace.jsonl", b"\n".join(map(_json_text, document))
+    return name, _with_bytes_changed(text, chance, 0.3)
+
+
+def manifest_case(number: int) -> bytes:
+    """The manifest of a run folder, changed."""
+    chance = random.Random(number)
+    manifest: dict[str, Any] = copy.deepcopy(MANIFEST)
+    manifest[chance.choice([*manifest])] = chance.choice(VALUES)
+    return _with_bytes_changed(_json_text(manifest), chance, 0.3)
+
+
+def _with_bytes_changed(data: bytes, chance: random.Random, share: float) -> bytes:
+    """In this share of the cases with bytes changed, put in, left out or cut off."""
+    if not data or chance.random() > share:
+        return data
+    found = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(found) or 1)
+        kind = chance.randrange(4)
+        if kind == 0:
+            found[at : at + 1] = bytes([chance.randrange(256)])
+        elif kind == 1:
+            found[at:at] = chance.choice([b"{", b"[", b'"', b"\\ud800", b"\xed\xa0\x80", b"\x00", b"9" * 30, b","])
+        elif kind == 2:
+            del found[at : at + chance.randint(1, 20)]
+        else:
+            del found[at:]
+            break
+    return bytes(found)
+
+
+def _safetensors(chance: random.Random) -> bytes:
+    header: dict[str, Any] = {
+        "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
+        "__metadata__": {"method": "dfa", "seed": "42"},
+    }
+    path = chance.choice(_places(header))
+    holder = header
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = copy.deepcopy(chance.choice(VALUES))
+    text = _json_text(header)
+    length = len(text) if chance.random() < 0.8 else chance.choice([0, 1, 2**40, 2**63, len(text) + 5])
+    return struct.pack("<Q", length) + text + bytes(16)
+
+
+class _Any:
+    """Becomes, in a pickle, a call of whatever is named."""
+
+    def __init__(self, module: str, name: str, args: tuple[Any, ...]) -> None:
+        self.module, self.name, self.args = module, name, args
+
+
+def _opcodes(chance: random.Random) -> bytes:
+    """A pickle of opcodes, in an order that may make sense or none."""
+    words = (
+        *(
+            b"(",
+            b"]",
+            b"}",
+            b")",
+            b"a",
+            b"e",
+            b"s",
+            b"u",
+            b"t",
+            b"R",
+            b"b",
+            b"\x85",
+            b"\x86",
+            b"\x87",
+            b"0",
+            b"2",
+            b"l",
+        ),
+        *(b"\x93", b"\x94", b"\x81", b"N", b"\x88", b"Q", b"d", b"\x8f", b"\x90", b"\x91", b"\x92", b"\x97", b"\x98"),
+        *(
+            b"K\x05",
+            b"J\xff\xff\xff\x7f",
+            b"\x8a\x04\xff\xff\xff\x7f",
+            b"G" + bytes(8),
+            b"h\x00",
+            b"q\x00",
+            b"j" + bytes(4),
+        ),
+        *(b"X\x03\x00\x00\x00abc", b"\x8c\x03abc", b"ctorch._utils\n_rebuild_tensor_v2\n", b"cposix\nsystem\n"),
+        *(b"ctorch\nFloatStorage\n", b"X\xff\xff\xff\xff", b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x82\x01"),
+        *(b"I99999999999999999999\n", b"L1" + b"0" * 400 + b"L\n", b"Pname\n", b"F1e400\n", b"S'a'\n", b"V\\ud800\n"),
+    )
+    return b"\x80\x02" + b"".join(chance.choices(words, k=chance.randint(1, 40))) + b"."
+
+
+def checkpoint_case(number: int) -> tuple[str, bytes]:
+    """A checkpoint's name and bytes: safetensors, a bare pickle or a zip archive, with values and bytes changed."""
+    chance = random.Random(number)
+    kind = chance.randrange(3)
+    if kind == 0:
+        return "dfa_s42.safetensors", _with_bytes_changed(_safetensors(chance), chance, 0.5)
+    content = _opcodes(chance) if chance.random() < 0.6 else pickle.dumps({"a": [1, 2.5, "x"], "b": (b"", None)}, 2)
+    if kind == 1:
+        return "dfa_s42.pt", _with_bytes_changed(content, chance, 0.5)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("archive/data.pkl", content)
+        made.writestr("archive/data/0", bytes(16))
+        made.writestr("archive/byteorder", chance.choice([b"little", b"little", b"big", b""]))
+    return "dfa_s42.pt", _with_bytes_changed(archive.getvalue(), chance, 0.5)
+
+
+SETTINGS = """theme = "fa-light"
+glyphs = "auto"
+show = "letters"
+live = "off"
+poll_seconds = 2.0
+
+[thresholds]
+g_norm_floor = 1e-7
+h_norm_explosion_ratio = 50.0
+stability_drift_ceiling = 0.3
+frozen_acc_margin_pp = 2.0
+"""
+_TOML = ("nan", "-inf", "1" * 5000, "9" * 30, "[" * 3000, "[" * 80 + "]" * 80, '"\\ud800"', "1979-05-27",
+         "{a = {b = 1}}", '"\x1b[2J"', "true", "-1", "''", "[1, 2]", "'fa-dark'", "1e400")  # fmt: skip
+
+
+def toml_case(number: int) -> bytes:
+    """A settings file, or presets, with values, names and bytes changed."""
+    chance = random.Random(number)
+    lines = SETTINGS.splitlines()
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(lines))
+        name, _, value = lines[at].partition(" = ")
+        put: Callable[[], str] = chance.choice(
+            [
+                lambda name=name: f"{name} = {chance.choice(_TOML)}",
+                lambda at=at: lines[at] + "\n" + lines[at],
+                lambda value=value: f"{chance.choice(['a.b', 'thresholds.x', '[a]', 'é'])} = {value}",
+                lambda: f"[{'a.' * 2000}b]",
+            ]
+        )
+        lines[at] = put()
+    return _with_bytes_changed("\n".join(lines).encode("utf-8", "replace"), chance, 0.3)
+
+
+OPTIONS = (
+    (
+        "--filter",
+        ("growth>1e999", "flag:", "((((", "method:\x1b[2J", "acc>nan", "a" * 5000, "not " * 2000, "seed=9" * 99),
+    ),
+    ("--sort", ("-growth", "\ud800", "", "-" * 3000, "acc,acc")),
+    ("--g-norm-floor", ("nan", "-1", "1e400", "x", "9" * 5000)),
+    ("--frozen-baseline", ("dfa=2", "nan", "=", "dfa=dfa=1", "1" * 5000, "\x1b=0.5")),
+    ("--h0", ("0", "-1", "nan", "inf", "x")),
+    ("--blocks", ("0", "-1", "9" * 400, "x", "1e9")),
+    ("--format", ("json", "csv", "markdown", "table", "\x07")),
+)
+
+
+def option_case(number: int) -> list[str]:
+    """Options of `fa-tui show`, one or two of them odd."""
+    chance = random.Random(number)
+    return [
+        word for name, values in chance.sample(OPTIONS, chance.randint(1, 2)) for word in (name, chance.choice(values))
+    ]

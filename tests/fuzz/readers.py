@@ -1,0 +1,139 @@
+"""What is done with a fuzzed file: everything that reads it, and everything that is computed from what was read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.threshold_sweep import sensitivities
+from fa_core.analysis.timeline import by_method, timelines
+from fa_core.analysis.utility import decision_utility
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.engine.verify import compare, recorded_options
+from fa_core.errors import FaError
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.scan import Scan
+from fa_core.reporting.blocks import to_html, to_markdown
+from fa_core.reporting.form import reporting_form
+from fa_core.reporting.records import to_csv
+from fa_core.table import AuditTable
+from fa_tui.settings import Presets, load_settings
+from tests.fuzz import cases
+
+THRESHOLDS = DiagnosticThresholds()
+_INT64 = 1 << 63
+
+
+def read(paths: list[Path]) -> Scan:
+    """What is there; a refusal is one line that names the file."""
+    try:
+        return scan(paths)
+    except FaError as error:
+        assert "\n" not in str(error)
+        assert str(paths[0]) in str(error)
+        return Scan()
+
+
+def use(found: Scan, folder: Path, *, form: bool = False, draw: bool = False) -> None:
+    """Judge, analyse, report and write again what was read."""
+    for problem in found.problems:
+        assert "\n" not in problem.message
+    for row in found.rows:
+        assert row.seed is None or -_INT64 <= row.seed < _INT64
+        assert row.report.verdict == row.report.check().verdict
+        text = str(row.report) + row.key + row.method + row.source
+        text.encode()
+        with contextlib.suppress(FaError):
+            recorded_options(row)
+        compare(row.report, row.report)
+    if found.rows:
+        table = AuditTable.from_rows(found.rows, found.problems)
+        assert len(table.verdicts()) == len(table)
+        to_csv(table).encode()
+        with contextlib.suppress(FaError):
+            sensitivities(table, THRESHOLDS)
+            decision_utility(table, THRESHOLDS)
+            json.dumps(over_seeds(table, THRESHOLDS).to_dict())
+        write_audit_table(folder / "again.json", found.rows)
+        if form:
+            blocks = list(reporting_form(table, THRESHOLDS, found.traces))
+            to_markdown(blocks).encode()
+        if draw:
+            to_html(blocks).encode()
+    if found.traces:
+        by_method(timelines(found.traces, AuditTable.from_rows(found.rows)))
+        for trace in found.traces:
+            assert all(math.isfinite(epoch.epoch) for epoch in trace.epochs)
+
+
+def read_json(folder: Path, number: int) -> None:
+    name, data = cases.json_case(number)
+    (folder / name).write_bytes(data)
+    use(read([folder / name]), folder, form=number % 20 == 0, draw=number % 1000 == 0)
+    (folder / name).unlink()
+
+
+def read_manifest(folder: Path, number: int) -> None:
+    run = folder / "dfa_s42"
+    run.mkdir(exist_ok=True)
+    (run / "manifest.json").write_bytes(cases.manifest_case(number))
+    (run / "model.safetensors").write_bytes(b"")
+    name, data = cases.json_case(number)
+    (run / "audit.json").write_bytes(data)
+    (run / "trace.jsonl").write_bytes(data if name.startswith("trace") else b"")
+    use(read([run]), folder)
+
+
+def read_checkpoint(folder: Path, number: int) -> None:
+    from fa_core.measure.checkpoint import load_checkpoint, network_for
+
+    name, data = cases.checkpoint_case(number)
+    path = folder / name
+    path.write_bytes(data)
+    read([path])
+    try:
+        network_for(load_checkpoint(path))
+    except FaError as error:
+        assert "\n" not in str(error)
+        assert str(path) in str(error)
+    path.unlink()
+
+
+def read_settings(folder: Path, number: int) -> None:
+    path = folder / "settings.toml"
+    path.write_bytes(cases.toml_case(number))
+    for problem in load_settings(path).problems:
+        assert "\n" not in problem.message
+        assert problem.message.isprintable()
+    presets = Presets(path)
+    presets.read()
+    with contextlib.suppress(FaError):
+        presets.save("strict", THRESHOLDS)
+
+
+def read_options(folder: Path, number: int) -> None:
+    from fa_tui.cli import main
+
+    path = folder / "table.json"
+    if not path.exists():
+        path.write_text(json.dumps(cases.DOCUMENTS["table.json"]))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+        main(["show", str(path), *cases.option_case(number)])
+    assert "Traceback" not in said.getvalue()
+
+
+KINDS: dict[str, Callable[[Path, int], None]] = {
+    "json": read_json,
+    "run folders": read_manifest,
+    "checkpoints": read_checkpoint,
+    "toml": read_settings,
+    "options": read_options,
+}
+"""Kind of case → reads the case of a number, in a folder of its own."""

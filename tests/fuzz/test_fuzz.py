@@ -1,0 +1,22 @@
+"""A fixed part of what `python -m tests.fuzz` goes on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.readers import KINDS
+
+CASES = {"json": 1200, "run folders": 300, "checkpoints": 600, "toml": 800, "options": 60}
+BLOCKS = 4
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_file_and_no_option_raises_anything_but_the_projects_own_errors(
+    tmp_path: Path, kind: str, block: int
+) -> None:
+    for number in range(block, CASES[kind], BLOCKS):
+        (tmp_path / "number").write_text(str(number))
+        KINDS[kind](tmp_path, number)
