@@ -251,7 +251,7 @@ TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md a
 
 def report_command(
     out: OutOption,
-    paths: options.NamedPaths,
+    paths: options.PathsArgument = None,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
@@ -284,9 +284,13 @@ def report_command(
     """
     from fa_core.reporting.form import blank_form, write_blocks, write_report
 
+    if not out.parent.is_dir():
+        raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
     if blank:
-        print(*write_blocks(out, blank_form(title)), sep="\n")
+        print(*map(output.link, write_blocks(out, blank_form(title))), sep="\n")
         return
+    if not paths:
+        raise UsageError("no PATH to report on", hint="name audits, or write --blank")
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(output.link(file))
