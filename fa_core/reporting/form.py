@@ -231,7 +231,7 @@ def write_report(
         The files written, the report first.
 
     Raises:
-        UsageError: an unknown ending or figure, no such folder, a figure without data, Parquet without pyarrow.
+        UsageError: an unknown ending or figure, a figure without data, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
     thresholds = thresholds or DiagnosticThresholds()
@@ -239,8 +239,6 @@ def write_report(
     if kind not in KINDS:
         known = f"end the name in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
         raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=known)
-    if not path.parent.is_dir():
-        raise UsageError("no such folder", where=path.parent, hint="make it first, or write elsewhere")
     if kind in WRITERS:
         tables = kind == ".tex"
         return write_blocks(

@@ -284,14 +284,16 @@ def report_command(
     """
     from fa_core.reporting.form import blank_form, write_blocks, write_report
 
+    if not out.parent.is_dir():
+        raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
     if blank:
-        print(*write_blocks(out, blank_form(title)), sep="\n")
+        print(*map(output.link, write_blocks(out, blank_form(title))), sep="\n")
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
-        print(file)
+        print(output.link(file))
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

@@ -65,6 +65,12 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
     return text.encode("ascii", "replace").decode(), error.end
 
 
+def link(file: Path) -> str:
+    """The name of a file that was written; on a terminal it can be clicked (OSC 8)."""
+    name = printable(str(file))
+    return f"\x1b]8;;{file.resolve().as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if sys.stdout.isatty() else name
+
+
 PIPE_WIDTH = 10_000
 """A pipe has no width: lines are as long as they are."""
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from fa_core.option_values import unknown_name
+from fa_tui.commands import output
 
 
 def settings_command(
@@ -31,7 +32,7 @@ def settings_command(
     from fa_tui.settings import load_settings, named_values, remember, settings_file
 
     if action == "set":
-        print(remember(name, value))
+        print(output.link(remember(name, value)))
         return
     loaded = load_settings()
     for problem in loaded.problems:

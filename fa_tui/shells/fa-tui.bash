@@ -83,6 +83,7 @@ _fa_tui() {
             "seeds --protocol") words="v1 v2" ;;
             "seeds --frozen-baseline") : ;;
             "sweep --healthy") : ;;
+            "sweep --neither") : ;;
             "sweep --methods") : ;;
             "sweep --seeds") : ;;
             "sweep --filter") : ;;
@@ -154,6 +155,7 @@ _fa_tui() {
             "replicate --cifar10") : ;;
             "replicate --cifar100") : ;;
             "replicate --out") : ;;
+            "replicate --evidence") : ;;
             "replicate --format") words="table json" ;;
             "verify --data") : ;;
             "verify --model") : ;;
@@ -174,15 +176,15 @@ _fa_tui() {
                 case "$command" in
                     open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     show) if [[ $cur == -* ]]; then words="--help --format --h0 --blocks --depth --filter --sort --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --notes --format --shard --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     check) if [[ $cur == -* ]]; then words="--help --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     seeds) if [[ $cur == -* ]]; then words="--help --by --methods --seeds --filter --h0 --blocks --depth --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --neither --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --methods --seeds --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    report) if [[ $cur == -* ]]; then words="--help --out --figure --title --methods --seeds --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    report) if [[ $cur == -* ]]; then words="--help --out --figure --title --methods --seeds --blank --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol"; else :; fi ;;
-                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --format"; else :; fi ;;
+                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else :; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --device --jobs --group --engine --address --patience --format"; else :; fi ;;
                     pitfalls) if [[ $cur == -* ]]; then words="--help --scan --run --format"; else :; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;

@@ -8,7 +8,7 @@ _fa-tui() {
         'audit:Measure checkpoints and run folders'
         'check:Judge for a script\: exit with 0 if every run is trustworthy'
         'seeds:Print each method over its seeds, and where seeds disagree'
-        'sweep:Print the gap and the plateau of each threshold'
+        'sweep:Print the gap of each threshold, and how far it may move'
         'utility:Print the runs that each reporting habit would walk back'
         'timeline:Print the first epoch at which each diagnostic fires'
         'report:Write the reporting form\: what goes into a paper’s appendix'
@@ -93,6 +93,7 @@ _fa-tui() {
                 '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
                 '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
                 '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
+                '*--replace[Measure all again]' \
                 '*--notes[What the reports are to say of these runs]:TEXT:_files' \
                 '*--format[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
                 '*--shard[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
@@ -135,6 +136,7 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--healthy[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
+                '*--neither[Methods of neither group]:LIST:_files' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -185,6 +187,7 @@ _fa-tui() {
                 '*--title[Heading of .md and .html]:TEXT:_files' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--blank[The empty form, as .md, .html or .tex]' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -233,6 +236,7 @@ _fa-tui() {
                 '*--out[Folder of the run folders]:PATH:_files' \
                 '*--run[Run the commands]' \
                 '*--quick[One epoch of one seed, into OUT/quick\: whether everything works]' \
+                '*--evidence[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
                 '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*:argument:_files' ;;
         verify)

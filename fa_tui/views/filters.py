@@ -29,11 +29,9 @@ from fa_tui.session import Session, mask_of
 from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
-_ON_SCREEN = {
-    **{"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L", "stability": "drift"},
-    # where no axis has that name
-    **{quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter},
-}
+_ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L", "stability": "drift"}
+# an axis of that name goes before a letter
+_ON_SCREEN |= {quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter}
 
 
 def meant(typed: str, known: Collection[str]) -> str | None:

@@ -248,16 +248,17 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [sign, (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
-        """The upper end of the scale, and the plateau as two numbers with as few digits as keep them apart."""
+        """The upper end of the scale, and the plateau as two numbers: few digits, apart, the value between."""
         spans = []
         for digits in (3, 4, 5, 6, 2, 1) if plateau else ():
             low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
             span = f"{low}{self._glyphs.ellipsis}{top}"
             if len(high) + 2 + len(span) <= width:
-                spans.append((low == top, span))
+                without = low == top or not float(low or "-inf") <= self.value <= float(top or "inf")
+                spans.append((without, span))
         if not spans:
             return [(high, "dim")]
-        span = next((span for same, span in spans if not same), spans[0][1])
+        span = next((span for without, span in spans if not without), spans[0][1])
         return [(high, "dim"), (f"{self._glyphs.plateau_passing} ", "bar"), (span, "dim")]
 
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -80,3 +81,32 @@ def test_a_command_that_judges_writes_or_measures_needs_a_path(
     monkeypatch.chdir(tmp_path)
     assert main(words.split()) == 2
     assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_report_makes_no_folder(published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([str(published_table)], ["--blank"]):
+        assert main(["report", *words, "--out", str(tmp_path / "not" / "there.md")]) == 2
+        assert "no such folder" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_check_ends_with_the_count_and_the_letters(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(published_table), "--format", "json"]) == 0
+    flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
+    letters = ", ".join(f"{letter} {sum(letter in fired for fired in flags)}" for letter in "abcd")
+    assert main(["check", str(published_table)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1] == f"15 runs: {flags.count('')} trustworthy, 9 need walk-back ({letters})"
+
+
+def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.json").write_bytes(published_table.read_bytes())
+    (tmp_path / "notes.txt").write_text("none of ours")
+    assert main(["show", str(tmp_path)]) == 0
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"reports": 3')
+    for command in ("show", "check", "seeds", "sweep", "utility"):
+        for path in (tmp_path, broken):
+            assert main([command, str(path)]) == 3
+            assert "broken.json: truncated JSON" in capsys.readouterr().err
