@@ -6,15 +6,17 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict, fields
+
 from fa_core.analysis.margins import partial_audit
-from fa_core.analysis.seeds import Difference, SeedTable
+from fa_core.analysis.seeds import Difference, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
-from fa_core.errors import missing_package
+from fa_core.errors import UsageError, missing_package
 from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -90,22 +92,55 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     Raises:
         UsageError: pyarrow is not installed.
     """
+    kinds = {
+        "seed": "int64",
+        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64"),
+        **dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>"),
+    }
+    return _parquet(records(table, thresholds), {name: kinds.get(name, "string") for name in COLUMNS})
+
+
+def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> bytes:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
-    kinds = {
-        "seed": pa.int64(),
-        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS, *CREDIT], pa.float64()),
-        "residual_norms": pa.list_(pa.float64()),
-        "bp_grad_norms": pa.list_(pa.float64()),
-    }
-    rows = [{**record, "axes": _cell(record["axes"])} for record in records(table, thresholds)]
-    columns = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    lists = pa.list_(pa.float64())
+    columns = pa.schema([(name, lists if kind == "list<double>" else kind) for name, kind in kinds.items()])
     content = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=columns), content)
+    plain = [{**row, "axes": _cell(row["axes"])} for row in rows]
+    pq.write_table(pa.Table.from_pylist(plain, schema=columns), content)
     return content.getvalue()
+
+
+_OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string") | {
+    field.name: "int64" if field.name in ("n", "nonfinite") else "float64" for field in fields(Stat)
+}
+
+
+def seeds_file(analysis: SeedTable, ending: str) -> bytes:
+    """Every number of every condition over its seeds, a row each (`Stat`).
+
+    Args:
+        analysis: the conditions.
+        ending: ``.csv`` or ``.parquet``.
+
+    Raises:
+        UsageError: another ending, or pyarrow is not installed.
+    """
+    rows = [
+        {**{name: getattr(group, name) for name in [*_OVER_SEEDS][:4]}, "number": number, **asdict(stat)}
+        for group in analysis.groups
+        for number, stat in group.stats.items()
+    ]
+    if ending == ".parquet":
+        return _parquet(rows, _OVER_SEEDS)
+    if ending != ".csv":
+        raise UsageError(
+            f"cannot write numbers over seeds as {ending or 'a file without ending'}", hint="end in .csv or .parquet"
+        )
+    return csv_text([_OVER_SEEDS, *([_cell(row[name]) for name in _OVER_SEEDS] for row in rows)]).encode()
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:

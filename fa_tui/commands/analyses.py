@@ -33,6 +33,9 @@ def seeds_command(
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
     format: options.FormOption = "table",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
+    ] = None,
     *,
     criteria: options.Criteria,
 ) -> None:
@@ -48,9 +51,12 @@ def seeds_command(
         fa-tui seeds penalty_logs/ --by lam --frozen-baseline 0.349 --h0 8.7 --blocks 4
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
+
+        fa-tui seeds runs/ --out seeds.parquet
     """
     from fa_core.analysis.seeds import differences, over_seeds
-    from fa_core.reporting.records import seeds_record
+    from fa_core.atomic import write_bytes
+    from fa_core.reporting.records import seeds_file, seeds_record
     from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 
     thresholds, baseline = criteria
@@ -58,6 +64,8 @@ def seeds_command(
     runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
     axes = options.split_list(by) if by else None
     analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
+    if out is not None:
+        write_bytes(out, seeds_file(analysis, out.suffix))
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
     _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -283,3 +284,18 @@ def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> N
 def test_usage_errors_are_one_line(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "utility", published_table, "--chance", "12")
     assert (code, out, err.count("\n")) == (UsageError.exit_code, "", 1)
+
+
+def test_numbers_over_seeds_are_written_as_csv_and_parquet_with_every_digit(tmp_path, sample_runs, capsys) -> None:
+    audit, found = str(sample_runs / "audit_table_s42_s123_s456.json"), {}
+    for ending in ("csv", "parquet"):
+        assert main(["seeds", audit, "--out", str(tmp_path / f"seeds.{ending}"), "--format", "json"]) == 0
+    groups = json.loads(capsys.readouterr().out.split("\n}\n")[0] + "\n}")["groups"]
+    with (tmp_path / "seeds.csv").open() as file:
+        found["csv"] = list(csv.DictReader(file))
+    found["parquet"] = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "seeds.parquet").to_pylist()
+    expected = [(group["method"], name, stat["mean"]) for group in groups for name, stat in group["stats"].items()]
+    for rows in found.values():
+        read = [(row["method"], row["number"], float(row["mean"]) if row["mean"] else row["mean"]) for row in rows]
+        assert [(m, n, v or None) for m, n, v in read] == [(m, n, v or None) for m, n, v in expected]
+    assert main(["seeds", audit, "--out", str(tmp_path / "seeds.txt")]) == 2
