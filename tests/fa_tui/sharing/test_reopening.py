@@ -96,7 +96,7 @@ def state(app: ExplorerApp) -> dict[str, Any]:
     baseline = app.session.baseline
     return {
         "look": shown.look._replace(filter=""),
-        "runs": shown.rows,
+        "runs": app.session.scope,
         "lines": list(shown.table._shown) if shown.in_table else dict(shown.matrix._grid.places),
         "thresholds": app.session.thresholds,
         "flags": list(app.session.flags),
