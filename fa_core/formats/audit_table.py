@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fa_core.baseline import with_measured_baselines
-from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, is_odd, loads
+from fa_core.decode import LARGEST, RepeatedKeys, is_odd, loads
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
 from fa_core.formats.audit_table_writer import unique_keys
@@ -32,8 +32,8 @@ _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
 _REMEMBERED = 1024
-_DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound", "axes"))
-"""Keys that decide a verdict, or which run it is of."""
+_DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound"))
+"""Keys that decide a verdict."""
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -79,7 +79,7 @@ def read(document: Document) -> Iterator[Finding]:
                 yield Problem(document.path, said)
         reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     if len(document.data) >= LAZY_FROM:
-        yield from _lazy_rows(document.path, reports)
+        yield from _lazy_rows(document.path, reports, _is_odd(document.data, len(reports)))
         return
     for key, node in reports.items():
         report = _report_or_problem(document.path, key, node)
@@ -130,7 +130,10 @@ class StoredReports:
         """One report. The last few are remembered: what is on screen is asked for again and again."""
         known = self._decoded.get(slot)
         if known is None:
-            known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
+            try:
+                known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
+            except UnreadableInput as error:  # what lies nested too deep in it, which no column needs
+                known = DiagnosticReport(notes=str(error))
             if len(self._decoded) >= _REMEMBERED:
                 self._decoded.clear()
             self._decoded[slot] = known
@@ -142,12 +145,13 @@ class StoredReports:
         return bytes(node) if isinstance(node, msgspec.Raw) else None
 
 
-def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
+def _lazy_rows(source: str, members: dict[str, Node], odd: bool) -> Iterator[Finding]:
     """The reports of a big file as rows, and those that cannot be read as problems.
 
     Args:
         source: the file.
         members: its reports; emptied.
+        odd: whether some of them may be odd (see `_is_odd`).
     """
     # imported for a big table: NumPy takes longer to import than a small one to read
     from fa_core.table import AuditTable
@@ -163,7 +167,8 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
         try:
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
-            is_valid = numbers.surely_valid() and not any(map(_is_odd, (node for _, node in batch), reports))
+            is_valid = numbers.surely_valid() and all(map(_is_in_range, reports))
+            is_valid = is_valid and not (odd and any(_is_odd(bytes(node), 1) for _, node in batch))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
@@ -221,16 +226,15 @@ def _lean_decoder() -> Callable[[Node], Any]:
     return msgspec.json.Decoder(lean).decode
 
 
-def _is_odd(node: Node, lean: Any) -> bool:
-    """Whether a report is to be decoded with all checks: a number beyond 64 bits, a key that may occur twice."""
-    text = bytes(node)
+def _is_in_range(lean: Any) -> bool:
+    """Whether the integers that name a run fit into 64 bits."""
     numbers = [lean.seed, *lean.axes.values()] if lean.axes else [lean.seed]
-    return (
-        any(type(number) is int and abs(number) >= LARGEST for number in numbers)
-        or any(text.count(name) > 1 for name in _DECIDING)
-        or is_odd(text)
-        or text.count(b"[") + text.count(b"{") > DEEPEST
-    )
+    return not any(type(number) is int and abs(number) >= LARGEST for number in numbers)
+
+
+def _is_odd(text: bytes, reports: int) -> bool:
+    """Whether some of so many reports are to be decoded with all checks: a key that may occur twice, odd texts."""
+    return any(text.count(name) > reports for name in _DECIDING) or is_odd(text)
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
