@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
-from fa_tui.settings import PROTOCOLS, Presets, name_problem
+from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import (
@@ -216,6 +217,18 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
         app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
+async def change_setting(app: ExplorerApp) -> None:
+    """Ask which setting to change and to what: it is kept, and counts from the next start."""
+    values = named_values(load_settings().settings)
+    choices = [Choice("", name, json.dumps(value), name) for name, value in values.items()]
+    name = await choose(app, "Settings", choices, "Change")
+    if name is None:
+        return
+    text = await ask(app, name, text=str(values[name]), hint=str(settings_file()), check=lambda text: "")
+    if text is not None:
+        app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
+
+
 async def ask_what_if(app: ExplorerApp) -> None:
     """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
     text = await ask(
@@ -363,6 +376,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
     "presets": choose_preset,
+    "settings": change_setting,
     "what_if": ask_what_if,
     "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),

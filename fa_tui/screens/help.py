@@ -222,6 +222,7 @@ class ExplorerCommands(Provider):
         yield from self._quantities()
         app = self._explorer_app
         yield from self._presets()
+        yield SystemCommand("Settings", "what the explorer begins with", lambda: app.action_ask("settings"))
         for name in app.themes_here:
             yield SystemCommand(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
 

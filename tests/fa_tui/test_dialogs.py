@@ -367,7 +367,7 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
     app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
     async with app.run_test(size=(80, 24)) as pilot:
         await ready(pilot)
-        assert "settings.toml: line 1: theme: no theme 'nope'; there are fa-dark" in screen_text(app)
+        assert "settings.toml: line 1: theme: there is no 'nope'; write one of" in screen_text(app)
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
 
@@ -425,3 +425,15 @@ async def test_the_successors_reading_is_a_preset_that_words_every_verdict(app: 
         assert "PASS" in screen_text(app)
         await pilot.press("u")
         await until(pilot, lambda: "protocol v2" not in screen_text(app).splitlines()[0])
+
+
+async def test_a_setting_is_changed_in_the_explorer_and_kept(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        app.action_ask("settings")
+        await until(pilot, lambda: "thresholds.g_norm_floor" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
+        await pilot.press(*"fa-light", "enter")
+        await until(pilot, lambda: "theme = fa-light, from the next start on" in said(app))
+    assert load_settings().settings.theme == "fa-light"
