@@ -290,9 +290,9 @@ def report_command(
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import blank_form, write_blocks, write_report
+    from fa_core.reporting.form import KINDS, blank_form, write_blocks, write_report
 
-    if not out.parent.is_dir():
+    if out.suffix.lower() in KINDS and not out.parent.is_dir():
         raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
     if blank:
         print(*map(output.link, write_blocks(out, blank_form(title))), sep="\n")

@@ -151,7 +151,7 @@ def test_check_says_what_is_undecided_and_exits_with_4_where_nothing_needs_walk_
     path = written(tmp_path, **reports)
     assert main(["check", path]) == code
     out = capsys.readouterr().out
-    assert all(words in out for words in says) and bool(out) == bool(says)
+    assert all(words in out for words in says) and (len(out.splitlines()) > 1) == bool(says)
     assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(FIRES in reports.values())
 
 
