@@ -84,7 +84,6 @@ class Session:
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
         undecided: per row, the mask of diagnostics whose interval holds the threshold.
-        uneven: what was measured in another way on some rows, a line each (`fa_core.rows.uneven`).
     """
 
     def __init__(
@@ -111,6 +110,7 @@ class Session:
         self.wide = False
         self.scope: list[int] | None = None
         self._counted: Sequence[int] | None = None
+        self._uneven: Sequence[str] | None = None
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
         self._values: WeakValueDictionary[str, array[float]] = WeakValueDictionary()
@@ -203,7 +203,7 @@ class Session:
 
     def _look_at(self, rows: list[int] | None) -> None:
         if rows != self.scope or self._counted is None:
-            self.scope, self._counted = rows, None
+            self.scope, self._counted, self._uneven = rows, None, None
             self._values.clear()
 
     @property
@@ -220,6 +220,17 @@ class Session:
     def scoped(self) -> Sequence[AuditRow]:
         """The rows that are looked at."""
         return self.rows if self.scope is None else [self.rows[row] for row in self.scope]
+
+    @property
+    def uneven(self) -> Sequence[str]:
+        """What was measured in another way on some rows in scope, a line each (`fa_core.rows.uneven`)."""
+        if self._uneven is None:
+            if len(self.scoped) <= SCALAR_LIMIT:
+                self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
+            else:
+                table = self.table if self.scope is None else self.table.select(self.scope)
+                self._uneven = list(table.uneven_notes)
+        return self._uneven
 
     @property
     def counted(self) -> Sequence[int]:
@@ -430,13 +441,12 @@ class Session:
 
     def _judge_all(self) -> None:
         """Judge rows of which some are others."""
+        self._uneven = None
         if len(self.rows) <= SCALAR_LIMIT:
             self.coverage = [mask_of(row.report.coverage) for row in self.rows]
-            self.uneven = uneven(Counter(conditions_of(row.report) for row in self.rows))
         else:
             # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are slow
             self.coverage = self.table.coverage.tobytes()
-            self.uneven = list(self.table.uneven_notes)
         self._judge()
         if self.filter is not None:
             self.choose()
