@@ -76,6 +76,7 @@ _fa_tui() {
             "seeds --h0") : ;;
             "seeds --blocks" | "seeds --depth") : ;;
             "seeds --format") words="table json" ;;
+            "seeds --out") : ;;
             "seeds --h-norm-explosion-ratio") : ;;
             "seeds --g-norm-floor") : ;;
             "seeds --stability-drift-ceiling") : ;;
@@ -178,7 +179,7 @@ _fa_tui() {
                     show) if [[ $cur == -* ]]; then words="--help --format --h0 --blocks --depth --filter --sort --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     check) if [[ $cur == -* ]]; then words="--help --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    seeds) if [[ $cur == -* ]]; then words="--help --by --methods --seeds --filter --h0 --blocks --depth --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    seeds) if [[ $cur == -* ]]; then words="--help --by --methods --seeds --filter --h0 --blocks --depth --format --out --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     sweep) if [[ $cur == -* ]]; then words="--help --healthy --neither --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --methods --seeds --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;

@@ -96,6 +96,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l filter -r -d 'Only 
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l h0 -r -d '‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l blocks -l depth -r -d 'Number of blocks of such logs'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l format -x -a 'table json' -d 'A table for reading, or JSON with every digit (NaN and Infinity as…'
+complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l out -r -d 'Also write the numbers over seeds: .csv or .parquet'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l h-norm-explosion-ratio -r -d '(a) fires above this growth per block'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l g-norm-floor -r -d '(b) fires below this deepest ‖g_L‖'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l stability-drift-ceiling -r -d '(c) fires above this drift cosine'

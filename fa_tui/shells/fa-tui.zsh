@@ -125,6 +125,7 @@ _fa-tui() {
                 '*--blocks[Number of blocks of such logs]:L:_files' \
                 '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--out[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
