@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -74,16 +75,15 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 def _no_formula(cell: object) -> object:
     """A cell that no spreadsheet computes: a text that begins like a formula gets an apostrophe in front of it.
 
-    >>> _no_formula("=1+1"), _no_formula("-0.5"), _no_formula("dfa")
-    ("'=1+1", '-0.5', 'dfa')
+    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd"), _no_formula("dfa")
+    ("'=1+1", '-4.3 ± 0.8', "'-1+cmd", 'dfa')
     """
-    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
+    is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(str(cell)) else cell
+
+
+_NUMBER = re.compile(r"[-+](?:[0-9.eE ±×÷/+-]+|inf|nan)")
+"""A number, also with its spread."""
 
 
 def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> bytes:

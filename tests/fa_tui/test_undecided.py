@@ -71,7 +71,7 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
         assert shown == [
             (steady, False, 0),
             (doubtful, True, 0),
-            (f"{fired}--c-", False, 2),
+            (f"{fired}--c-{'<' if terminal is PLAIN else '◂'}", False, 2),  # it flipped with this step
             (f"{fired}--~-", True, 2),
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
+from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph, fitting
 from fa_tui.commands import output
 from tests.fa_tui.odd_names import LONG
 
@@ -14,11 +14,11 @@ GRID = Grid(headings=("run", "first", "second"), rows=(("dfa_s42", "x" * 40, "y"
 
 @pytest.mark.parametrize(("width", "groups"), [(200, [[0, 1, 2]]), (60, [[0, 1], [0, 2]]), (1, [[0, 1], [0, 2]])])
 def test_columns_that_do_not_fit_continue_below_led_by_the_first(width: int, groups: list[list[int]]) -> None:
-    assert output.fitting([7, 40, 40], width) == groups
+    assert fitting([7, 40, 40], width) == groups
 
 
 def test_a_single_column_is_a_table_too() -> None:
-    assert output.fitting([5], 80) == [[0]]
+    assert fitting([5], 80) == [[0]]
 
 
 def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
