@@ -158,9 +158,9 @@ def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Itera
         yield
     except FaError as error:
         raise type(error)(error.what, where=error.where or path, hint=error.hint) from error
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
         raise UnreadableInput(f"{what} ({reason_of(error)})", where=path, hint=hint) from error
 
 

@@ -462,7 +462,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
                     raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
         cosine = self.cross_batch_stability
         if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
-            return msgspec.structs.replace(self, cross_batch_stability=None)
+            reasons = {name: why for name, why in self.unmeasured.items() if (name, why) != ("c", NO_REASON)}
+            return msgspec.structs.replace(self, cross_batch_stability=None, unmeasured=reasons)
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
             raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
         return self
@@ -694,4 +695,8 @@ def _why_missing(report: DiagnosticReport, letter: str) -> str:
         return "no accuracy in the source"
     if letter == "d":
         return why_no_baseline(report.method_name) or "no frozen baseline (give one with --frozen-baseline)"
-    return "not in the source"
+    return NO_REASON
+
+
+NO_REASON = "not in the source"
+"""Why something was not measured, where no source says more."""

@@ -25,7 +25,7 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
@@ -286,7 +286,10 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
     Raises:
         UnreadableInput: missing, cut off, or not such a file.
     """
-    with reading(path, "cannot resume from it", "train the run again with --overwrite"):
+    problem, hint = "cannot resume from it", "train the run again with --overwrite"
+    if not path.exists():
+        raise UnreadableInput(f"{problem} (it is missing)", where=path, hint=hint)
+    with reading(path, problem, hint):
         saved = torch.load(path, map_location="cpu", weights_only=True)
         state, generators = saved["state"], saved["generators"]
         torch.set_rng_state(generators["cpu"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.report import ASSUMED, NO_REASON, DiagnosticReport
 from fa_core.table import AuditTable
 from fa_core.trace import growth_bound
 
@@ -181,7 +181,7 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
     if letter in report.nonfinite:
         kind, state, why = report.kinds.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
     elif letter not in report.coverage:
-        kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, "not in the source")
+        kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, NO_REASON)
     else:
         kind = report.kinds.get(letter, EXACT)
         state, why = _state(letter in report.flags, kind)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_json
-from fa_core.report import DiagnosticReport
+from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import canonical_method, numbered
 from fa_core.trace import Trace
@@ -70,7 +70,7 @@ def printable_drift(report: DiagnosticReport) -> dict[str, Any]:
     data = report.to_dict()
     if report.cross_batch_stability is not None:
         return data
-    reasons = {"c": report.unmeasured.get("c") or "not in the source", **report.unmeasured}
+    reasons = {"c": report.unmeasured.get("c") or NO_REASON, **report.unmeasured}
     return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
 
 
