@@ -43,6 +43,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees the user's settings, or what another test has the explorer remember."""
+    home = tmp_path_factory.mktemp("home", numbered=True)
+    for name in ("CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
+
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
