@@ -39,7 +39,7 @@ _INFINITY_DIGITS = 400
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which a key stands more than once.
+    """A JSON object in which a key occurs more than once.
 
     Attributes:
         pairs: all its keys and values, in order.

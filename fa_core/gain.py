@@ -101,7 +101,7 @@ def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
 
 
 def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
-    """In which mode a run fails, as text; ``""`` where it does not, or what tells them apart was not measured.
+    """In which mode a run fails, as text; ``""`` where it does not, or what would show it was not measured.
 
     *Scale*: (a) fires, or (b) does while there is an error to send back. *Direction*: (d) fires while (a) and (b) were
     measured and do not fail so. Where (b) or (c) fires, (c) interprets the gradient: *drift* if it fires (one direction

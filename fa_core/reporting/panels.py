@@ -157,7 +157,7 @@ BASELINES: Mapping[str, Any] = {
 }
 
 GROUPS = {"healthy group": "#eaf2fb", "degenerate group": "#ebebeb"}
-"""What a legend says beside the methods, with the sign for it; groups with the colours behind their runs."""
+"""What a legend says next to the methods, with the sign for it; groups with the colours behind their runs."""
 
 
 def page(

@@ -82,7 +82,7 @@ def _no_formula(cell: object) -> object:
     return f"'{cell}" if is_formula and not _NUMBER.fullmatch(str(cell)) else cell
 
 
-_NUMBER = re.compile(r"[-+](?:[0-9.eE ±×÷/+-]+|inf|nan)")
+_NUMBER = re.compile(r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?")
 """A number, also with its spread."""
 
 

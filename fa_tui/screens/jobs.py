@@ -50,8 +50,8 @@ _WIDE = 100
 """Cells beyond which there is room for that."""
 _PROCESS, _ROOMY = 26, 120
 """Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's title has them."""
-_ORDER = {"running": 0, "queued": 1}
-"""What is at work comes first, what is over last, and of that the latest first."""
+_ORDER = {"running": 0, "queued": 1, "failed": 2}
+"""What is at work comes first, then what failed; what is over comes last, and of that the latest first."""
 _WORDS, _FEW_WORDS = 20, 12
 """Cells that what a job says gets before its name is cut, and that it gets in any case."""
 _SENTENCE = 60
@@ -72,7 +72,7 @@ class JobsTable(LineTable):
         """Show other jobs; only lines that changed are painted again."""
         here = self.job
         places = {job.id: place for place, job in enumerate(jobs)}
-        first = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 2), -places[job.id] if job.over else 0))
+        first = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -places[job.id] if job.over else 0))
         before, self._jobs = self._jobs, first
         others = [job.id for job in before] != [job.id for job in first]
         if others or self._fitted != (self._count_width(), self._device_width()):

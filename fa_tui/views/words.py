@@ -158,7 +158,7 @@ _TOLD_APART = 100
 
 
 def run_name(session: Session, index: int) -> str:
-    """What a run is called among those in scope: its source stands behind it where others share its name."""
+    """What a run is called among those in scope: followed by its source where others share its name."""
     alike = session.alike(index)
     if len(alike) > _TOLD_APART:
         return printable(f"{session.label(index)} {session.rows[index].key}")
@@ -237,7 +237,7 @@ def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
 
 
 def with_seed(label: str, row: AuditRow) -> str:
-    """A run in words, e.g. ``dfa λ=0.01 seed 42``."""
+    """A run as text, e.g. ``dfa λ=0.01 seed 42``."""
     return label if row.seed is None else f"{label} seed {row.seed}"
 
 

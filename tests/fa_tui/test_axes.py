@@ -64,7 +64,7 @@ async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(by
         assert seen == [123, 456, 123]
         await pilot.press("space")
         assert {by_seed.session.rows[row].seed for row in by_seed.session.marked} == {123, 456}
-        await pilot.press("space")
+        await pilot.press("up", "space")
         assert not by_seed.session.marked
 
 

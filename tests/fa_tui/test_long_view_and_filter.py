@@ -247,14 +247,14 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "flipped at a > 1.29: bp s456 +a" in screen_text(app))
+        await until(pilot, lambda: "flipped at a > 1: bp s42 +a" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
         await until(pilot, lambda: "of 3 of 15 runs: method:bp" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await until(
-            pilot, lambda: "12 of 15 need walk-back" in screen_text(app) and " all, not only" in screen_text(app)
+            pilot, lambda: "13 of 15 need walk-back" in screen_text(app) and " all, not only" in screen_text(app)
         )
         await pilot.press("escape")
         await until(pilot, lambda: " all 15 runs (f)" in screen_text(app))

@@ -448,5 +448,5 @@ async def test_every_chart_on_the_screen_is_exported_as_a_figure(app: ExplorerAp
         screen = await _open(pilot)
         shared = screen.shared()
         assert CHARTS in kinds_of(shared)
-        assert [title for title, _ in shared.charts] == ["growth per block", "‖g_L‖", "stability", "accuracy"]
+        assert [title for title, _ in shared.charts] == ["growth per block", "‖g_L‖", "drift", "accuracy"]
     assert charts_picture(shared.charts, kind).startswith(begins)

@@ -121,14 +121,14 @@ class TestForm:
         ],
     )
     def test_a_place_that_cannot_be_meant_is_told_while_it_is_typed(self, values: dict[str, str], says: str) -> None:
-        found = plan(command_words("audit", fields_of("audit"), {"out": "a.json", **values}))
+        found = plan(command_words("audit", fields_of("audit"), {"paths": ".", "out": "a.json", **values}))
         assert isinstance(found, Fault)
         assert says in found.text
         assert found.field == next(iter(values))
 
     def test_a_cluster_is_not_measured_by_the_devices_of_this_machine(self) -> None:
         pytest.importorskip("ray")
-        values = {"out": "a.json", "engine": "ray", "device": "cuda", "address": "head:6379"}
+        values = {"paths": ".", "out": "a.json", "engine": "ray", "device": "cuda", "address": "head:6379"}
         found = plan(command_words("audit", fields_of("audit"), values))
         assert isinstance(found, Planned)
         assert found.device == "ray"

@@ -166,7 +166,7 @@ async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(app:
         await until(pilot, lambda: "second" in Presets().read())
         await at_once(pilot, "ecx.csv\r")
         await until(pilot, (places / "x.csv").is_file)
-    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "second"]
+    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "protocol v2", "second"]
 
 
 async def test_letters_typed_while_a_form_is_prepared_go_into_it(

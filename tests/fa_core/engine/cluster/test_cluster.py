@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -225,7 +224,7 @@ def heard(process: subprocess.Popen[str], *lines: str) -> None:
 
 
 def written(gate) -> set[str]:
-    return {report["method_name"] for report in json.loads((gate.folder / "out.json").read_text())["reports"].values()}
+    return {row.report.method_name for row in scan([gate.folder / "out.json"]).rows}
 
 
 def test_a_killed_audit_resumes_with_the_rest(cluster, gate):
