@@ -74,6 +74,7 @@ class ExplorerApp(App[int]):
         following: watches the paths.
         jobs: measures runs and starts commands.
         stops_commands: whether commands that run are stopped when the explorer closes.
+        removed_presets: thresholds by the names that they had; the last can be brought back.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -127,6 +128,7 @@ class ExplorerApp(App[int]):
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
         self.stops_commands = False
+        self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
         self._history: ThresholdHistory | None = None

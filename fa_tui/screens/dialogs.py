@@ -164,14 +164,10 @@ async def export_something(app: ExplorerApp) -> None:
     app.say(f"saved {here}{files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
 
 
-_removed: list[tuple[str, DiagnosticThresholds]] = []
-"""Presets that were removed since the explorer began, each to be brought back."""
-
-
 async def choose_preset(app: ExplorerApp) -> None:
     """Ask for saved thresholds to use, to save or to remove."""
     presets = Presets()
-    known = presets.read()
+    known, removed = presets.read(), app.removed_presets
     choices = [
         Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
         for number, (name, thresholds) in enumerate(known.items(), 1)
@@ -179,8 +175,8 @@ async def choose_preset(app: ExplorerApp) -> None:
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > len(PROTOCOLS):
         choices.append(Choice("x", "remove ...", "", "remove"))
-    if _removed:
-        choices.append(Choice("r", f"bring back {_removed[-1][0]}", _values(_removed[-1][1]), "restore"))
+    if removed:
+        choices.append(Choice("r", f"bring back {removed[-1][0]}", _values(removed[-1][1]), "restore"))
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
@@ -191,10 +187,10 @@ async def choose_preset(app: ExplorerApp) -> None:
         name = await choose(app, "Remove", mine, "Remove")
         if name is not None:
             presets.remove(name)
-            _removed.append((name, known[name]))
+            removed.append((name, known[name]))
             app.say(f"preset {name} removed: p r brings it back", "good")
     elif answer == "restore":
-        presets.save(*_removed.pop())
+        presets.save(*removed.pop())
     elif answer is not None:
         use_preset(app, *answer)
 
