@@ -151,8 +151,8 @@ def million_table(c: Constants) -> None:
         f"{MILLION:,} checkpoints: {volume / 1e12:.1f} TB of weights, {MILLION * c.report / 1e9:.1f} GB of reports",
     )
     print(
-        f"Every run is appended to the journal when it is measured; the whole table is written once, in {whole:.0f} s at "
-        "the end.\n"
+        "Every run is appended to the journal when it is measured; the whole table is written once, at the end, "
+        f"in {whole:.0f} s.\n"
     )
 
 
