@@ -556,7 +556,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
             diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
             if letter not in self.thresholds.judges:
-                lines.append(f"({letter}) is no check of protocol {self.thresholds.protocol}")
+                lines.append(f"({letter}) not judged: no check of protocol {self.thresholds.protocol}")
             elif letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:

@@ -65,7 +65,8 @@ def seeds_command(
     axes = options.split_list(by) if by else None
     analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
     if out is not None:
-        write_bytes(out, seeds_file(analysis, out.suffix))
+        output.check_folder(out)
+        write_bytes(out, seeds_file(analysis, out.suffix.lower()))
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
     _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 
@@ -292,8 +293,8 @@ def report_command(
     """
     from fa_core.reporting.form import KINDS, blank_form, write_blocks, write_report
 
-    if out.suffix.lower() in KINDS and not out.parent.is_dir():
-        raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
+    if out.suffix.lower() in KINDS:
+        output.check_folder(out)
     if blank:
         print(*map(output.link, write_blocks(out, blank_form(title))), sep="\n")
         return

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fa_core.errors import FaError, printable
+from fa_core.errors import FaError, UsageError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +63,16 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
         raise error
     text = error.object[error.start : error.end].translate(_STAND_INS)
     return text.encode("ascii", "replace").decode(), error.end
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a file in a folder that does not exist: what a command writes for reading makes no folders.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not out.parent.is_dir():
+        raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
 
 
 def link(file: Path) -> str:

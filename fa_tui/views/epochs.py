@@ -199,7 +199,7 @@ def title_words(
     facts = (
         (True, " timeline ", "accent"),
         (True, f" {runs_words(count)}, {span} ", "strong"),
-        (missing, f" {missing} has no trace: choose another run ", "warn"),
+        (missing, f" no trace of {missing}: choose another run ", "warn"),
         (scope, f" {scope} (f) ", "dim"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),

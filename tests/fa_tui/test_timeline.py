@@ -387,7 +387,7 @@ async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
         text = screen_text(app)
-        assert "bp s42 of audit_table_s42_s123_s456.json has no trace: choose another run  14 without a" in text
+        assert "no trace of bp s42 of audit_table_s42_s123_s456.json: choose another run  14 without a" in text
         assert "1 run, epochs 1…2" in text and "bp s1 " not in text.splitlines()[1], "no other run is shown instead"
 
 

@@ -299,3 +299,5 @@ def test_numbers_over_seeds_are_written_as_csv_and_parquet_with_every_digit(tmp_
         read = [(row["method"], row["number"], float(row["mean"]) if row["mean"] else row["mean"]) for row in rows]
         assert [(m, n, v or None) for m, n, v in read] == [(m, n, v or None) for m, n, v in expected]
     assert main(["seeds", audit, "--out", str(tmp_path / "seeds.txt")]) == 2
+    assert main(["seeds", audit, "--out", str(tmp_path / "none" / "seeds.csv")]) == 2
+    assert not (tmp_path / "none").exists()
