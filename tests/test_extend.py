@@ -46,15 +46,21 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     formats._readers = lru_cache(READERS)
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder of packages on the path."""
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setattr(formats, "_readers", lru_cache(READERS))
-    yield tmp_path / "site"
+def forget_labs() -> None:
+    """Forget the packages of an earlier test, this file's or another's."""
     for name in [name for name in sys.modules if name.partition(".")[0] in ("my_lab", "bad_lab")]:
         del sys.modules[name]
     importlib.invalidate_caches()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder of packages on the path."""
+    forget_labs()
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr(formats, "_readers", lru_cache(READERS))
+    yield tmp_path / "site"
+    forget_labs()
 
 
 @pytest.fixture

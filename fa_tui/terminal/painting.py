@@ -219,7 +219,9 @@ class Painter:
         elif self._owed is not None:
             self._owed.cancel()
             self._owed = None
-            self._app.screen.refresh()
+            # an app that closes has no screen any more
+            for screen in self._app.screen_stack[-1:]:
+                screen.refresh()
 
 
 class _FrameUpdate(CompositorUpdate):
