@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
 from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
@@ -224,9 +224,9 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
     """Turn what a network raises on a batch into one line that names the batch; keep out-of-memory as it is."""
     try:
         yield
-    except (torch.OutOfMemoryError, PassFailed):
+    except (torch.OutOfMemoryError, FaError):
         raise
-    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+    except Exception as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             first_line = f"{type(error).__name__}: {first_line}"
@@ -356,6 +356,20 @@ def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str)
             where=where,
             hint="the taps must be the same for every batch",
         )
+    return backward(stream, y, layers)
+
+
+def backward(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> Pass:
+    """The backward pass from a forward pass, of one network or of several stacked ones.
+
+    Args:
+        stream: the forward pass.
+        y: labels as for `fused_pass`, each a class of the logits.
+        layers: whose gradients are wanted; None = all.
+
+    Raises:
+        TapError: a tap that the logits do not depend on.
+    """
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
     dtype, counting = arithmetic(stream.logits, ()), y != IGNORED if y.dim() == 2 else None
@@ -391,9 +405,7 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         )
 
 
-def in_parts(
-    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None, samples_axis: int = 0
-) -> Pass:
+def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
     """One batch's pass from passes over its parts.
 
     In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
@@ -405,7 +417,6 @@ def in_parts(
         x: inputs (B, ...).
         y: labels (B,).
         largest: samples per pass; None = all at once.
-        samples_axis: where the samples are in what ``run`` gives.
     """
     if largest is None or largest >= len(y):
         return run(x, y)
@@ -417,13 +428,13 @@ def in_parts(
     def joined(vectors: list[Sequence[Tensor]]) -> list[Tensor]:
         """Of every part its vectors by layer → by layer, at the scale of the whole batch."""
         layers = zip(*vectors, strict=True)
-        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)], samples_axis) for l in layers]
+        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)]) for l in layers]
 
     return Pass(
-        logits=torch.cat([part.logits for part in passes], samples_axis),
-        hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
+        logits=torch.cat([part.logits for part in passes]),
+        hidden=[torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)],
         gradients=joined([part.gradients for part in passes]),
-        error=torch.cat([part.error for part in passes], samples_axis),
+        error=torch.cat([part.error for part in passes]),
         names=first.names,
         dtype=first.dtype,
         own_backward=first.own_backward,

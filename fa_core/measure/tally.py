@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.diagnostics import DIAGNOSTICS
-from fa_core.errors import TapError, UsageError
+from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
@@ -187,16 +187,8 @@ class Diagnosed:
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
-class Divided(Exception):
-    """The members' states become vectors in different ways, so that their numbers do not stack.
-
-    Attributes:
-        ways: per member, how its states would become vectors.
-    """
-
-    def __init__(self, ways: list[str]) -> None:
-        super().__init__(", ".join(sorted(set(ways))))
-        self.ways = ways
+class CannotStack(MeasureError):
+    """Networks that cannot be measured together; each by itself they may."""
 
 
 class Tally:
@@ -245,7 +237,7 @@ class Tally:
         Raises:
             TapError: states that cannot be used, or another number of them than before.
             UsageError: a stability layer that does not exist.
-            Divided: the members' states become vectors in different ways.
+            CannotStack: the members' states become vectors in different ways.
         """
         for_norms = self._for_norms
         if self.batches == 0:
@@ -346,7 +338,7 @@ class Tally:
         else:
             ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
-            raise Divided(ways)
+            raise CannotStack(f"their states are read {' or '.join(sorted(set(ways)))}")
         self._way = ways[0]
         self._names = done.names
         device = done.logits.device.type

@@ -26,9 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group import measure_together
-from fa_core.measure.group.shared_passes import stacked_pass
-from fa_core.measure.group.stack import make_stack
+from fa_core.measure.group import Stack, measure_together, stacked_pass
 from fa_core.measure.isolate import full_float32
 from fa_core.models import StreamNet, build
 from tests.bench.figures import Figure, amount, ratio_within, report, table
@@ -135,11 +133,11 @@ def bare(net: StreamNet, samples: Samples) -> None:
 
 def bare_group(nets: Sequence[StreamNet], samples: Samples) -> None:
     """Nothing but the passes of all."""
-    stack = make_stack(nets)
+    stack = Stack(nets)
     for x, _ in samples.rest:
         stack.logits(x)
     for x, y in samples.batches:
-        stacked_pass(stack, x, y, highest=9)
+        stacked_pass(stack, x, y)
 
 
 @dataclass(frozen=True)
