@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -233,16 +233,13 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
         named = x.items() if isinstance(x, Mapping) else [("", x)]
         shown = [(name, t.shape, t.dtype) for name, t in named if isinstance(t, Tensor)]
         parts = [f"{name} of shape {tuple(s)}, {str(d).removeprefix('torch.')}".strip() for name, s, d in shown]
-        inputs, x = f"inputs {', '.join(parts)}", first_of(x)
-        matching = (hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
-        hint = next(hint for hint in matching if hint != _ASK or _concerns_inputs(error, x))
-        if hint == _ASK and _OF_DTYPES.search(first_line) and not x.is_floating_point():
-            hint += " where they do, give x.float()"
-        raise PassFailed(f"the network failed on {inputs}: {first_line}", where=where, hint=hint) from error
+        hint = next(hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        what = f"the network failed on inputs {', '.join(parts)}: {first_line}"
+        raise PassFailed(what, where=where, hint=hint) from error
 
 
 _ASK = "do these data belong to this network?"
-_OF_DTYPES = re.compile("dtype|scalar type|input type", re.IGNORECASE)
+_RAISED = "its forward raised it: run model(x) on this batch by itself"
 _REMEDIES = (
     ("use_reentrant", "checkpoint with use_reentrant=False, or switch checkpointing off while measuring"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
@@ -252,45 +249,14 @@ _REMEDIES = (
         "it is called as model(x): wrap it in a module whose forward takes x alone and passes on what else it needs, "
         "or give a function (model, x) -> (logits, states)",
     ),
+    ("dtype|scalar type|input type", f"{_ASK} where they do, give x.float(), or {_RAISED}"),
     (
-        "shape|size|dimension|channel|dtype|scalar type|input type|out of (range|bounds)|number of values|samples of",
-        _ASK,
+        "shape|size|dimension|channel|out of (range|bounds)|number of values|samples of",
+        f"{_ASK} where they do, {_RAISED}",
     ),
-    (
-        "",
-        "its forward raised it: run model(x) on this batch by itself; where it needs more than x, wrap it in a module "
-        "that passes that on",
-    ),
+    ("", f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on"),
 )
 """What to do about what a network raises: the first pattern that its message holds."""
-
-
-def _concerns_inputs(error: BaseException, x: Tensor) -> bool:
-    """Whether an error names the samples' shape, or comes from one of torch's layers that was given the samples.
-
-    A layer after the first has other values, and a network that casts its inputs another dtype.
-    """
-    if isinstance(error, IndexError) and not x.is_floating_point():
-        return True
-    shapes = (tuple(x.shape), (len(x), x[:1].numel()))
-    if any(
-        re.search(rf"(?<!\d){sign.join(map(str, shape))}(?!\d)", str(error)) for shape in shapes for sign in ("x", ", ")
-    ):
-        return True
-    local: dict[str, Any] = {}
-    part = error.__traceback__
-    while part is not None:
-        inside = part.tb_frame.f_locals
-        local = inside if isinstance(inside.get("self"), nn.Module) else local
-        part = part.tb_next
-    if not type(local.get("self")).__module__.startswith("torch.nn."):
-        return False
-    given = [t for t in local.values() if isinstance(t, Tensor) and t.numel() == x.numel()]
-    if _OF_DTYPES.search(str(error)):
-        given = [t for t in given if t.dtype == x.dtype]
-    with suppress(RuntimeError):
-        return any(torch.equal(t.detach().flatten().to(x.dtype), x.detach().flatten()) for t in given)
-    return False
 
 
 def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
