@@ -417,25 +417,17 @@ class ModuleTaps:
             )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
         alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
-        if alone and follows_norm(nodes if nodes[-1] is not None else self._from_parameters(model, x)):
+        if alone and nodes[-1] is None:
+            # no state before it starts a graph: the parameters have to
+            with thawed(model):
+                nodes = [h.grad_fn for h in self.plain(model, x, None)[1]]
+        if alone and follows_norm(nodes):
             raise TapError(
                 f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
                 hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
             )
         self._looked = True
         return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
-
-    def _from_parameters(self, model: nn.Module, x: Inputs) -> list[Any]:
-        """Where the states are in the graph, where none before the last starts one."""
-        nodes: list[Any] = []
-
-        def tap(name: str, state: Tensor) -> Tensor:
-            nodes.append(state.grad_fn)
-            return state
-
-        with torch.enable_grad(), thawed(model), tapped_outputs(model, self._names, tap):
-            answer(model, lent(model, x, gradients=True))
-        return nodes
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         hidden: list[Tensor] = []
@@ -445,7 +437,7 @@ class ModuleTaps:
             return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
 
         with tapped_outputs(model, self._names, tap):
-            logits: Tensor = read_logits(answer(model, lent(model, x)))
+            logits: Tensor = read_logits(answer(model, lent(model, x, gradients=True)))
         return logits, hidden
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
