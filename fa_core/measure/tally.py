@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -75,25 +74,6 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     return on_cpu.sum(dim=-2, dtype=torch.float64)
 
 
-def drift_columns(means: Tensor) -> Tensor:
-    """What (c) is judged by, for N networks at once and without asking the device for anything.
-
-    Args:
-        means: (N, K, D) float64, the batch-mean gradients, each of any length.
-
-    Returns:
-        (N, 1 + 3K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero;
-        the sum of its cosines to the other batches.
-    """
-    n, k, d = means.shape
-    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
-    value = mean_pairwise_cosine(directions)
-    broken = ~torch.isfinite(means).all(dim=2)
-    zero = (means == 0).all(dim=2)
-    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
-    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype), sums], dim=1)
-
-
 @dataclass(frozen=True)
 class Drift:
     """(c) of one network.
@@ -111,22 +91,30 @@ class Drift:
     interval: Interval | None = None
 
 
-def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
-    """One row of `drift_columns`, judged.
+def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
+    """(c) of N networks.
 
     Args:
-        columns: the row.
+        means: (N, K, D) float64, the batch-mean gradients, each of any length.
         least: fewer batches leave (c) unmeasured.
     """
-    k = len(columns) // 3
-    value, broken, zero, sums = columns[0], columns[1 : 1 + k], columns[1 + k : 1 + 2 * k], columns[1 + 2 * k :]
-    finite = not any(broken)
-    if k < least:
-        return Drift(None, f"only {k} eval batches, drift needs at least {least}", finite)
+    n, k, d = means.shape
+    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    finite = torch.isfinite(means).all(dim=2).all(dim=1)
+    zero = (means == 0).all(dim=2)
+    # of each batch's cosines to the others
+    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    columns = (column.tolist() for column in (mean_pairwise_cosine(directions), finite, zero, sums))
+    return [_drift(*row, least=least) for row in zip(*columns, strict=True)]
+
+
+def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:
+    if len(zero) < least:
+        return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
     if not finite:
         return Drift(math.nan, None, finite)
     if any(zero):
-        return Drift(None, f"the mean gradient of eval batch {list(zero).index(1.0)} is zero", finite)
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
     return Drift(max(-1.0, min(1.0, value)), None, finite, drift_interval(sums))
 
 
@@ -150,26 +138,20 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How many of the eval batches' samples were classified rightly, and of how many."""
-
-    hits: int
-    samples: int
-
-
-@dataclass(frozen=True)
 class Diagnosed:
     """The numbers of one network, off the device, measured by itself or together with others.
 
     Attributes:
         numbers: all of its report that was measured, but for the accuracy.
-        accuracy: on the eval batches.
+        hits: labels of the eval batches that were classified rightly.
+        counted: of how many.
         samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
         remarks: what the report has to say of the measurement.
     """
 
     numbers: DiagnosticReport
-    accuracy: Counted
+    hits: int
+    counted: int
     samples: Callable[[], Samples]
     remarks: Sequence[str] = ()
 
@@ -177,12 +159,11 @@ class Diagnosed:
         """What was measured, with the fields the caller knows."""
         source = "given"
         if given.get("headline_acc") is None:
-            hits, samples = self.accuracy.hits, self.accuracy.samples
-            given["headline_acc"] = hits / samples
-            source = f"measured on {samples} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
+            given["headline_acc"] = self.hits / self.counted
+            source = f"measured on {self.counted} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
             if self.numbers.flatten != PER_TOKEN:
                 # the tokens of a sample are no independent draws
-                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
+                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(self.hits, self.counted)}
         given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
@@ -275,16 +256,15 @@ class Tally:
         means = self._by_member(torch.stack(self._means, dim=self._axis))
         h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in (self._h, self._g, self._e))
         counted = sum(part.shape[1] for part in right)
-        hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
+        hits = torch.cat(list(right), dim=1).sum(dim=1)
         per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
         medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
         depth, samples = len(self._names), h.shape[-1]
-        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits, drift_columns(means))
+        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits)
+        rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
         members = []
-        for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
-            parts = _cut(row, depth, depth, 1, depth + 1, depth + 1, depth - 1, 1)
-            residual_norms, bp_grad_norms, (error_norm,), lows, highs, agreement, (member_hits,), drift_row = parts
-            drift = read_drift(drift_row)
+        for index, (middle, lows, highs, agreement, member_hits, drift) in enumerate(rows):
+            residual_norms, bp_grad_norms, error_norm = middle[:depth], middle[depth:-1], middle[-1]
             found = {
                 "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
                 "g_L": (lows[-1], highs[-1]) if median_ranks(samples) and math.isfinite(sum(bp_grad_norms)) else None,
@@ -315,7 +295,7 @@ class Tally:
             if self._untrue:
                 numbers = _without_gradient(numbers, self._untrue)
             fetch = partial(_samples, per_batch, means, index)
-            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
+            members.append(Diagnosed(numbers, member_hits, counted, fetch))
         return members
 
     @property
@@ -404,12 +384,6 @@ def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> Diagnos
     credit = numbers.credit or {"missing": {"gamma": why["c"]}}
     changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}
     return msgspec.structs.replace(numbers, **changed, unmeasured=why)
-
-
-def _cut(row: list[float], *sizes: int) -> list[list[float]]:
-    """The row in pieces of these sizes, and what is left."""
-    values = iter(row)
-    return [*(list(islice(values, size)) for size in sizes), list(values)]
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -107,7 +107,7 @@ def fused(net: StreamNet, samples: Samples) -> None:
     """The ordinary path of this project: the batches' samples count for the accuracy, too."""
     hits = run_accuracy(net, samples.rest).hits if samples.rest else 0
     diagnosis = run_diagnosis(net, samples.batches)
-    diagnosis.report(headline_acc=(hits + diagnosis.accuracy.hits) / samples.count)
+    diagnosis.report(headline_acc=(hits + diagnosis.hits) / samples.count)
 
 
 def grouped(nets: Sequence[StreamNet], samples: Samples) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.tally import drift_columns, mean_pairwise_cosine, read_drift
+from fa_core.measure.tally import drifts, mean_pairwise_cosine
 from fa_core.measure.taps import output_error
 
 
@@ -66,13 +66,13 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
 
 def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
     means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
-    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    (found,) = drifts(means[None], least=0)
     assert (found.value, found.why) == (-1.0, None)
 
 
 def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
     means = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    (found,) = drifts(means[None], least=0)
     assert found.value is not None and math.isnan(found.value)
     assert found.why is None
 
