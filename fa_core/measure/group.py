@@ -23,7 +23,7 @@ from fa_core.errors import FaError, is_device_lost
 from fa_core.measure.accuracy import Float64Twin, Progress, classified, decide, near_ties, run_accuracy
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import Pass, backward, explained, is_out_of_memory, on_device, pair, placed
+from fa_core.measure.fused import backward, explained, is_out_of_memory, on_device, pair, placed
 from fa_core.measure.isolate import AS_IS, answer, as_written, borrow, measuring_arithmetic, rows, target_dtype
 from fa_core.measure.tally import CannotStack, Diagnosed, Tally
 from fa_core.measure.taps import Stream, Taps
@@ -232,18 +232,6 @@ class Stack:
         return vmap(member, in_dims=(0, None))(self._tensors, x)
 
 
-def stacked_pass(stack: Stack, x: Tensor, y: Tensor, layers: Sequence[int] | None = None) -> Pass:
-    """`fused_pass` of all members at once: its tensors have the members as first axis.
-
-    Args:
-        stack: the networks.
-        x: inputs (B, ...).
-        y: labels (B,), each a class.
-        layers: whose gradients are wanted; None = all.
-    """
-    return backward(stack.forward(x), y, layers)
-
-
 @dataclass
 class Answers:
     """What the members answered to every batch.
@@ -294,7 +282,7 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
                     answers.add(stack.logits(x), y)
                 else:
                     log.add(x, y)
-                    done = stacked_pass(stack, x, y, tally.layers)
+                    done = backward(stack.forward(x), y, tally.layers)
                     tally.add(done)
                     answers.add(done.logits, y)
             counter.step()

@@ -179,6 +179,9 @@ class Tally:
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
         samples_axis: where the samples are in what is added: 0 for one network, 1 behind the members of a group.
+
+    Attributes:
+        facts: for the provenance.
     """
 
     def __init__(self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0) -> None:
@@ -187,7 +190,7 @@ class Tally:
         self._norm_batches = norm_batches
         self._way = ""
         self._names: list[str] = []
-        self._facts: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self._dtype = ""
         self._terms = 0
         self._h: list[Tensor] = []
@@ -288,7 +291,7 @@ class Tally:
                 flatten=self._way,
                 error_norm=error_norm,
                 intervals={name: ends for name, ends in found.items() if ends is not None},
-                provenance=dict(self._facts),
+                provenance=dict(self.facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
                 credit=self._credit,
             )
@@ -322,15 +325,15 @@ class Tally:
         self._way = ways[0]
         self._names = done.names
         device = done.logits.device.type
-        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        self.facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
         if device == "cpu":
-            self._facts["processor"] = processor_name()
+            self.facts["processor"] = processor_name()
         if self._way == PER_TOKEN:
-            self._facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
+            self.facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
         if done.own_backward:
-            self._facts[CUSTOM_BACKWARD] = list(done.own_backward)
+            self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.untrue:
-                self._facts[GRADIENT_BY] = "trace of the forward"
+                self.facts[GRADIENT_BY] = "trace of the forward"
         self._dtype = done.dtype
 
     @property

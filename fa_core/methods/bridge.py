@@ -98,6 +98,8 @@ class BridgeMethod(Method):
     """
 
     draws_feedback = True
+    learns: ClassVar[str]
+    """The name of the net that learns."""
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator)
@@ -106,9 +108,10 @@ class BridgeMethod(Method):
         self._optimizer: torch.optim.AdamW | None = None
 
     @property
-    @abstractmethod
     def bridge(self) -> BridgeNet | LayerNets:
         """The net that learns."""
+        net: BridgeNet | LayerNets = getattr(self, self.learns)
+        return net
 
     @abstractmethod
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
@@ -154,7 +157,7 @@ class StateBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name = "state_bridge"
+    name, learns = "state_bridge", "predictor"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
@@ -162,10 +165,6 @@ class StateBridge(BridgeMethod):
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
         self.predictor = BridgeNet(sizes, net.num_classes, width=2 * d, outputs=d)
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> BridgeNet:
-        return self.predictor
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         s = output_error(logits, y)
@@ -230,7 +229,7 @@ class CreditBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name = "credit_bridge"
+    name, learns = "credit_bridge", "value"
     VARIANTS: ClassVar[dict[str, Variant]] = {"published": Variant(False, 1.0), "stable": Variant(True, 10.0)}
     SIGMA: ClassVar[float] = 0.1
     TEMPERATURE: ClassVar[float] = 0.1
@@ -249,10 +248,6 @@ class CreditBridge(BridgeMethod):
         self.value = BridgeNet(sizes, net.num_classes, width, outputs=1, normalise=self.variant.normalise)
         self.value_ema = copy.deepcopy(self.value).requires_grad_(False)
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> BridgeNet:
-        return self.value
 
     def redraw(self, generator: torch.Generator) -> None:
         super().redraw(generator)

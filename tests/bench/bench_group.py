@@ -26,7 +26,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group import Stack, measure_together, stacked_pass
+from fa_core.measure.fused import backward
+from fa_core.measure.group import Stack, measure_together
 from fa_core.measure.isolate import full_float32
 from fa_core.models import StreamNet, build
 from tests.bench.figures import Figure, amount, ratio_within, report, table
@@ -137,7 +138,7 @@ def bare_group(nets: Sequence[StreamNet], samples: Samples) -> None:
     for x, _ in samples.rest:
         stack.logits(x)
     for x, y in samples.batches:
-        stacked_pass(stack, x, y)
+        backward(stack.forward(x), y)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.group import Answers, Stack, measure_together, stacked_pass
+from fa_core.measure.fused import backward
+from fa_core.measure.group import Answers, Stack, measure_together
 from fa_core.measure.tally import Tally
 from fa_core.models import build
 from tests.bench.op_counts import count
@@ -38,7 +39,7 @@ def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other
     answers, tally = Answers(), Tally(norm_batches=2, samples_axis=1)
     answers.add(stack.logits(x), y)
     for _ in range(8):
-        tally.add(stacked_pass(stack, x, y, tally.layers))
+        tally.add(backward(stack.forward(x), y, tally.layers))
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         tally.measured(answers.right)
 
