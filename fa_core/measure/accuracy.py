@@ -77,20 +77,6 @@ class AccuracyMeter:
             decide(right, near_ties(logits), x, y, self._twin)
         self.right.append(right)
 
-    def compute(self) -> float:
-        """The accuracy so far, a fraction in [0, 1]."""
-        return self.hits / self.samples
-
-    @property
-    def hits(self) -> int:
-        """How many of them were right."""
-        return int(torch.cat(self.right).sum())
-
-    @property
-    def samples(self) -> int:
-        """How many samples were counted."""
-        return sum(len(right) for right in self.right)
-
 
 class Float64Twin:
     """A copy of a network in float64 and eval mode, made when it is first asked.
@@ -157,7 +143,8 @@ def accuracy(
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    return run_accuracy(model, batches, taps, dtype, device).compute()
+    right = torch.cat(run_accuracy(model, batches, taps, dtype, device).right)
+    return int(right.sum()) / len(right)
 
 
 def run_accuracy(
@@ -174,8 +161,7 @@ def run_accuracy(
     """
     batches, total = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
-        tapped = resolve_taps(net.model, taps).logits if callable(taps) else None
-        logits_of = tapped or plain_logits
+        logits_of: LogitsFunction = resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)

@@ -106,7 +106,7 @@ def _all_gradients(net: StreamNet, x: Tensor, y: Tensor) -> list[Tensor]:
 
 def fused(net: StreamNet, samples: Samples) -> None:
     """The ordinary path of this project: the batches' samples count for the accuracy, too."""
-    hits = run_accuracy(net, samples.rest).hits if samples.rest else 0
+    hits = int(torch.cat(run_accuracy(net, samples.rest).right).sum()) if samples.rest else 0
     diagnosis = run_diagnosis(net, samples.batches)
     diagnosis.report(headline_acc=(hits + diagnosis.hits) / samples.count)
 
