@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
-from fa_core.measure.fused import Pass, fused_pass, placed
-from fa_core.measure.isolate import Borrowed, Inputs, answer, borrow, each, first_of, wide
+from fa_core.measure.fused import placed, true_pass
+from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
 from fa_core.measure.norms import (
     Reading,
-    check_states,
     choose_reading,
     gamma,
     into_state,
@@ -31,7 +30,6 @@ from fa_core.measure.norms import (
     share_of_zeros,
     vectors,
 )
-from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
@@ -279,7 +277,6 @@ def credit_quality(
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
-        check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
         reading = choose_reading(done.hidden, done.gradients[-1])
         signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
@@ -337,18 +334,6 @@ def pooled_gamma(credit: Sequence[Tensor | None], gradients: Sequence[Tensor]) -
     means = [gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)) for a, g in pairs]
     joined = gamma(*(torch.cat(parts, dim=1) for parts in zip(*pairs, strict=True)))
     return {"gamma_of_batch_means": mean_over(means, first=0), "gamma_concatenated": joined}
-
-
-def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
-    """`fused_pass` to all layers.
-
-    Raises:
-        MeasureError: the network's backward pass is its own, and the gradient is not known.
-    """
-    done = fused_pass(resolve_taps(net.model, taps), net.model, x, y)
-    if done.untrue:
-        raise MeasureError(done.untrue)
-    return done
 
 
 def own_credit_quality(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
 from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
-from fa_core.measure.taps import IGNORED, Stream, Tapped, activation_gradients, loss_terms
+from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.taps import IGNORED, Stream, Tapped, Taps, activation_gradients, loss_terms
 from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
 
 
@@ -408,6 +410,28 @@ def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, larges
         untrue=first.untrue,
         counting=None if first.counting is None else torch.cat([part.counting for part in passes]),
     )
+
+
+def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
+    """`fused_pass` to all layers.
+
+    Args:
+        net: the borrowed network.
+        taps: as for `diagnose`.
+        x: inputs (B, ...).
+        y: labels.
+        largest: as for `in_parts`.
+
+    Raises:
+        TapError: states whose first axis is not the batch.
+        MeasureError: the network's backward pass is its own, and the gradient is not known.
+    """
+    with net.draws.passing():
+        done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest)
+    check_states(done.hidden, done.names, len(y))
+    if done.untrue:
+        raise MeasureError(done.untrue)
+    return done
 
 
 def cut(x: Inputs, largest: int) -> list[Inputs]:

@@ -19,6 +19,7 @@ from fa_core.errors import TapError
 from fa_core.measure.graph import SELECTIONS, follows_norm, origin
 from fa_core.measure.isolate import Inputs, answer, lent, wide
 from fa_core.measure.norms import vector_norms
+from fa_core.methods.base import output_error
 
 _MOST_SUGGESTIONS = 8
 
@@ -135,40 +136,17 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(logits, y)
+        error = output_error(wide(logits), y)
         return (error / terms).to(logits), error
     rows, size = logits.detach().flatten(0, 1), max(1, _LARGEST_ERROR // logits.shape[-1])
     starts, norms = [], []
     for at in range(0, len(rows), size):
         part, labels = rows[at : at + size], y.flatten()[at : at + size]
         counts = (labels != IGNORED).to(wide(part).device)[:, None]
-        error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
+        error = torch.where(counts, output_error(wide(part), labels.clamp(min=0)), 0.0)
         starts.append((error / terms).to(logits))
         norms.append(vector_norms(error))
     return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
-
-
-def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """e_T = softmax(logits) − onehot(y) of every sample, in float64.
-
-    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
-
-    Args:
-        logits: (..., B, C).
-        y: (B,) class indices.
-
-    Returns:
-        (..., B, C) float64, on the CPU where the device has no float64.
-
-    Source: docs/protocol.md §2.
-
-    >>> output_error(torch.tensor([[100.0, 0.0]]), torch.tensor([0])).tolist()
-    [[-3.720075976020836e-44, 3.720075976020836e-44]]
-    """
-    error = wide(logits).softmax(dim=-1)
-    own = y.to(error.device).expand(error.shape[:-1])[..., None]
-    error.scatter_(-1, own, 0.0)
-    return error.scatter_(-1, own, -error.sum(dim=-1, keepdim=True))
 
 
 def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
