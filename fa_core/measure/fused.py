@@ -278,7 +278,7 @@ def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequen
     dtype = arithmetic(stream.logits, nodes, stream.dtypes)
     certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
     if not (certain or noticed.detached or backward_functions(nodes)):
-        return replace(_passed(stream, y, None, where), dtype=dtype)
+        return replace(backward(stream, y), dtype=dtype)
     tapped.own = tapped.own or OwnBackward(tapped, certain, noticed.leaves)
     return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
 
@@ -287,7 +287,7 @@ def _by_trace(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, where: str
     """A pass of a network whose backward pass may be its own: by autograd, and by the derivative of its forward."""
     # both of the same random numbers, where it draws some
     with Draws().passing():
-        done = _passed(tapped.forward(model, x), y, None, where)
+        done = backward(tapped.forward(model, x), y)
     with Draws().passing():
         true = _derived(tapped, model, x, y, None, where)
     own: OwnBackward = tapped.own

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fa_core.methods.base import Credit, StepInfo
 from fa_core.methods.bp import summed_gradients
-from fa_core.methods.bridge import BridgeMethod, LayerNets, predicted_gradients
+from fa_core.methods.bridge import BridgeMethod, predicted_gradients
 from fa_core.models.base import StreamNet
 
 
@@ -32,7 +32,7 @@ class LocalLoss(BridgeMethod):
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes[:-1]]
-        self.classifiers = LayerNets(nn.Linear(size, net.num_classes) for size in sizes)
+        self.classifiers = nn.ModuleList(nn.Linear(size, net.num_classes) for size in sizes)
         self.redraw(generator)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
@@ -82,7 +82,7 @@ class TargetPropagation(BridgeMethod):
         self.eta, self.sigma, self.residual = eta, sigma, net.residual
         width = 2 * net.head.in_features if width is None else width
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
-        self.inverses = LayerNets(
+        self.inverses = nn.ModuleList(
             nn.Sequential(nn.Linear(size, width), nn.GELU(), nn.Linear(width, before))
             for before, size in pairwise(sizes)
         )
