@@ -31,11 +31,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 
 def reference_precision(
-    model: nn.Module,
-    batch: Any,
-    taps: Taps = None,
-    dtype: str | None = None,
-    largest_pass: int | None = None,
+    model: nn.Module, batch: Any, taps: Taps = None, dtype: str | None = None, largest_pass: int | None = None
 ) -> ReferencePrecision:
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
@@ -94,11 +90,7 @@ RESAMPLES = 1000
 
 
 def bootstrap(
-    samples: Samples,
-    report: DiagnosticReport,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    counted_on: int | None = None,
+    samples: Samples, report: DiagnosticReport, resamples: int = RESAMPLES, seed: int = 0, counted_on: int | None = None
 ) -> Resampling:
     """Resample what a report was computed from; `fa_core.confidence` judges the resamples.
 
