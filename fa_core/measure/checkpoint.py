@@ -77,11 +77,6 @@ class Checkpoint:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Tensor name → shape."""
-        return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
-
 
 def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
     """Read a checkpoint.

@@ -398,16 +398,13 @@ def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, larges
         layers = zip(*vectors, strict=True)
         return [torch.cat([g * share for g, share in zip(l, shares, strict=True)]) for l in layers]
 
-    return Pass(
+    return replace(
+        first,
         logits=torch.cat([part.logits for part in passes]),
         hidden=[torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)],
         gradients=joined([part.gradients for part in passes]),
         error=torch.cat([part.error for part in passes]),
-        names=first.names,
-        dtype=first.dtype,
-        own_backward=first.own_backward,
         credit=joined([part.credit for part in passes]),
-        untrue=first.untrue,
         counting=None if first.counting is None else torch.cat([part.counting for part in passes]),
     )
 

@@ -80,10 +80,9 @@ class EquilibriumPropagation(Method):
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         twin = twin_of(net, self.dtype)
-        free, y = [stream[0].detach().to(twin.head.weight)], y.to(twin.head.weight.device)
+        h_0, y = stream[0].detach().to(twin.head.weight), y.to(twin.head.weight.device)
         with torch.no_grad():
-            for l in range(net.n_blocks):
-                free.append(twin.advance(l, free[l]))
+            free = twin.onward(h_0)
         origin = free if self.dtype == torch.float64 else [torch.zeros_like(h) for h in free]
         moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
         if self.estimator == "displacement":
