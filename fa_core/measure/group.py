@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -30,6 +30,9 @@ from fa_core.measure.taps import Stream, Taps
 from fa_core.models import ARCHS, StreamNet
 
 Pairs = list[tuple[Tensor, Tensor]]
+
+NOT_STACKED = "not stacked with the others: built-in networks of one kind are, where no taps are given"
+"""What is said of a network that shares no passes."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def measure_together(
     for indices in groups.values():
         group = [as_written(networks[index]) for index in indices]
         found: list[Member] = []
-        note = "" if len(networks) == 1 else "not stacked with the others: no other is built in and of its kind"
+        note = "" if len(networks) == 1 else NOT_STACKED
         if len(group) > 1:
             try:
                 found = _stacked(group, request, counter)
@@ -250,13 +253,12 @@ class Answers:
         near = near_ties(logits)
         self.near.append(near if logits.dtype != torch.float64 else torch.zeros_like(near))
 
-    def settle(self, networks: Sequence[nn.Module], batches: Pairs) -> None:
+    def settle(self, networks: Sequence[nn.Module], batch_at: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         """Decide the near-ties as for a network by itself: in float64, network by network."""
-        tied = torch.cat(self.near, dim=1).any(dim=1).tolist()
-        for member, network in enumerate(networks):
-            twin = Float64Twin(network)
-            for (x, y), right, near in zip(batches, self.right, self.near, strict=True) if tied[member] else ():
-                decide(right[member], near[member], x, y, twin)
+        for member in torch.cat(self.near, dim=1).any(dim=1).nonzero().flatten().tolist():
+            twin = Float64Twin(networks[member])
+            for index, (right, near) in enumerate(zip(self.right, self.near, strict=True)):
+                decide(right[member], near[member], *batch_at(index), twin)
 
 
 def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter) -> list[Member]:
@@ -269,14 +271,18 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
     """
     first: Any = networks[0]
     target, leaf = target_dtype(first, request.dtype), next(first.parameters())
-    samples = _on_device([*request.test, *request.batches], leaf.device, target or leaf.dtype, first.num_classes)
-    tests = len(request.test)
+    samples, tests = _checked([*request.test, *request.batches], first.num_classes), len(request.test)
     if len(samples) == tests or not (tests or request.count_batches):
         raise CannotStack("there are no samples")
+
+    def batch_at(index: int) -> tuple[Tensor, Tensor]:
+        return on_device(*samples[index], leaf.device, target or leaf.dtype)
+
     answers, tally, log = Answers(), Tally(norm_batches=request.norm_batches, samples_axis=1), BatchLog()
     with measuring_arithmetic(leaf.device):
         stack = Stack(networks, target)
-        for index, (x, y) in enumerate(samples):
+        for index in range(len(samples)):
+            x, y = batch_at(index)
             with explained(x, "stacked"):
                 if index < tests:
                     answers.add(stack.logits(x), y)
@@ -286,7 +292,7 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
                     tally.add(done)
                     answers.add(done.logits, y)
             counter.step()
-        answers.settle(networks, samples)
+        answers.settle(networks, batch_at)
         remarks, seen = [log.judged()], answers.right[tests:]
         counts = [*(seen if request.count_batches else []), *answers.right[:tests]]
         right = torch.cat(counts, dim=1).cpu()
@@ -294,8 +300,8 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
     return [Member(each, found, None) for each, found in zip(right, diagnosed, strict=True)]
 
 
-def _on_device(batches: Sequence[Any], device: torch.device, dtype: torch.dtype, classes: int) -> Pairs:
-    """Batches as they are put into a network, their labels looked at once.
+def _checked(batches: Sequence[Any], classes: int) -> Pairs:
+    """Batches as tensors where they are, their labels looked at once.
 
     Raises:
         MeasureError: batches that cannot be used.
@@ -307,7 +313,7 @@ def _on_device(batches: Sequence[Any], device: torch.device, dtype: torch.dtype,
         lowest, highest = int(labels.min()), int(labels.max())
         if not 0 <= lowest <= highest < classes or classes == 1:
             raise CannotStack(f"labels {lowest}..{highest}, {classes} classes")
-    return [on_device(x, y, device, dtype) for x, y in pairs]
+    return pairs
 
 
 def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int) -> int:

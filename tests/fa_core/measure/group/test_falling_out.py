@@ -90,7 +90,7 @@ def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
 def test_what_is_left_out_says_why() -> None:
     nets = [*mlps(2), *(mlp.double() for mlp in mlps(1)), *mlps(1, d=12), Residual()]
     notes = [member.note for member in measure_together(nets, BATCHES, TEST)]
-    assert notes == ["", ""] + ["not stacked with the others: no other is built in and of its kind"] * 3
+    assert notes == ["", ""] + [group.NOT_STACKED] * 3
 
 
 def test_members_keep_their_places_whatever_is_mixed() -> None:
