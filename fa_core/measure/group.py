@@ -255,10 +255,12 @@ class Answers:
 
     def settle(self, networks: Sequence[nn.Module], batch_at: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         """Decide the near-ties as for a network by itself: in float64, network by network."""
-        for member in torch.cat(self.near, dim=1).any(dim=1).nonzero().flatten().tolist():
-            twin = Float64Twin(networks[member])
-            for index, (right, near) in enumerate(zip(self.right, self.near, strict=True)):
-                decide(right[member], near[member], *batch_at(index), twin)
+        fetched = torch.cat(self.near, dim=1).cpu().split([near.shape[1] for near in self.near], dim=1)
+        for member, network in enumerate(networks):
+            twin = Float64Twin(network)
+            for index, (right, near) in enumerate(zip(self.right, fetched, strict=True)):
+                if near[member].any():
+                    decide(right[member], near[member], *batch_at(index), twin)
 
 
 def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter) -> list[Member]:
