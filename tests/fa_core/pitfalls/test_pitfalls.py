@@ -95,7 +95,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
         sum(cosine(torch.cat([a[i] for a, _ in deep]), torch.cat([g[i] for _, g in deep])) for i in range(6)) / 6,
     ]
     assert list(aggregate(credit, grads).values()) == pytest.approx(expected)
-    shown = aggregations(credit, grads)
+    shown = aggregations(credit, grads, "a run")
     assert list(shown.wrong.values()) == pytest.approx([min(expected), max(expected)])
 
 
@@ -103,7 +103,7 @@ def test_layer_zero_can_carry_the_mean() -> None:
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(200, 64, generator=generator) for _ in range(4)]
     credit: list[Tensor | None] = [grads[0], *(torch.randn(200, 64, generator=generator) for _ in range(3))]
-    shown = layer_zero(credit, grads)
+    shown = layer_zero(credit, grads, "a run")
     assert shown.right["Γ_0"] == pytest.approx(1.0)
     assert shown.wrong["mean Γ over layers 0..L"] == pytest.approx(0.25, abs=0.02)
     assert abs(shown.right["mean Γ over layers 1..L"]) < 0.02
@@ -122,7 +122,7 @@ def test_credit_on_no_hidden_layer_is_refused() -> None:
 
 
 def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
-    shown = missing_feedback()
+    shown = missing_feedback(random_stream()[1], "a run")
     assert list(shown.wrong.values()) == [pytest.approx(1.0)]
     assert list(shown.right.values()) == [None]
 
@@ -183,7 +183,7 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch:
             imported.append(self.value)
 
     monkeypatch.setattr(plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
-    net = trained_here(steps=0).net
+    net = trained_here(steps=1).net
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method
         manifest = Manifest(
