@@ -121,8 +121,7 @@ def audit(
     others: list[AuditRow] = []
     notice = on_notice or (lambda text: None)
     if out is not None:
-        check_writable(out)
-        recorded = recorded_audits(out)
+        recorded = check_writable(out)
         if recorded and not (resume or replace_old):
             what = f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
             hint = "add --resume to go on from there, or --replace to keep that file under another name"
@@ -141,23 +140,18 @@ def audit(
     if on_plan is not None:
         on_plan(len(todo), len(found))
     pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
+    interrupted = False
     try:
         interrupted = run_jobs(todo, file.put, failures, pool)
-    except BaseException:
-        file.write()
-        raise
-    try:
-        file.write()
-    except KeyboardInterrupt:
-        # a large table takes seconds, and it was asked to end, not to forget
-        interrupted = True
-        file.write()
+    finally:
+        try:
+            file.write()
+        except KeyboardInterrupt:
+            # a large table takes seconds, and it was asked to end, not to forget
+            interrupted = True
+            file.write()
     return AuditResult(
-        rows=file.rows(),
-        failures=failures,
-        skipped=len(found),
-        interrupted=interrupted,
-        unsaved=file.unsaved,
+        rows=file.rows(), failures=failures, skipped=len(found), interrupted=interrupted, unsaved=file.unsaved
     )
 
 
@@ -404,40 +398,42 @@ def finished_before(
     Raises:
         UsageError: some run would be measured again with less than is recorded of it.
     """
-    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded]
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(recorded):
-        facts = row.report.provenance
-        places[_identity(row, _completed(facts.get("settings")), facts.get("hashes"))].append(place)
-    settings = msgspec.to_builtins(options)
-    wanted = [places.get(_identity(row, settings, _hashes(row)), []) for row in rows]
-    taken: dict[int, int] = {}
-    used: set[int] = set()
-    for moved in (False, True):
-        for index, row in enumerate(rows):
-            for place in wanted[index]:
-                at_home = moved or recorded[place].checkpoint == row.checkpoint
-                if at_home and index not in taken and place not in used:
-                    taken[index] = place
-                    used.add(place)
-    again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
-    left = [row for place, row in enumerate(recorded) if place not in used]
-    others = [row for row in left if row.checkpoint not in again]
-    if more := {name for row in left if row.checkpoint in again for name in _richer(row, options)}:
+    left: defaultdict[str, list[AuditRow]] = defaultdict(list)
+    for row in recorded:
+        row = replace(row, report=_as_measured(row.report))
+        left[_identity(row, _settings(row), row.report.provenance.get("hashes"))].append(row)
+    found: dict[int, DiagnosticReport] = {}
+    for index, row in enumerate(rows):
+        alike = left[_identity(row, options, _hashes(row))]
+        alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
+        if alike:
+            report = alike.pop().report
+            found[index] = replace(report, provenance={**report.provenance, "checkpoint": row.checkpoint})
+    again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
+    others = [row for alike in left.values() for row in alike]
+    if more := {name for row in others if row.checkpoint in again for name in _richer(row, options)}:
         what = f"holds runs that were measured with {', '.join(sorted(more))}, and now they would not be"
         raise UsageError(what, where=out, hint="give these options too, or add --replace to keep that file as it is")
-    return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
+    return found, [row for row in others if row.checkpoint not in again]
+
+
+def _settings(row: AuditRow) -> MeasureOptions | None:
+    """What a row was measured with; settings that its program did not know yet are at their defaults."""
+    try:
+        return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
+    except msgspec.ValidationError:
+        return None
 
 
 def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
     """What a row was measured with and these settings are without."""
-    try:
-        had = msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
-    except msgspec.ValidationError:
+    had = _settings(row)
+    if had is None:
         return
-    for name in ("resamples", "precision"):
-        if getattr(had, name) > getattr(options, name):
-            yield f"--{name}" if name == "precision" else f"--{name} {had.resamples}"
+    if had.resamples > options.resamples:
+        yield f"--resamples {had.resamples}"
+    if had.precision > options.precision:
+        yield "--precision"
     if CREDIT_LEVELS.index(had.credit) > CREDIT_LEVELS.index(options.credit):
         yield f"--credit {had.credit}"
 
@@ -469,20 +465,8 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 
-def _moved_to(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
-    return replace(report, provenance={**report.provenance, "checkpoint": checkpoint})
-
-
-def _identity(row: AuditRow, settings: Any, hashes: Any) -> str:
-    return json.dumps([row.method, row.seed, row.axes, settings, hashes], sort_keys=True)
-
-
-def _completed(kept: Any) -> Any:
-    """Recorded settings with those that the program which wrote them did not know yet, at their defaults."""
-    try:
-        return msgspec.to_builtins(msgspec.convert(kept, MeasureOptions))
-    except msgspec.ValidationError:
-        return kept
+def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: Any) -> str:
+    return json.dumps([row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True)
 
 
 def _hashes(row: AuditRow) -> dict[str, str]:
@@ -493,8 +477,8 @@ def _hashes(row: AuditRow) -> dict[str, str]:
         return {}
 
 
-def check_writable(out: Path) -> None:
-    """Refuse an output file before hours of measuring, not after.
+def check_writable(out: Path) -> list[AuditRow]:
+    """The rows of an output file; refuses it before hours of measuring, not after.
 
     Raises:
         UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
@@ -503,9 +487,10 @@ def check_writable(out: Path) -> None:
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
     out = place_of(out)
     try:
-        recorded_audits(out)
+        recorded = recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         # by a name that nobody could have put a link at
         tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+    return recorded
