@@ -59,8 +59,6 @@ class Cancel(_Message, frozen=True):
 class Ready(_Message, frozen=True):
     """From the worker: it is up."""
 
-    pid: int
-
 
 class Begun(_Message, frozen=True):
     """From the worker: it measures these now; the others of a `Run` wait for their turn."""

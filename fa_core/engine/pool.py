@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from fa_core.engine.devices import threads_per_worker
 from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, most_together
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
 from fa_core.engine.messages import ChildProcess, worker_process
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
 Self = TypeVar("Self", bound="Pool")
@@ -132,9 +132,6 @@ class WorkerPool(Pool):
         log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
-
-    Raises:
-        UsageError: no device.
     """
 
     def __init__(
@@ -148,8 +145,6 @@ class WorkerPool(Pool):
         grace: float = 5.0,
         group: int | None = None,
     ) -> None:
-        if not devices:
-            raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
         super().__init__(on_event, log_dir)
         self._devices, self._threads, self._measure = list(devices), threads, measure
         self.grace, self.group = grace, group
@@ -197,16 +192,16 @@ class WorkerThread(threading.Thread):
 
     Args:
         pool: starts the worker process, and knows how it is used.
-        table: where jobs come from and go back to; its lock guards this object's state, too.
+        table: where jobs come from and go back to.
         device: the device its worker measures on.
     """
 
     def __init__(self, pool: WorkerPool, table: JobTable, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self._pool, self._table, self._device = pool, table, device
-        self._lock = table.changed
         self._worker: ChildProcess | None = None
-        self._kill_timer: threading.Timer | None = None
+        self._steps = 0  # messages of the worker that began or ended something
+        self._killed = False
         self._retired = False
         self._strikes = 0
 
@@ -225,54 +220,41 @@ class WorkerThread(threading.Thread):
                 self._measure(worker, jobs)
         if self._worker is not None:
             self._worker.close(self._pool.grace)
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
 
     def stop(self, job_id: str, running: bool) -> None:
         """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and with no other."""
-        with self._lock:
-            if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
-                self._kill_unless_stopped()
-            worker = self._worker
-        if worker is not None:
-            worker.send(messages.Cancel(job_id))
+        steps = self._steps
+        if (worker := self._worker) is None:
+            return
+        if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
+            self._kill_later(worker, lambda: self._steps == steps)
+        worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker now; the table is closed, so that its jobs count as cancelled."""
-        with self._lock:
-            self._kill_unless_stopped()
-            worker = self._worker
-        if worker is not None:
+        if (worker := self._worker) is not None:
+            self._kill_later(worker, lambda: True)
             worker.hang_up()
 
-    def _kill_unless_stopped(self) -> None:
-        if self._kill_timer is None:
-            self._kill_timer = threading.Timer(self._pool.grace, self._kill)
-            self._kill_timer.daemon = True
-            self._kill_timer.start()
+    def _kill_later(self, worker: ChildProcess, still: Callable[[], bool]) -> None:
+        """Kill a worker after the grace time, if this still holds then."""
 
-    def _kill(self) -> None:
-        with self._lock:
-            if self._kill_timer is not None and self._worker is not None:
-                self._worker.kill()
+        def kill() -> None:
+            if still() and worker is self._worker:
+                self._killed = True
+                worker.kill()
 
-    def _stopped(self) -> None:
-        """The worker stopped what was cancelled: it need not be killed."""
-        with self._lock:
-            if self._kill_timer is not None and not self._table.closed:
-                self._kill_timer.cancel()
-                self._kill_timer = None
+        timer = threading.Timer(self._pool.grace, kill)
+        timer.daemon = True
+        timer.start()
 
     def _ready_worker(self) -> ChildProcess | FaError:
         """A living worker, or why there is none."""
         worker = self._worker
         try:
             if worker is None or not worker.alive:
-                worker = self._pool.start_worker(self._device)
-                with self._lock:
-                    self._worker = worker
-                    closed = self._table.closed
-                if closed:
+                worker = self._worker = self._pool.start_worker(self._device)
+                if self._table.closed:
                     worker.hang_up()
             while not worker.ready:
                 if worker.receive() is None:
@@ -286,8 +268,7 @@ class WorkerThread(threading.Thread):
         """Hand jobs over and take in messages until they are over, one way or another."""
         self._table.hand_over(self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid)
         while (message := worker.receive()) is not None:
-            if not isinstance(message, (messages.Progress, messages.Note)):
-                self._stopped()
+            self._steps += not isinstance(message, (messages.Progress, messages.Note))
             if isinstance(message, messages.Idle):
                 return
             if isinstance(message, messages.Done):
@@ -313,15 +294,13 @@ class WorkerThread(threading.Thread):
             self._dismiss(self._worker)
             self._table.give_back(self)
         if out and lost and not self._retired:
-            self._table.fail(
-                self._table.queued(), JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint)
-            )
+            often = JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint)
+            self._table.fail(self._table.queued(), often)
         return lost or self._retired
 
     def _dismiss(self, worker: ChildProcess) -> None:
         """Part with a worker; the next job gets a new one."""
-        with self._lock:
-            self._worker = None
+        self._worker = None
         worker.close(self._pool.grace)
 
     def _reap(self, worker: ChildProcess) -> tuple[str, str]:
@@ -332,11 +311,10 @@ class WorkerThread(threading.Thread):
 
     def _lost(self, worker: ChildProcess, single: bool) -> None:
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
-        killed_by_us = self._kill_timer is not None
         cause, hint = self._reap(worker)
         what = f"its worker on {self._device} {cause}"
-        self._stopped()
-        if killed_by_us or self._table.closed:
+        if self._killed or self._table.closed:
+            self._killed = False
             self._table.give_back(self)
         elif single:
             self._table.fail([view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint))

@@ -124,9 +124,6 @@ class RayPool(Pool):
         on_notice: called with what concerns no single job, e.g. which cluster it is.
         log_dir: where the driver logs; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds that leaving the cluster may take.
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
     """
 
     def __init__(
@@ -139,10 +136,9 @@ class RayPool(Pool):
         log_dir: Path | None = None,
         grace: float = 5.0,
     ) -> None:
-        placement.check()
         super().__init__(on_event, log_dir)
         self._placement, self._device, self._grace = placement, placement.device, grace
-        patience = PATIENCE if placement.patience is None else placement.patience
+        patience = placement.patience or PATIENCE
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
         self.log = self.log_dir / "ray-driver.log"
