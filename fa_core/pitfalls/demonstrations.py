@@ -23,11 +23,9 @@ from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.measure.credit import pooled_gamma
-from fa_core.methods import METHODS, Method, make_method, restore_method
-from fa_core.models import StreamNet, build
+from fa_core.methods import METHODS, Method, restore_method
+from fa_core.models import StreamNet
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
-from fa_core.training.loop import train_epoch
-from fa_core.training.plan import Recipe
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,6 @@ class Subject:
         grads = torch.autograd.grad(F.cross_entropy(logits, self.y, reduction="sum"), stream)
         kept = [h.detach() for h in stream]
         return (method or self.method).credit(self.net, kept, logits.detach(), self.y), list(grads)
-
-
-def trained_here(steps: int = 300) -> Subject:
-    """A small DFA net (ResMLP, d = 32, L = 3) trained for some steps on the synthetic task."""
-    data = load_data(f"synthetic:input=16,train={128 * steps},test=512")
-    net, recipe = build("resmlp", input_dim=16, d=32, L=3, seed=0), Recipe(lr=3e-3, schedule="constant")
-    method = make_method("dfa", net, seed=0)
-    optimizer = torch.optim.AdamW(method.trained_parameters(net), lr=recipe.lr)
-    train_epoch(net, method, optimizer, recipe, data, seed=0, epoch=1)
-    name = f"a DFA ResMLP (d=32, L=3) trained here for {steps} steps"
-    return Subject(name, net.eval(), method, data.test_x, data.test_y)
 
 
 def of_run(folder: Path, samples: int = 512) -> Subject:
@@ -326,17 +313,23 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
 
     Args:
         names: which, by name or number.
-        run: a run folder with saved feedback for 4 to 7; None trains a small net here.
+        run: a run folder with saved feedback, for 4 to 7.
 
     Raises:
-        UsageError: no pitfall of that name.
+        UsageError: no pitfall of that name, or no run.
         MeasureError: the run saved no feedback.
     """
     chosen = [_name(name) for name in names]
-    subject = None
-    if any(name in _ON_RUNS for name in chosen):
-        subject = of_run(run) if run is not None else trained_here()
-    return [_ON_RUNS[name](subject) if subject and name in _ON_RUNS else _ON_TENSORS[name]() for name in chosen]
+    subject = of_run(run) if run is not None and _ON_RUNS.keys() & set(chosen) else None
+    shown = []
+    for name in chosen:
+        if name in _ON_TENSORS:
+            shown.append(_ON_TENSORS[name]())
+        elif subject is not None:
+            shown.append(_ON_RUNS[name](subject))
+        else:
+            raise UsageError(f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER")
+    return shown
 
 
 def _name(name: str) -> str:
