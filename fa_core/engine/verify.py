@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.engine.audit import check_reachable, make_pool, run_jobs
-from fa_core.engine.devices import Placement
-from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, job_for
+from fa_core.engine.audit import Measuring
+from fa_core.engine.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -231,28 +228,20 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def verify(
     rows: Iterable[AuditRow],
+    how: Measuring = Measuring(),  # noqa: B008 (immutable)
     *,
     data: str | None = None,
     model: str | None = None,
     weights: str | None = None,
-    placement: Placement = Placement(),  # noqa: B008 (immutable)
-    on_event: OnEvent | None = None,
-    on_plan: Callable[[int, int], None] | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
 ) -> VerifyResult:
     """Measure recorded runs again with their recorded settings, and compare.
 
     Args:
         rows: what `fa_core.formats.scan` found.
+        how: where to measure, and who is notified.
         data: data SPEC that the user typed; None = the recorded one, which may name no code.
         model: ``module:callable`` that the user typed; needed where one was used before.
         weights: which mapping of tensors in a file; None = the recorded one.
-        placement: where to measure.
-        on_event: called with every change of a job, from another thread.
-        on_plan: called once, before measuring: (runs to measure, 0).
-        on_notice: called with what concerns no single run, e.g. which cluster it is.
-        measure: what workers run.
 
     Raises:
         UnreadableInput: no record among the rows, or none that names a checkpoint.
@@ -270,7 +259,7 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
-    check_reachable(placement)
+    how.check()
     prepared: list[tuple[AuditRow, MeasureOptions]] = []
     failures: list[Problem] = []
     for row in records:
@@ -280,11 +269,8 @@ def verify(
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(row.source, str(error)))
     todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
-    if on_plan is not None:
-        on_plan(len(todo), 0)
     reports: dict[int, DiagnosticReport] = {}
-    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
-    interrupted = run_jobs(todo, reports.__setitem__, failures, pool)
+    interrupted = how.run(todo, 0, reports.__setitem__, failures)
     runs = [verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
