@@ -153,10 +153,6 @@ class GroupRunner:
             for alike in _by_samples(loaded):
                 self._measure_group(alike, outlet)
 
-    def close(self) -> None:
-        """End the loading thread."""
-        self._loader.close()
-
     def _load_group(self, waiting: deque[Job], outlet: WorkerEvents, group: int | None) -> tuple[list[Loaded], int]:
         """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
         loaded: list[Loaded] = []

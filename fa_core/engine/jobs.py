@@ -266,7 +266,7 @@ def no_data(checkpoint: Path | str) -> FaError:
 
 
 DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""What workers run: a class like `GroupRunner`, or a `Measure` function."""
+"""What workers run: a class like `GroupRunner`, or a function: (job, device, watch) → the report's dict."""
 
 
 class Cancelled(Exception):
@@ -289,10 +289,6 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something the user should know about this run."""
-
-
-Measure = Callable[[Job, str, Watch], dict[str, Any]]
-"""(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""
 
 
 def finish(

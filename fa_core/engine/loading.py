@@ -230,11 +230,6 @@ class Loader:
         """Drop what was read for a job, if anything."""
         self._asked.pop(job.id, None)
 
-    def close(self) -> None:
-        """End the thread; what it was asked for is forgotten."""
-        self._asked.clear()
-        self._thread.shutdown(cancel_futures=True)
-
 
 def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
     """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the numbers stay the same.
