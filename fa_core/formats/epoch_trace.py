@@ -40,7 +40,7 @@ def read(document: Document) -> Iterator[Finding]:
     yield from document.problems
     history = plain(document.members.get(_HISTORY))
     if document.kind == "object" and not isinstance(history, list):
-        logged = [(document.path, {key: plain(value) for key, value in document.members.items()})]
+        logged = [(document.path, document.fields())]
     elif _superseded(Path(document.path)):
         return
     else:
@@ -113,7 +113,7 @@ _OF_THE_HEADER = frozenset(
 
 
 def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
-    header = {key: plain(value) for key, value in document.members.items()}
+    header = dict(document.fields())
     where = f"{document.path}: {document.at}.log"
     log = header.pop("log", None)
     if not isinstance(log, list) or not log:

@@ -69,11 +69,10 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     >>> row.method, row.seed
     ('ep', 42)
     """
-    method, seed, axes, checkpoint = identity_of(key, report)
-    return AuditRow(source=source, key=key, method=method, seed=seed, report=report, checkpoint=checkpoint, axes=axes)
+    return AuditRow(source=source, key=key, report=report, **identity_of(key, report))
 
 
-def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, dict[str, Any], str | None]:
+def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
     """Method, seed, axes and checkpoint: from the key, and from the report where the key names no seed.
 
     A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
@@ -91,7 +90,8 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
         if report.method_name.strip():
             method = _canonical(report.method_name)
     checkpoint = report.provenance.get("checkpoint") if report.provenance else None
-    return method or "unknown", seed, axes, checkpoint if isinstance(checkpoint, str) else None
+    checkpoint = checkpoint if isinstance(checkpoint, str) else None
+    return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
 
 
 @lru_cache(maxsize=4096)
@@ -113,7 +113,7 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: a field of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    report = decode_report(msgspec.Raw(document.data), f"{document.path}: $")
+    report = decode_report(document.members, f"{document.path}: $")
     name = row_of_file(document.path)
     row = row_of(document.path, name.key, report)
     if row.seed is None and name.seed is not None:

@@ -99,8 +99,7 @@ def _report(path: str) -> DiagnosticReport | None:
     data = _bytes(path)
     if data is None:
         return None
-    document = open_document(path, data)
-    return decode_report(msgspec.Raw(document.data), f"{path}: $")
+    return decode_report(open_document(path, data).members, f"{path}: $")
 
 
 def _trace(path: str, row: AuditRow) -> Iterator[Finding]:

@@ -82,7 +82,7 @@ class Format(msgspec.Struct, frozen=True):
 
     def sniff(self, document: Document) -> bool:
         """Whether a document is of this kind."""
-        return self.marks(document.data) and bool(self._does("sniff")(document))
+        return self.marks(document.data[:HEAD]) and bool(self._does("sniff")(document))
 
     def read(self, document: Document) -> Iterator[Finding]:
         """What a document of this kind holds."""
