@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from fa_core.baseline import WITHOUT_BASELINE
-from fa_core.decode import loads
+from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.method_style import known_method
 
@@ -277,19 +277,11 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
-    try:
-        with open(f"{folder}{os.sep}{MANIFEST}", "rb") as file:  # noqa: PTH123 (thousands of times)
-            data = loads(file.read())
+    path = folder / MANIFEST
+    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+        data = loads(path.read_bytes())
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
-                f"run format {data['format']!r} is not known here",
-                where=folder / MANIFEST,
-                hint=f"this version reads {FORMAT}",
+                f"run format {data['format']!r} is not known here", hint=f"this version reads {FORMAT}"
             )
         return msgspec.convert(data, Manifest)
-    except OSError as error:
-        raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=folder / MANIFEST) from error
-    except ValueError as error:
-        raise UnreadableInput(
-            f"not a run manifest: {error}", where=folder / MANIFEST, hint="see `fa-tui schema manifest`"
-        ) from error

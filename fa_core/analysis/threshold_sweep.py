@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note, split_groups
+from fa_core.analysis.method_groups import baseline_hint, controls_note, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 
@@ -30,7 +30,8 @@ def flip_points(table: AuditTable, letter: str) -> Floats:
 
     Source: definition of the verdict; O(n log n).
     """
-    return read_only(np.unique(_points(table, letter)))
+    values, finite, _ = table.judged(letter)
+    return read_only(np.unique(values[finite]))
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
@@ -49,7 +50,8 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    points = _points(table, letter)
+    values, finite, _ = table.judged(letter)
+    points = values[finite]
     below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
     return float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
 
@@ -81,8 +83,8 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
         # the count is monotone, so where it is the same no verdict changed
         same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
         low, high = int(same[0]), int(same[-1])
-        ends = self.points[low - 1] if low else None, self.points[high] if high < len(self.points) else None
-        return ends[0] if ends[0] is None else float(ends[0]), ends[1] if ends[1] is None else float(ends[1])
+        points = self.points.tolist()
+        return points[low - 1] if low else None, points[high] if high < len(points) else None
 
     def _step(self, value: float) -> int:
         side = "right" if self.closed == "left" else "left"
@@ -104,34 +106,22 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     values, finite, always = table.judged(letter)
     # runs on which none of the other diagnostics fires
     undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
-    ordered = np.sort(values[finite])
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    points = ordered[is_first]
-    fired = _steps(diagnostic, np.flatnonzero(is_first), len(ordered)) + int(always.sum())
-    fixed = int((always | ~undecided).sum())
-    ordered = np.sort(values[finite & undecided])
-    walk_backs = _steps(diagnostic, np.searchsorted(ordered, points), len(ordered)) + fixed
+    points = flip_points(table, letter)
+    fired = _steps(diagnostic, values[finite], points) + int(always.sum())
+    walk_backs = _steps(diagnostic, values[finite & undecided], points) + int((always | ~undecided).sum())
     return VerdictCurve(
         letter=letter,
-        points=read_only(points),
+        points=points,
         fired=read_only(fired),
         walk_backs=read_only(walk_backs),
         closed="left" if diagnostic.fires_above else "right",
     )
 
 
-def _points(table: AuditTable, letter: str) -> Floats:
-    """The finite numbers of a diagnostic."""
-    values, finite, _ = table.judged(letter)
-    points: Floats = values[finite]
-    return points
-
-
-def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
-    """Counts per interval between the points, from how many of all values lie before each point."""
-    below: Indices = np.append(before, count)
-    return count - below if diagnostic.fires_above else below
+def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
+    """How many of the values fire, per interval between the points."""
+    below: Indices = np.append(np.searchsorted(np.sort(values), points), len(values))
+    return len(values) - below if diagnostic.fires_above else below
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -318,13 +308,11 @@ def _skipped(
     table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
 ) -> tuple[str, ...]:
     said = []
-    # without an accuracy a baseline says nothing
-    scored = diagnostic.letter == "d" and np.isfinite(table.acc).any()
     for name, group in (("healthy", good), ("degenerate", bad)):
         if not group.runs:
             said.append(f"the {name} group is empty: no separation (choose the groups with --healthy)")
         elif not group.measured:
-            why = " (give a baseline with --frozen-baseline)" if scored else ""
+            why = baseline_hint(table) if diagnostic.letter == "d" else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
         elif group.nonfinite:
             one = group.nonfinite == 1
