@@ -49,10 +49,8 @@ def sniff(document: Document) -> bool:
 
 def _listed(document: Document, name: str) -> Document | None:
     """A member that is a list of runs, as a document of format 3."""
-    found = plain(document.members[name])
-    items = list(enumerate(found)) if isinstance(found, list) else []
-    listed = Document(path=document.path, kind="list", items=items, at=f"$.{name}")
-    return listed if sniff_list(listed) else None
+    listed = document.listed(name)
+    return listed if listed and sniff_list(listed) else None
 
 
 def read(document: Document) -> Iterator[Finding]:

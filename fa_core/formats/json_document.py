@@ -77,6 +77,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """
         return convert(self.members, dict[str, Any], f"{self.path}: {self.at}")
 
+    def listed(self, name: str) -> Document | None:
+        """A member that is a list, as a document; None if there is none."""
+        items = plain(self.members.get(name))
+        items = list(enumerate(items)) if isinstance(items, list) else None
+        return None if items is None else Document(path=self.path, kind="list", items=items, at=f"$.{name}")
+
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The items that are sane JSON objects, with their index."""
         for index, item in self.items[:limit]:
