@@ -15,7 +15,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, controls_note, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
+from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
 def flip_points(table: AuditTable, letter: str) -> Floats:
@@ -148,9 +148,6 @@ class Spread(Result, frozen=True, kw_only=True):
     fired: int = 0
 
 
-_NO_POINTS = read_only(np.zeros(0))
-
-
 class Sensitivity(Result, frozen=True, kw_only=True):
     """How one diagnostic separates two groups of runs, and how robust its threshold is.
 
@@ -169,8 +166,6 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         gap_interval: the two nearest values.
         plateau: thresholds around the current one at which no run's letters change; an end is None
             where nothing bounds it. None when no run has a finite value.
-        flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
-            none where not asked for.
         skipped: what is assumed, what could not be said, and which input is missing.
     """
 
@@ -185,7 +180,6 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     gap: float | None = None
     gap_interval: tuple[float, float] | None = None
     plateau: tuple[float | None, float | None] | None = None
-    flip_points: Floats = _NO_POINTS
     skipped: tuple[str, ...] = ()
 
 
@@ -195,8 +189,6 @@ def sensitivity(
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
     neither: Sequence[str] | None = None,
-    *,
-    points: bool = True,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted values.
 
@@ -210,7 +202,6 @@ def sensitivity(
         thresholds: default: the protocol's.
         healthy: methods of the healthy group; default bp, fa, ep where present, the rest degenerate.
         neither: methods of neither group; default the controls.
-        points: whether to list the flip points: that is most of the time and of the memory.
 
     Raises:
         UsageError: a method named that is not in the table.
@@ -219,11 +210,11 @@ def sensitivity(
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    values, finite, always = table.judged(letter)
     masks = split_groups(table, healthy, neither)
-    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
+    good, bad = (_spread(table.select(mask), diagnostic, limit) for mask in masks)
+    left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, good, bad)
-    around = plateau(table, letter, limit) if finite.any() else None
+    ends = plateau(table, letter, limit)
     return Sensitivity(
         letter=letter,
         name=diagnostic.name,
@@ -231,15 +222,14 @@ def sensitivity(
         threshold=limit,
         healthy=good,
         degenerate=bad,
-        neither=tuple(dict.fromkeys(table.method[~(masks[0] | masks[1])].tolist())),
+        neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
         gap=_gap(diagnostic, interval) if separable and interval else None,
         gap_interval=interval if separable else None,
-        plateau=None if around is None else (_bounded(around[0]), _bounded(around[1])),
-        flip_points=flip_points(table, letter) if points else _NO_POINTS,
+        plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
             *(table.assumed_notes if letter == "d" else ()),
-            *controls_note(table.method[~masks[0] & ~masks[1]]),
+            *controls_note(left_out),
             *_skipped(table, diagnostic, good, bad, separable),
         ),
     )
@@ -250,25 +240,21 @@ def sensitivities(
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
     neither: Sequence[str] | None = None,
-    *,
-    points: bool = True,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of all four diagnostics."""
-    return tuple(sensitivity(table, letter, thresholds, healthy, neither, points=points) for letter in LETTERS)
+    return tuple(sensitivity(table, letter, thresholds, healthy, neither) for letter in LETTERS)
 
 
-def _spread(
-    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: Objects
-) -> Spread:
-    inside = values[finite]
-    n_always = int(always.sum())
+def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
+    values, finite, always = runs.judged(diagnostic.letter)
+    inside, nonfinite = values[finite], int(always.sum())
     ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
     return Spread(
-        methods=tuple(dict.fromkeys(methods.tolist())),
-        runs=len(methods),
-        measured=len(inside) + n_always,
-        nonfinite=n_always,
-        fired=int(diagnostic.beyond(inside, limit).sum()) + n_always,
+        methods=tuple(runs.methods),
+        runs=len(runs),
+        measured=len(inside) + nonfinite,
+        nonfinite=nonfinite,
+        fired=int(diagnostic.beyond(inside, limit).sum()) + nonfinite,
         **{name: float(end) for name, end in ends.items()},
     )
 
