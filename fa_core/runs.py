@@ -250,19 +250,12 @@ def _leads(places: Iterable[str]) -> dict[str, str]:
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
     """Each path by as few trailing parts as distinguish it from the others."""
-    names: dict[str, str] = {}
     parts = {path: PurePath(path).parts for path in paths}
-    count = 1
-    while len(names) < len(parts):
-        # a tail that a named path has is the tail of no other, so the others need not be compared with it
-        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
-        shared = Counter(tails.values())
-        for path, tail in tails.items():
-            if tail and shared[tail] == 1:
-                names[path] = str(PurePath(*tail))
-            elif tail == parts[path]:
-                names[path] = path
-        count += 1
+    tails = Counter(each[place:] for each in parts.values() for place in range(len(each)))
+    names = {}
+    for path, each in parts.items():
+        unique = [each[place:] for place in range(len(each)) if tails[each[place:]] == 1]
+        names[path] = str(PurePath(*unique[-1])) if unique else path
     return names
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats import audit_table, checkpoint_file, epoch_trace, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
-from fa_core.formats.reports import MEASURED
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
@@ -58,48 +56,38 @@ class Scan(msgspec.Struct, frozen=True):
     problems: list[Problem] = []
 
 
-class Format(msgspec.Struct, frozen=True):
-    """A kind of JSON file. Its module is imported for the first file that may be one.
+class Format(NamedTuple):
+    """A kind of JSON file.
 
     Attributes:
         name: for messages.
         markers: one of these bytes is in the head of every such file.
-        home: its module in this package, which has ``sniff`` and ``read``.
-        part: what follows these two names where a module reads two kinds.
+        sniff: whether a document is of this kind.
+        read: what it holds.
     """
 
     name: str
     markers: tuple[bytes, ...]
-    home: str
-    part: str = ""
+    sniff: Callable[[Document], bool]
+    read: Callable[[Document], Iterator[Finding]]
 
-    def _does(self, what: str) -> Any:
-        return getattr(importlib.import_module(f"fa_core.formats.{self.home}"), what + self.part)
-
-    def marks(self, text: bytes) -> bool:
-        """Whether a text shows one of the markers."""
-        return any(marker in text for marker in self.markers)
-
-    def sniff(self, document: Document) -> bool:
-        """Whether a document is of this kind."""
-        return self.marks(document.data[:HEAD]) and bool(self._does("sniff")(document))
-
-    def read(self, document: Document) -> Iterator[Finding]:
-        """What a document of this kind holds."""
-        found: Iterator[Finding] = self._does("read")(document)
-        return found
+    def marks(self, head: bytes) -> bool:
+        """Whether a file's head shows one of the markers."""
+        return any(marker in head for marker in self.markers)
 
 
 _POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
+_TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
+_FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 
 FORMATS: tuple[Format, ...] = (
-    Format("audit that goes on", (b'"journal"',), "audit_table", "_journal"),
-    Format("audit table", (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"'), "audit_table"),
-    Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
-    Format("epoch trace", _POSITIONS, "epoch_trace"),
-    Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
-    Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
-    Format("index of shards", (b'"weight_map"',), "checkpoint_file", "_index"),
+    Format("audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal),
+    Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
+    Format("penalty log", (b'"log"',), epoch_trace.sniff_log, epoch_trace.read_log),
+    Format("epoch trace", _POSITIONS, epoch_trace.sniff, epoch_trace.read),
+    Format("single report", _FIELDS, reports.sniff, reports.read),
+    Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
+    Format("index of shards", (b'"weight_map"',), checkpoint_file.sniff_index, checkpoint_file.read_index),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -255,7 +243,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = next((form for form in FORMATS if form.sniff(document)), None)
+    form = next((form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)), None)
     yield from form.read(document) if form is not None else _brought(place, head)
 
 
