@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
@@ -35,44 +36,7 @@ _LARGEST, _WIDEST = 1e300, 301
 
 INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
 
-_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 7,
-    "text.color": INK,
-    # names of methods may hold dollar signs
-    "text.parse_math": False,
-    "axes.titlesize": 7.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 7,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "grid.color": "#e3e6ea",
-    "grid.linewidth": 0.5,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "figure.constrained_layout.w_pad": 0.06,
-    "figure.constrained_layout.h_pad": 0.06,
-    "figure.constrained_layout.hspace": 0.03,
-    "legend.frameon": False,
-    "legend.fontsize": 7,
-    "lines.linewidth": 1.0,
-    "lines.markersize": 3.5,
-    "lines.markeredgewidth": 0.8,
-    "svg.hashsalt": "fa-tui",
-    # letters as outlines look the same in every viewer; publishers refuse Type 3 fonts
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-}
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
@@ -100,11 +64,9 @@ def fixed_style() -> Iterator[None]:
     """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the whole process."""
     import matplotlib
 
-    with _STYLING, matplotlib.rc_context(), warnings.catch_warnings():
+    with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
         # letters that the font does not have are drawn as boxes
         warnings.simplefilter("ignore")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
         yield
 
 
