@@ -141,11 +141,12 @@ def to_html(blocks: Iterable[Block]) -> str:
     parser.validateLink = lambda url: url.startswith("data:image/svg+xml;")  # type: ignore[method-assign]
     tokens = parser.parse(_written(parts, figures, _literal, _literal))
     _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
+    page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
         f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body>\n{parser.renderer.render(tokens, parser.options, {})}</body></html>\n"
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body>\n{page}</body></html>\n"
     )
 
 

@@ -20,6 +20,7 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.reporting.numbers import brief, plain
+from fa_core.table import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +53,9 @@ _DOTS_PER_INCH = 200
 
 _LETTERS_ACROSS = 110
 """Letters of the legend that stand in one line."""
+
+FAINT = 0.85
+"""Opacity of curves, which may lie on each other."""
 
 AT_RIGHT = 1.01
 """Of a panel's width: where lines across it are named."""
@@ -207,14 +211,20 @@ def laid_out(figure: Figure) -> Figure:
 
 
 def prepare(panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str) -> None:
-    """Scale a panel to its values and its diagnostic's threshold, if it has one; it says ``empty`` without values."""
+    """Name a panel, and scale it to its values and its diagnostic's threshold, if it has one.
+
+    Without finite values it says ``empty``.
+    """
+    panel.set(title=what.title, ylabel=what.unit)
     known = any(map(math.isfinite, values))
     limits = [DIAGNOSTICS[what.letter].limit(thresholds)] if what.limit and known else []
     fit(panel, [*values, *limits], what.log, margin=0.06 if what.log else 0.1)
     for limit in limits:
         threshold_line(panel, what.letter, limit)
     if not known:
-        say(panel, empty)
+        panel.set_yticks([])
+        panel.set_yticks([], minor=True)
+        panel.text(0.5, 0.5, empty, transform=panel.transAxes, ha="center", va="center", color=MUTED)
 
 
 def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
@@ -260,24 +270,12 @@ def _drawable(value: float, log: bool) -> float:
     return min(max(value, 1 / _LARGEST if log else -_LARGEST), _LARGEST)
 
 
-def curve(
-    panel: Axes,
-    xs: Sequence[float],
-    ys: Sequence[float],
-    style: MethodStyle,
-    alpha: float = 0.85,
-    at: Sequence[int] | None = None,
+def plot(
+    panel: Axes, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats, style: MethodStyle, **look: Any
 ) -> None:
-    """Connected points, with markers at all of them or at those named; ``at=()`` draws the line alone."""
+    """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines, says otherwise."""
     drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
-    marked = None if at is None else [range(len(drawn))[i] for i in at if drawn]
-    panel.plot(xs, drawn, color=style.colour, marker=style.marker, alpha=alpha, markevery=marked)
-
-
-def dots(panel: Axes, xs: Sequence[float], ys: Sequence[float], style: MethodStyle, filled: bool) -> None:
-    drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
-    face = style.colour if filled else "white"
-    panel.plot(xs, drawn, linestyle="none", marker=style.marker, color=style.colour, markerfacecolor=face)
+    panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
 def threshold_line(panel: Axes, letter: str, value: float) -> None:
@@ -293,13 +291,6 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
     panel.axhline(value, color=LIMIT, linewidth=0.9, linestyle=(0, (5, 3)))
     panel.text(AT_RIGHT, value, label, transform=across, color=LIMIT, va="center", fontsize=6)
-
-
-def say(panel: Axes, words: str) -> None:
-    """Text in the middle of a panel without data, which needs no ticks."""
-    panel.set_yticks([])
-    panel.set_yticks([], minor=True)
-    panel.text(0.5, 0.5, words, transform=panel.transAxes, ha="center", va="center", color=MUTED)
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
