@@ -66,7 +66,7 @@ def seeds_command(
     analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
     if out is not None:
         output.check_folder(out)
-        write_bytes(out, seeds_file(analysis, out.suffix.lower()))
+        write_bytes(out, seeds_file(analysis, out))
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
     _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 
