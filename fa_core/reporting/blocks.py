@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from fa_core.errors import printable
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+
+
+T = TypeVar("T")
 
 
 class Heading(msgspec.Struct, frozen=True, tag=True):
@@ -52,6 +55,29 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
     caption: str = ""
     words: int = 1
     marked: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        things: Iterable[T],
+        columns: Mapping[str, Callable[[T], str]],
+        caption: str = "",
+        words: int = 1,
+        marked: Callable[[T], object] = lambda _: False,
+    ) -> Grid:
+        """A table with a row for each of some things.
+
+        Args:
+            things: what it is about.
+            columns: heading → what its cell says of a thing.
+            caption: above the table.
+            words: how many leading columns hold words.
+            marked: whether a thing's row is set apart.
+        """
+        shown = list(things)
+        rows = tuple(tuple(cell(thing) for cell in columns.values()) for thing in shown)
+        apart = frozenset(i for i, thing in enumerate(shown) if marked(thing))
+        return cls(tuple(columns), rows, caption, words, apart)
 
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
