@@ -179,6 +179,26 @@ class Criteria(NamedTuple):
     baseline: FrozenBaseline = FrozenBaseline()
 
 
+class Chosen(NamedTuple):
+    """Which of the runs in its paths a command works on, what is known of them, and what judges them.
+
+    Attributes:
+        criteria: thresholds and baseline.
+        methods: only runs of these.
+        seeds: only runs of these.
+        filter: only runs that pass it, as it was typed.
+        h0: ‖h_0‖ of logs that hold only ‖h_L‖.
+        blocks: of such logs.
+    """
+
+    criteria: Criteria
+    methods: Sequence[str] | None
+    seeds: Sequence[str] | None
+    filter: str
+    h0: float | None
+    blocks: int | None
+
+
 class Bundle(NamedTuple):
     """Options that a command takes as one value.
 
@@ -269,9 +289,23 @@ def _criteria_in(values: Mapping[str, Any]) -> Criteria:
     return Criteria(thresholds_in(values), parse_frozen_baseline(given))
 
 
+def _chosen_in(values: Mapping[str, Any]) -> Chosen:
+    return Chosen(_criteria_in(values), **{name: values[name] for name in _CHOICE})
+
+
+_CRITERIA = _THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}
+_CHOICE: Mapping[str, tuple[Any, object]] = {
+    "methods": (MethodsOption, None),
+    "seeds": (SeedsOption, None),
+    "filter": (FilterOption, ""),
+    "h0": (H0Option, None),
+    "blocks": (BlocksOption, None),
+}
+
 BUNDLES: Mapping[str, Bundle] = {
     "thresholds": Bundle(_THRESHOLDS, thresholds_in),
-    "criteria": Bundle(_THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}, _criteria_in),
+    "criteria": Bundle(_CRITERIA, _criteria_in),
+    "chosen": Bundle({**_CHOICE, **_CRITERIA}, _chosen_in),
     "placement": Bundle(_PLACEMENT, placement_in),
 }
 """By the name of the parameter that a command declares, keyword-only."""
