@@ -50,17 +50,6 @@ NamedPaths = Annotated[
 ]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
 
-FrozenBaselineOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--frozen-baseline",
-        metavar="[METHOD=]ACC",
-        help="Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
-        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
-        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
-        show_default=False,
-    ),
-]
 DataOption = Annotated[
     str | None,
     typer.Option(
@@ -106,13 +95,6 @@ H0Option = Annotated[
 BlocksOption = Annotated[
     int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
 ]
-MethodsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
-]
-SeedsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
-]
-
 
 Form = Literal["table", "json"]
 """How a result is printed."""
@@ -293,10 +275,21 @@ def _chosen_in(values: Mapping[str, Any]) -> Chosen:
     return Chosen(_criteria_in(values), **{name: values[name] for name in _CHOICE})
 
 
-_CRITERIA = _THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}
+_CRITERIA = {
+    **_THRESHOLDS,
+    "frozen_baseline": _option(
+        list[str] | None,
+        None,
+        "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
+        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
+        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
+        metavar="[METHOD=]ACC",
+        show_default=False,
+    ),
+}
 _CHOICE: Mapping[str, tuple[Any, object]] = {
-    "methods": (MethodsOption, None),
-    "seeds": (SeedsOption, None),
+    "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
+    "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
     "filter": (FilterOption, ""),
     "h0": (H0Option, None),
     "blocks": (BlocksOption, None),
