@@ -15,27 +15,8 @@ from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import BIT, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MethodStyle
-from fa_core.reporting.panels import (
-    AT_RIGHT,
-    BASELINES,
-    FAINT,
-    FILLED,
-    GROUPS,
-    LIMIT,
-    MUTED,
-    NULL,
-    Panel,
-    fit,
-    fixed_style,
-    laid_out,
-    level_lines,
-    name_places,
-    note,
-    page,
-    plot,
-    prepare,
-    variants,
-)
+from fa_core.reporting import panels
+from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
 from fa_core.table import Floats, Indices
 
 if TYPE_CHECKING:
@@ -92,15 +73,15 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     xs = np.empty(len(order))
     xs[order] = rows
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    groups = dict(zip(GROUPS.values(), split_groups(table), strict=True))
-    figure, panels = page("Four-diagnostic audit", styles, 2, 2, {**FILLED, **BASELINES, **GROUPS})
-    for position, (panel, what) in enumerate(zip(panels, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True)):
+    groups = dict(zip(panels.GROUPS.values(), split_groups(table), strict=True))
+    figure, axes = page("Four-diagnostic audit", styles, 2, 2, {**panels.FILLED, **panels.BASELINES, **panels.GROUPS})
+    for position, (panel, what) in enumerate(zip(axes, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True)):
         below = position > 1
         assumed = _assumed(table) if what.letter == "d" else ""
         panel.set(xlabel=f"{len(order)} runs by ascending accuracy{assumed}" if below else "")
         panel.set_xlim(-0.8, max(len(order), 1) - 0.2)
         runs = run_names(table) if below and len(order) <= NAMED_AT_MOST else ()
-        name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
+        panels.name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
         for colour, mask in groups.items():
             for x in xs[mask] if len(order) <= POINTS_AT_MOST else ():
                 panel.axvspan(x - 0.5, x + 0.5, color=colour, linewidth=0, zorder=-2)
@@ -113,13 +94,13 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     """‖h_l‖ and ‖g_l‖ over layers, a curve per run; of very many runs each method's median and range."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants(table, range(len(table)))
-    figure, panels = page("Norms over layers", styles, 1, 2)
+    figure, axes = page("Norms over layers", styles, 1, 2, {})
     growth = f"(a) residual stream (fires: growth > {thresholds.h_norm_explosion_ratio:g}x per block)"
     shown = {
         "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),
         "bp_grad_norms": _GRADIENT._replace(title="(b) BP gradient (judged at the deepest layer)", unit="median ‖g‖"),
     }
-    for panel, (field, what) in zip(panels, shown.items(), strict=True):
+    for panel, (field, what) in zip(axes, shown.items(), strict=True):
         rows = {i: row for i in range(len(table)) if (row := table.report(i).stream(field))}
         deepest = max((len(row) - 1 for row in rows.values()), default=0)
         empty = f"({what.letter}) {'no finite norm' if rows else 'not measured'} on any run"
@@ -131,7 +112,7 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
                 _summary(panel, [row for i, row in rows.items() if names[i] == name], style)
         else:
             for i, row in rows.items():
-                plot(panel, range(len(row)), row, styles[names[i]], alpha=FAINT)
+                plot(panel, range(len(row)), row, styles[names[i]], alpha=panels.FAINT)
     return laid_out(figure)
 
 
@@ -157,21 +138,23 @@ def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | No
     kinds = np.array(architectures(table))
     shown = list(dict.fromkeys(kinds.tolist()))[:COLUMNS_AT_MOST]
     names, styles = _variants(table, range(len(table)), without="arch")
-    figure, panels = page("Architectures", styles, 3, len(shown), {**FILLED, **BASELINES}, height=1.75, share=True)
+    figure, axes = page(
+        "Architectures", styles, 3, len(shown), {**panels.FILLED, **panels.BASELINES}, height=1.75, share=True
+    )
     for column, kind in enumerate(shown):
         rows = np.flatnonzero(kinds == kind)
         present = [name for name in styles if any(names[i] == name for i in rows.tolist())]
         xs = _side_by_side(names, present, rows)
         markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-        for panel, what in zip(panels[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True):
+        for panel, what in zip(axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True):
             title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
             panel.set_xlim(-0.6, len(present) - 0.4)
-            name_places(panel, present if what is _ACCURACY else [], letters=96 // len(shown))
+            panels.name_places(panel, present if what is _ACCURACY else [], letters=96 // len(shown))
             own = what._replace(title=title, unit="" if column else what.unit)
             markers.draw(panel, own, also=getattr(table, what.column)[np.isin(kinds, shown)])
             for text in [*panel.texts] if column + 1 < len(shown) else ():
                 # the threshold that all columns share is named at the right
-                text.set_visible(text.get_position()[0] != AT_RIGHT)
+                text.set_visible(text.get_position()[0] != panels.AT_RIGHT)
     return laid_out(figure)
 
 
@@ -188,19 +171,19 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     conditions = {name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()}
     places = sorted(conditions, key=lambda name: conditions[name])
     styles = {name: styles[name] for name in places}
-    figure, panels = page("Penalty rescue", styles, 1, 3, FILLED)
+    figure, axes = page("Penalty rescue", styles, 1, 3, panels.FILLED)
     plain_bp = [i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")]
     baseline, bp = _mean(np.asarray(table.baseline)[rows]), _mean(np.asarray(table.acc)[plain_bp])
     pp = thresholds.frozen_acc_margin_pp
     levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": bp}
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
     markers = Markers(table, thresholds, names, styles, _side_by_side(names, places, rows), rows)
-    for panel, what in zip(panels, _COURSES, strict=True):
+    for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
-        name_places(panel, places, letters=24)
+        panels.name_places(panel, places, letters=24)
         crossed = levels if what.letter == "d" else {}
         markers.draw(panel, what, also=[*crossed.values()], baselines=False)
-        level_lines(panel, crossed)
+        panels.level_lines(panel, crossed)
     return laid_out(figure)
 
 
@@ -216,24 +199,23 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     named, styles = variants((family.method, family.axes) for family in drawn)
     names = {i: name for family, name in zip(drawn, named, strict=True) for i in family.rows}
     places = _places({table.axes[i].get(axis) for i in names})
-    figure, panels = page(
-        f"Audit against {axis}", styles, 1, 3, {**FILLED, **BASELINES, "mean over seeds": {"linestyle": "-"}}
-    )
+    signs = {**panels.FILLED, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
+    figure, axes = page(f"Audit against {axis}", styles, 1, 3, signs)
     # a run without λ has no penalty; one without another axis has whatever its default is
     unset = "none" if axis == "lam" else "unset"
     rows, xs = np.array([*names], dtype=np.intp), np.zeros(len(table))
     xs[rows] = [places.index(table.axes[i].get(axis)) for i in rows]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    for panel, what in zip(panels, _COURSES, strict=True):
+    for panel, what in zip(axes, _COURSES, strict=True):
         panel.set(xlabel=AXIS_NAMES.get(axis, axis), xlim=(-0.4, max(len(places), 1) - 0.6))
-        name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
+        panels.name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
         markers.draw(panel, what)
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
             means = {position: _mean(values[mine[xs[mine] == position]]) for position in range(len(places))}
             known = {position: mean for position, mean in means.items() if math.isfinite(mean)}
-            plot(panel, [*known], [*known.values()], styles[name], alpha=FAINT, marker="")
+            plot(panel, [*known], [*known.values()], styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
 
 
@@ -242,8 +224,8 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
-    figure, panels = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
-    for panel, what in zip(panels, _COURSES, strict=True):
+    figure, axes = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
+    for panel, what in zip(axes, _COURSES, strict=True):
         curves = [_numbers(getattr(point, what.column) for point in one.points) for one in timelines]
         prepare(panel, [*itertools.chain(*curves)], what, thresholds, "not in these traces")
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
@@ -264,17 +246,19 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
     shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
-    figure, panels = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": NULL} if ends else {})
-    for panel, layer in itertools.zip_longest(panels, shown):
+    figure, axes = page(
+        "Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": panels.NULL} if ends else {}
+    )
+    for panel, layer in itertools.zip_longest(axes, shown):
         if layer is None:
             panel.set_visible(False)
             continue
         panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", ylabel="cosine")
         curves = [_numbers(_gamma_at(point, layer) for point in one.points) for one in drawn]
         band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
-        fit(panel, [*itertools.chain(*curves), *band, 0.0])
+        panels.fit(panel, [*itertools.chain(*curves), *band, 0.0])
         if band:
-            panel.axhspan(min(band), max(band), color=NULL, linewidth=0)
+            panel.axhspan(min(band), max(band), color=panels.NULL, linewidth=0)
         _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
 
@@ -287,7 +271,7 @@ def _over_epochs(
     panel.set(xlabel="epoch", xlim=(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
-        plot(panel, [point.epoch for point in one.points], ys, style, alpha=FAINT, markevery=slice(-1, None))
+        plot(panel, [point.epoch for point in one.points], ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
 
 
 def _gamma_at(point: EpochPoint, layer: int) -> float | None:
@@ -346,7 +330,7 @@ class Markers(NamedTuple):
         fires = (table.flags(self.thresholds) & bit) != 0
         floors: Floats = np.asarray(table.baseline, dtype=np.float64)
         margin = self.thresholds.frozen_acc_margin_pp / 100
-        marks = {MUTED: floors, LIMIT: floors + margin} if what.letter == "d" and baselines else {}
+        marks = {panels.MUTED: floors, panels.LIMIT: floors + margin} if what.letter == "d" and baselines else {}
         shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
         prepare(panel, shown, what, self.thresholds, f"({what.letter}) not measured on any run")
         for colour, mark in marks.items():
@@ -361,8 +345,9 @@ class Markers(NamedTuple):
                 plot(panel, self.xs[some], values[some], style, linestyle="none", markerfacecolor=face)
         lost = rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
         for i in lost:
-            word, colour = ("NaN/inf", LIMIT) if table.nonfinite[i] & bit else ("N/A", MUTED)
-            note(panel, self.xs[i], word, colour)
+            said, colour = ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
+            word = panel.text(self.xs[i], 0.02, said, transform=panel.get_xaxis_transform(), color=colour, fontsize=6)
+            word.set(rotation=90, ha="center", va="bottom")
 
 
 def _variants(

@@ -60,6 +60,8 @@ FAINT = 0.85
 AT_RIGHT = 1.01
 """Of a panel's width: where lines across it are named."""
 
+_DASHED: Mapping[str, Any] = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
+
 _STYLING = threading.Lock()
 
 
@@ -131,7 +133,7 @@ def page(
     styles: Mapping[str, MethodStyle],
     rows: int,
     columns: int,
-    signs: Mapping[str, Any] | None = None,
+    signs: Mapping[str, Any],
     height: float = 2.45,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
@@ -146,13 +148,10 @@ def page(
     handles: list[Any] = [
         Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name) for name, style in shown
     ]
-    for words, sign in (signs or {}).items() if styles else ():
-        if isinstance(sign, str):
-            handles.append(Patch(color=sign, label=words))
-        else:
-            handles.append(
-                Line2D([], [], **{"linestyle": "none", "color": INK, "markersize": 4.5, **sign}, label=words)
-            )
+    for words, sign in signs.items() if styles else ():
+        is_colour = isinstance(sign, str)
+        look = {"linestyle": "none", "color": INK, "markersize": 4.5, **({} if is_colour else sign)}
+        handles.append(Patch(color=sign, label=words) if is_colour else Line2D([], [], label=words, **look))
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
@@ -198,7 +197,7 @@ def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
     above = -1.0
     for name, level in sorted(levels.items(), key=lambda one: one[1]):
         above = max((level - low) / (high - low), above + 0.05)
-        panel.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+        panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
         label = f"{name} {brief(level, 3)}" if "pp" not in name else name
         panel.text(AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6)
 
@@ -282,15 +281,14 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     """A diagnostic's threshold: a dashed line named at its right end, and the side that fires shaded."""
     low, high = panel.get_ylim()
     label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
-    across = panel.get_yaxis_transform()
-    if not low <= value <= high:
-        edge, where = (1.0, "above") if value > high else (0.0, "below")
+    across, height = panel.get_yaxis_transform(), value
+    if low <= value <= high:
+        panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
+        panel.axhline(value, color=LIMIT, **_DASHED)
+    else:
+        across, (height, where) = panel.transAxes, (1.0, "above") if value > high else (0.0, "below")
         label = f"{label}\n({where}\nthis axis)"
-        panel.text(AT_RIGHT, edge, label, transform=panel.transAxes, color=LIMIT, va="center", fontsize=6)
-        return
-    panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
-    panel.axhline(value, color=LIMIT, linewidth=0.9, linestyle=(0, (5, 3)))
-    panel.text(AT_RIGHT, value, label, transform=across, color=LIMIT, va="center", fontsize=6)
+    panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
@@ -306,9 +304,3 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     else:
         panel.set_xticks([])
         panel.set_xlabel(f"{len(names)} of them, in order")
-
-
-def note(panel: Axes, position: float, words: str, colour: str) -> None:
-    """A word above a method's place, upright, so that neighbours do not overlap."""
-    across = panel.get_xaxis_transform()
-    panel.text(position, 0.02, words, transform=across, rotation=90, ha="center", va="bottom", color=colour, fontsize=6)
