@@ -262,7 +262,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
     drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
     # they are sorted, and many: the outermost two say how far they go
     x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
-    kept = range(1, len(curve.points) + 1)
+    kept: Sequence[int] = range(1, len(curve.points) + 1)
     if len(kept) > SLICES:
         # of each small slice of the axis the last step
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]

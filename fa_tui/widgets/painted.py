@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import accumulate, groupby, zip_longest
+from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
@@ -158,11 +158,6 @@ class PaintedWidget(Toned, Widget):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """The lines to show: at most `height`."""
         raise NotImplementedError
-
-    def piece_at(self, x: int) -> int:
-        """Which piece of the first line is at a column; behind the last one their number."""
-        ends = accumulate(width_of(text) for text, _ in self.draw(*self.size)[0])
-        return sum(x >= end for end in ends)
 
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""
