@@ -10,6 +10,7 @@ import msgspec
 
 from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui.session import Flip, Session
@@ -125,9 +126,6 @@ def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """When a diagnostic fires: ``a > 50``."""
-    # after the first paint: decimal and dataclasses cost 7 ms
-    from fa_core.reporting.numbers import short
-
     return f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
 
 

@@ -39,7 +39,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
     >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
     ('━╸', '╸')
     """
-    whole, half = ("━", "╸") if glyphs.braille else ("=", "-")
+    whole, half = glyphs.plateau_passing, glyphs.say("╸")
     halves = max(1, round(fraction * 2 * cells))
     return whole * (halves // 2) + half * (halves % 2)
 
@@ -298,7 +298,7 @@ class CompareView(LineTable):
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = extremes(entry) or (None, None)
-        most, least = "↑↓" if self._glyphs.braille else "+-"
+        most, least = map(self._glyphs.say, "↑↓")
         end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter

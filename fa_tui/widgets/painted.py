@@ -58,24 +58,6 @@ TONES = {
 """Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
 
 
-def clip(row: Row, width: int, fill: str) -> Row:
-    """The row cut or filled up with blanks (styled `fill`) to exactly `width` cells."""
-    clipped: Row = []
-    room = width
-    for text, style in row:
-        seen = cut(text, room)
-        if seen:
-            clipped.append((seen, style))
-        room -= width_of(seen)
-        if not room:
-            return clipped
-        if len(seen) < len(text):
-            # there was room for half of a wide character
-            break
-    clipped.append((" " * room, fill))
-    return clipped
-
-
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
     """The row; one that is wider than `width` cells ends in a mark.
 
@@ -84,7 +66,13 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     """
     if sum(width_of(text) for text, _ in row) <= width:
         return row
-    return [*clip(row, max(0, width - width_of(mark)), ""), (mark, style)]
+    kept: Row = []
+    room = width - width_of(mark)
+    for text, tone in row:
+        if room > 0:
+            kept.append((cut(text, room), tone))
+        room -= width_of(text)
+    return [*kept, (mark, style)]
 
 
 def joined(cells: Iterable[tuple[str, str]]) -> Row:
@@ -139,7 +127,8 @@ class Toned(_Mixin):
 
     def strip_of(self, row: Row, width: int) -> Strip:
         """The row in its styles, cut or filled up to a width."""
-        return Strip([Segment(text, self.style_of(tone)) for text, tone in clip(row, width, "")])
+        strip = Strip([Segment(text, self.style_of(tone)) for text, tone in row])
+        return strip.adjust_cell_length(width, self.style_of(""))
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
