@@ -1,6 +1,6 @@
 """Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells that changed.
 
-Each piece of a row names a tone; the theme decides what that looks like.
+Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides what that looks like.
 """
 
 from __future__ import annotations
@@ -23,39 +23,11 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from fa_core.method_style import METHOD_STYLES
+from fa_tui.terminal.themes import TONES
 from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with its tone."""
-
-TONES = {
-    "text": "{foreground}",
-    "strong": "{foreground} bold",
-    "entry": "{foreground} bold underline",
-    "dim": "{text-muted}",
-    "faint": "{text-disabled}",
-    "head": "{text-muted} bold",
-    "source": "{secondary} italic",
-    "good": "{success}",
-    "bad": "{error} bold",
-    "limit": "{error}",
-    "warn": "{warning} bold",
-    "note": "{warning}",
-    "accent": "{accent} bold",
-    "bar": "{accent}",
-    "cursor": "{block-cursor-foreground} on {block-cursor-background} {block-cursor-text-style}",
-    "cursor-blurred": "{foreground} reverse",
-    "cursor-blurred-ansi": "{foreground} underline",
-    "curve-1": "{primary}",
-    "curve-2": "{warning}",
-    "curve-3": "{accent}",
-    "curve-4": "{secondary-lighten-2}",
-    "curve-5": "{primary-darken-2}",
-    "curve-6": "{accent-darken-2}",
-    **{f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}" for style in METHOD_STYLES.values()},
-}
-"""Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
