@@ -99,7 +99,7 @@ ATLAS = {
     "small_resnet": (IMAGES, {"image": 8, "channels": 1, "width": 16}, [], []),
     "vit_mini": (IMAGES, {"image": 8, "channels": 1, "patch": 2}, [32], [3]),
 }
-SLOW = {"pc": {"steps": 10}}
+SLOW = {"pc": {"steps": 5}}
 """Options of a rule whose default would take most of the atlas's time."""
 
 
