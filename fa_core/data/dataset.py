@@ -284,6 +284,8 @@ _SYNTHETIC = {
     "input": Option(128, at_least(1)),
     # dimension of the space that the network sees it in; 0 = the teacher's own
     "ambient": Option(0, at_least(0)),
+    # the ambient values as square images of so many channels; 0 = as a vector
+    "channels": Option(0, at_least(0)),
     "train": Option(50_000, at_least(1)),
     "test": Option(10_000, at_least(1)),
     # draws teacher and samples
@@ -301,18 +303,19 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
     φ(z) = (1−α)·z + α·tanh(z),  W_i with N(0, 1/fan_in) entries, widths 256, 256, 10.
 
-    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`.
+    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`. With ``channels=c`` too,
+    those D = c·s² values are an image, of no spatial structure, for networks that take nothing else.
 
     Args:
         spec: the whole SPEC, kept in the data set.
         text: its options, e.g. ``"alpha=0.5,input=16"``.
 
     Returns:
-        train_x (50000, input or D), test_x (10000, input or D), labels in 0..9. Drawn with NumPy in float64
-        and labelled before rounding to float32, so that machines agree.
+        train_x (50000, input or D) or (50000, c, s, s), test_x alike with 10000, labels in 0..9. Drawn with NumPy in
+        float64 and labelled before rounding to float32, so that machines agree.
 
     Raises:
-        UsageError: unknown option, or a value out of range.
+        UsageError: unknown option, a value out of range, or D is no c·s².
 
     Source: docs/protocol.md §7.
     """
@@ -329,6 +332,11 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     ambient = int(options["ambient"])
     seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
     samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
+    if channels := int(options["channels"]):
+        side = math.isqrt(ambient // channels)
+        if not ambient or channels * side**2 != ambient:
+            raise UsageError(f"ambient={ambient} values are no square images of {channels} channels", where=spec)
+        samples = samples.reshape(-1, channels, side, side)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
 
 
