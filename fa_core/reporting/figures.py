@@ -178,7 +178,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     baseline, pp = math.nan if different else _mean(baselines), thresholds.frozen_acc_margin_pp
     levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": _mean(np.asarray(table.acc)[plain_bp])}
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
-    figure, axes = page("Penalty rescue", styles, 1, 3, panels.FILLED | (panels.BASELINES if different else {}))
+    figure, axes = page("Penalty rescue", styles, 1, 3, {**panels.FILLED, **(panels.BASELINES if different else {})})
     markers = Markers(table, thresholds, names, styles, _side_by_side(names, places, rows), rows)
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
