@@ -34,10 +34,9 @@ AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
 
 FEEDBACK = re.compile(
-    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)", re.I
+    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?", re.I
 )
 """Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
-
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 """What torch.compile, FSDP and activation checkpointing put into names, anywhere."""
 
