@@ -11,9 +11,10 @@ Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,13 +32,64 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 Protocol = Literal["v1", "v2"]
-"""A reading of the numbers: this protocol's, or its successor's (`CHECKS`)."""
+"""A reading of the numbers: this protocol's, or its successor's (`READINGS`)."""
 
-CHECKS: Mapping[str, str] = {"a": "D1", "b": "D2", "d": "D3"}
-"""Diagnostic → the successor's check on the same number: scale growth, reference validity, depth utility.
 
-(c) is no check there. The successor's own thresholds are not published: these are ours. Source: docs/protocol.md §3.
+class Reading(NamedTuple):
+    """What a protocol judges, and its words.
+
+    Attributes:
+        checks: diagnostic → what it is called; one that is not here is not judged, listed, swept or slid.
+        passes: the verdict where nothing fires.
+        fails: of several runs, that all are walked back.
+        needs: what a run that fails does, and what several do.
+        needs_gamma: whether a report without Γ per layer is incomplete.
+    """
+
+    checks: Mapping[str, str]
+    passes: str
+    fails: str
+    needs: tuple[str, str]
+    needs_gamma: bool = False
+
+
+READINGS: Mapping[Protocol, Reading] = {
+    "v1": Reading({x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")),
+    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True),
+}
+"""The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
+
+Its own thresholds are not published: these are ours. Source: docs/protocol.md §3.
 """
+
+_NAMED = re.compile(r"\(([a-d](?:, [a-d])*)\)")
+
+
+def worded(text: str, protocol: Protocol) -> str:
+    """What is said of diagnostics as (a) to (d), by the names of a protocol's checks.
+
+    >>> worded("(a) to (d)", "v2"), worded("(a, b)", "v2"), worded("(c) cosine", "v2"), worded("(a) to (d)", "v1")
+    ('D1 to D3', '(D1, D2)', '(c) cosine', '(a) to (d)')
+    """
+    checks = READINGS[protocol].checks
+
+    def name(found: re.Match[str]) -> str:
+        letters = found[1].split(", ")
+        names = [checks.get(x, x) for x in letters]
+        return names[0] if len(names) == 1 and names != letters else f"({', '.join(names)})"
+
+    return _NAMED.sub(name, text)
+
+
+def is_checked(heading: str, protocol: Protocol) -> bool:
+    """Whether what a column's heading names is of this protocol.
+
+    >>> is_checked("(c) drift", "v1"), is_checked("(c) drift", "v2"), is_checked("acc", "v2")
+    (True, False, True)
+    """
+    found = _NAMED.match(heading)
+    return found is None or found[1] in READINGS[protocol].checks
+
 
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
 """A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
@@ -81,9 +133,14 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "protocol"}
 
     @property
+    def reading(self) -> Reading:
+        """What the protocol judges, and its words."""
+        return READINGS[self.protocol]
+
+    @property
     def judges(self) -> str:
         """The letters of the diagnostics that the protocol judges."""
-        return LETTERS if self.protocol == "v1" else "".join(CHECKS)
+        return "".join(self.reading.checks)
 
     @property
     def mask(self) -> int:
@@ -235,9 +292,6 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 """The diagnostics by letter, in the order of the verdict text."""
 
 LETTERS = "".join(DIAGNOSTICS)
-
-CALIBRATION = tuple(f"({letter}) {diagnostic.calibration}" for letter, diagnostic in DIAGNOSTICS.items())
-"""What is published of every diagnostic's number."""
 """The letters in the order of the verdict text."""
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
@@ -275,8 +329,9 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
     """
     fired = set(flags)
     if protocol == "v2":
-        failed = "+".join(check for letter, check in CHECKS.items() if letter in fired)
-        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(CHECKS) else NOT_MEASURED
+        checks = READINGS["v2"].checks
+        failed = "+".join(check for letter, check in checks.items() if letter in fired)
+        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(checks) else NOT_MEASURED
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
@@ -286,27 +341,34 @@ def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
     """How many runs pass and fail, in the protocol's words.
 
     >>> counts_text(6, 1), counts_text(6, 9, "v2")
-    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL (protocol v2: thresholds of a, b, d)')
+    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL')
     """
-    if protocol == "v2":
-        return f"{passing} PASS, {failing} FAIL (protocol v2: thresholds of a, b, d)"
-    return f"{passing} trustworthy, {failing} {'needs' if failing == 1 else 'need'} walk-back"
+    reading = READINGS[protocol]
+    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}"
 
 
-CELL_LEGEND = "✗ walk-back ✓ trustworthy: letter fires, - passes, ~ undecided, · not measured"
-"""How `cell_text` is read."""
+def cell_legend(protocol: Protocol = "v1") -> str:
+    """How `cell_text` is read."""
+    reading = READINGS[protocol]
+    return f"✗ {reading.fails} ✓ {reading.passes}: letter fires, - passes, ~ undecided, · not measured"
 
 
 @lru_cache(maxsize=512)
 def cell_text(
-    flags: Collection[str], coverage: Collection[str], undecided: Collection[str] = "", *, ascii_only: bool = False
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    judges: str = LETTERS,
+    ascii_only: bool = False,
 ) -> str:
-    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`CELL_LEGEND`).
+    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`cell_legend`).
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
         undecided: letters whose interval holds the threshold: they show that, and not whether they fire.
+        judges: the diagnostics of the protocol.
         ascii_only: for terminals without Unicode.
 
     >>> cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"), cell_text("", "")
@@ -315,19 +377,19 @@ def cell_text(
     fires, passes, missing = "!+." if ascii_only else "✗✓·"
     signs = (
         "~" if letter in undecided else letter if letter in flags else "-" if letter in coverage else missing
-        for letter in LETTERS
+        for letter in judges
     )
     return (fires if flags else passes if coverage else "?") + "".join(signs)
 
 
-def doubt_text(undecided: Iterable[str]) -> str:
+def doubt_text(undecided: Iterable[str], protocol: Protocol = "v1") -> str:
     """What is said next to a verdict that other samples might change; nothing where none would.
 
     >>> doubt_text("ca"), doubt_text("")
     ('undecided on a, c', '')
     """
-    letters = ", ".join(sorted(undecided))
-    return f"undecided on {letters}" if letters else ""
+    names = ", ".join(READINGS[protocol].checks[letter] for letter in sorted(undecided))
+    return f"undecided on {names}" if names else ""
 
 
 @lru_cache(maxsize=256)
@@ -350,7 +412,7 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
         return frozenset()
     start, found, named = text.partition("walk-back:")
     if text.startswith("FAIL(") and text.endswith(")"):
-        letters_of_check = {check: letter for letter, check in CHECKS.items()}
+        letters_of_check = {check: letter for letter, check in READINGS["v2"].checks.items()}
         start, found, named = "", "FAIL", ",".join(letters_of_check.get(check, "") for check in text[5:-1].split("+"))
     if not found or start not in ("", "needs "):
         return None

@@ -386,7 +386,7 @@ class Session:
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
-        return doubt_text(letters_of(self.undecided[index]))
+        return doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
 
     def words(self, index: int) -> str:
         """The verdict of a run, and behind it what is undecided."""
@@ -395,7 +395,7 @@ class Session:
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        return cell_text(*map(letters_of, masks), ascii_only=ascii_only)
+        return cell_text(*map(letters_of, masks), judges=self.thresholds.judges, ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:

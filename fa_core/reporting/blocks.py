@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from fa_core.diagnostics import Protocol, is_checked, worded
 from fa_core.errors import printable
 
 if TYPE_CHECKING:
@@ -95,6 +97,24 @@ class Figure(msgspec.Struct, frozen=True, tag=True):
 
 
 Block = Heading | Paragraph | Bullets | Grid | Figure
+
+
+def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
+    """The blocks in a protocol's words (`worded`), without the columns of a diagnostic that it does not have."""
+    for block in blocks:
+        if isinstance(block, Grid):
+            kept = [i for i, heading in enumerate(block.headings) if is_checked(heading, protocol)]
+            rows = tuple(tuple(worded(row[i], protocol) for i in kept) for row in block.rows)
+            headings = tuple(worded(block.headings[i], protocol) for i in kept)
+            words = sum(i < block.words for i in kept)
+            yield replace(block, headings=headings, rows=rows, caption=worded(block.caption, protocol), words=words)
+        elif isinstance(block, Bullets):
+            yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
+        elif isinstance(block, Figure):
+            yield replace(block, caption=worded(block.caption, protocol))
+        else:
+            yield replace(block, text=worded(block.text, protocol))
+
 
 Spelling = Callable[[str], str]
 """How words from files are written, so that they are no markup."""

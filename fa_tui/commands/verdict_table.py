@@ -21,15 +21,15 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.diagnostics import (
-    CELL_LEGEND,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
     DiagnosticThresholds,
-    Protocol,
+    cell_legend,
     counts_text,
+    is_checked,
     letters_of,
-    verdict_text,
+    worded,
 )
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
@@ -267,8 +267,8 @@ class Remarks:
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
-        self._protocol: Protocol = "v1"
-        self._per_layer = 0
+        self._thresholds = DiagnosticThresholds()
+        self._lack_gamma = 0
         self._has_evidence = False
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
@@ -282,14 +282,14 @@ class Remarks:
         coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
         self._verdicts[report.verdict] += 1
-        self._per_layer += bool((report.credit or {}).get("gamma"))
-        self._protocol = report.thresholds.protocol
+        self._lack_gamma += report.lacks_gamma
+        self._thresholds = report.thresholds
         self._doubts.add(report, name)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
-            if letter in LETTERS and letter not in coverage:
+            if letter in report.thresholds.judges and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
         recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
@@ -304,20 +304,27 @@ class Remarks:
             self._said[kind].setdefault(words, []).append(name)
 
     def lines(self) -> Iterator[str]:
-        """The remarks, a line each."""
+        """The remarks, a line each, in the protocol's words."""
+        return (worded(line, self._thresholds.protocol) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        protocol, reading = self._thresholds.protocol, self._thresholds.reading
         runs = self._verdicts.total()
         if not runs:
             yield "0 runs"
             return
-        trusted, unmeasured = self._verdicts[verdict_text("", LETTERS, self._protocol)], self._verdicts[NOT_MEASURED]
-        parts = [counts_text(trusted, runs - trusted - unmeasured, self._protocol)]
+        trusted, unmeasured = self._verdicts[reading.passes], self._verdicts[NOT_MEASURED]
+        parts = [counts_text(trusted, runs - trusted - unmeasured, protocol)]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
-        yield CELL_LEGEND
-        if self._protocol == "v2" and self._per_layer < runs:
-            missing = runs_words(runs - self._per_layer)
-            yield f"protocol v2 requires Γ per layer: missing on {missing} (`fa-tui audit` where feedback was saved)"
+        yield cell_legend(protocol)
+        if protocol != "v1":
+            checks = ", ".join(f"{name} judges by the threshold of {letter}" for letter, name in reading.checks.items())
+            yield f"protocol {protocol}: {checks}"
+        if self._lack_gamma:
+            missing = runs_words(self._lack_gamma)
+            yield f"protocol {protocol} requires Γ per layer: missing on {missing} (`fa-tui audit`)"
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
@@ -396,14 +403,25 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
-    yield "| " + " | ".join(HEADINGS) + " |"
-    yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
+    shown = _shown(criteria.thresholds)
+    yield "| " + " | ".join(_headings(criteria.thresholds)[place] for place in shown) + " |"
+    yield "|" + "|".join("---" if HEADINGS[place] in _LEFT else "---:" for place in shown) + "|"
     for row, label in named(rows, criteria):
         cells = line(row, label)
         margin = cells[_MARGIN_AT]
         if margin.startswith(MARKS[ASSUMED]):
             cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
-        yield "| " + " | ".join(map(cell, cells)) + " |"
+        yield "| " + " | ".join(cell(cells[place]) for place in shown) + " |"
+
+
+def _shown(thresholds: DiagnosticThresholds) -> list[int]:
+    """The columns of the protocol."""
+    return [place for place, heading in enumerate(HEADINGS) if is_checked(heading, thresholds.protocol)]
+
+
+def _headings(thresholds: DiagnosticThresholds) -> list[str]:
+    """`HEADINGS` in its words."""
+    return [thresholds.judges if each == LETTERS else worded(each, thresholds.protocol) for each in HEADINGS]
 
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
@@ -418,21 +436,24 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
         widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
         lines.append(_CELLS.join(cells).encode())
     if lines:
-        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths)
+        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths, criteria.thresholds)
     for note in remarks.lines():
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
-def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]) -> None:
+def _print_lines(
+    console: Console, lines: Iterable[list[str]], widths: list[int], thresholds: DiagnosticThresholds
+) -> None:
     """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
 
     Args:
         console: where to.
         lines: the cells of each row.
         widths: of the columns, in cells of the terminal.
+        thresholds: what judged them.
     """
-    shown = list(range(len(HEADINGS)))
+    shown, headings = _shown(thresholds), _headings(thresholds)
     if console.width >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
@@ -452,12 +473,12 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
 
     rule = f" {('─' if speaks_unicode() else '-') * (sum(2 + widths[place] for place in shown) - 2)}"
     if console.is_terminal:
-        for head, style in ((text(HEADINGS), "bold"), (rule, "")):
+        for head, style in ((text(headings), "bold"), (rule, "")):
             console.print(Text(head, style), no_wrap=True, overflow="ellipsis")
         for cells in lines:
             style = _STYLES.get(cells[_LETTERS_AT][0], "")
             console.print(Text(text(cells), style), no_wrap=True, overflow="ellipsis")
     else:
-        sys.stdout.write(f"{text(HEADINGS)}\n{rule}\n")
+        sys.stdout.write(f"{text(headings)}\n{rule}\n")
         sys.stdout.writelines(f"{text(cells)}\n" for cells in lines)
     print()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import typer
 
-from fa_core.diagnostics import counts_text
+from fa_core.diagnostics import counts_text, worded
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
@@ -63,7 +63,7 @@ def check_command(
     What is not is named on stdout, one line each. Undecided is a diagnostic whose threshold lies within the 95 %
     interval of its number: a line each names the runs and what would decide. The last line counts runs and the
     letters that fire. The code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is
-    still 1, and says so.
+    still 1, and says so. With --protocol v2 a run without Γ per layer is 1 too.
 
     Examples:
 
@@ -76,21 +76,24 @@ def check_command(
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria.baseline.check(row.method for row in found.rows)
     lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[bool](), Counter[str]()
+    incomplete, (protocol, checks) = 0, (criteria.thresholds.protocol, criteria.thresholds.reading.checks)
     for row, label in named(found.rows, criteria):
-        if row.report.flags or not row.report.coverage:
+        if row.report.flags or not row.report.coverage or row.report.lacks_gamma:
             lines += _walk_back(row, label)
-            kinds[bool(row.report.flags)] += 1
+            kinds[bool(row.report.flags)] += bool(row.report.flags or not row.report.coverage)
             fired.update(row.report.flags)
+            incomplete += row.report.lacks_gamma
             code = 1
         elif row.report.undecided:
             code = code or UNDECIDED
         doubts.add(row.report, with_seed(label, row))
-    runs, letters = len(found.rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
-    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], criteria.thresholds.protocol)}"
+    runs, letters = len(found.rows), ", ".join(f"{checks[letter]} {fired[letter]}" for letter in sorted(fired))
+    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], protocol)}"
     summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")
+    summary += f", Γ per layer missing on {incomplete}" if incomplete else ""
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
-            print(line)
+            print(worded(line, protocol))
     raise typer.Exit(3 if found.problems or not found.rows else code)
 
 

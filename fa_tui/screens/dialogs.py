@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
@@ -36,7 +36,7 @@ from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, flip_text, run_name, told_apart
+from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -400,8 +400,5 @@ def _baseline_problem(session: Session, text: str) -> str:
 
 
 def _values(thresholds: DiagnosticThresholds) -> str:
-    """``a > 50  b < 1e-07  c > 0.3  d < 2``"""
-    return (
-        f"a > {thresholds.h_norm_explosion_ratio:g}  b < {thresholds.g_norm_floor:g}  "
-        f"c > {thresholds.stability_drift_ceiling:g}  d < {thresholds.frozen_acc_margin_pp:g}"
-    )
+    """``a > 50  b < 1e-7  c > 0.3  d < 2``"""
+    return "  ".join(limit_words(DIAGNOSTICS[letter], thresholds) for letter in thresholds.judges)

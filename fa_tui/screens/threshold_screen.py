@@ -106,7 +106,7 @@ class SlidersScreen(Screen[None]):
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
-        if self.sliders is not None:
+        if self.sliders is not None and letter in self.session.thresholds.judges:
             # at once: keys typed after the letter belong to the slider
             self.set_focus(self.sliders.slider(letter))
 

@@ -238,13 +238,16 @@ def axis_width(epochs: Sequence[int]) -> int:
 
 
 def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
-    """When a diagnostic fires, in a few cells.
+    """When a diagnostic fires, in a few cells; nothing where it is not judged.
 
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
     """
     one = DIAGNOSTICS[letter]
-    return f"d < frozen {one.limit(thresholds):+g} pp" if letter == "d" else limit_words(one, thresholds)
+    if letter not in thresholds.judges:
+        return ""
+    words = limit_words(one, thresholds)
+    return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp" if letter == "d" else words
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:

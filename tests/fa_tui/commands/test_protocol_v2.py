@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.diagnostics import CHECKS, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.diagnostics import READINGS, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.gamma import aggregation_collapse
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.cli import main
 
@@ -54,7 +56,7 @@ def test_a_table_says_what_its_reports_say(sample_runs: Path) -> None:
 
 
 def test_its_verdicts_are_read_back_and_differ_from_no_judgement_of_c() -> None:
-    for fired in product(*((letter, "") for letter in CHECKS)):
+    for fired in product(*((letter, "") for letter in READINGS["v2"].checks)):
         assert recorded_flags(verdict_text(fired, "abd", "v2")) == frozenset("".join(fired))
     assert recorded_flags("FAIL(D4)") is None
     recorded = "needs walk-back: BP grad direction is drift-dominated"
@@ -75,6 +77,32 @@ def test_its_report_is_written_and_read(tmp_path: Path, sample_runs: Path, capsy
     assert [row.report.max_per_block_growth for row in read] == [one["D1_scale_growth"] for one in written]
     assert [row.report.g_L for row in read] == [one["D2_ref_validity"] for one in written]
     assert [row.report.recorded_verdict for row in read] == [one["verdict"] for one in written]
+
+
+def test_what_it_wrote_is_the_same_table_when_it_is_read(tmp_path: Path, capsys) -> None:
+    """Runs that differ in an axis alone stay apart, with their Γ per layer and their intervals."""
+    shared = {
+        "method_name": "dfa", "seed": 1, "headline_acc": 0.5, "frozen_baseline_acc": 0.49,
+        "intervals": {"growth": (40.0, 60.0), "margin_pp": (-1.0, 3.0)}, "credit": {"gamma": [0.4, 0.01, None]},
+    }  # fmt: skip
+    rows = [
+        AuditRow(
+            source=key, key=key, method="dfa", seed=1, axes={"lam": lam}, report=DiagnosticReport(**norms, **shared)
+        )
+        for key, lam, norms in (("dfa_lam0_s1", 0.0, EXPLODED), ("dfa_lam0.01_s1", 0.01, QUIET))
+    ]
+    write_audit_table(tmp_path / "audit.json", rows)
+    main(["show", str(tmp_path / "audit.json"), "--protocol", "v2", "--format", "json"])
+    written = json.loads(capsys.readouterr().out)
+    (tmp_path / "v.json").write_text(json.dumps(written))
+    main(["show", str(tmp_path / "v.json"), "--protocol", "v2", "--format", "json"])
+    read = json.loads(capsys.readouterr().out)
+    for one in (*written, *read):
+        del one["source"], one["recorded_verdict"]
+    assert read == written
+    assert [one["axes"]["lam"] for one in read] == [0.0, 0.01]
+    assert main(["show", str(tmp_path / "v.json"), "--protocol", "v2"]) == 0
+    assert "missing" not in capsys.readouterr().out
 
 
 def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
