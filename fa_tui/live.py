@@ -9,6 +9,7 @@ they read into its session.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import stat
 import threading
@@ -38,7 +39,7 @@ STILL_SECONDS = 2.0
 _CHUNK = 16
 """After so many files the screen's thread is let in: thousands may appear at once."""
 
-_Stamp: TypeAlias = "tuple[int, int] | None"
+_Stamp: TypeAlias = tuple[int, float]
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -90,12 +91,10 @@ class Follower:
         pause: Callable[[], object] = lambda: None,
     ) -> None:
         self._read, self._clock, self._pause = read, clock, pause
-        self._known: dict[str, None] = {}
-        self._inside: dict[str, set[str]] = {}
+        self._known = dict.fromkeys(known)
+        self._vanished: set[Path] = set()
         self._due: dict[str, None] = {}
         self._waiting: dict[str, tuple[object, float]] = {}
-        for place in known:
-            self._learn(place)
 
     def note(self, path: str) -> None:
         """A file or folder appeared, changed or went away."""
@@ -106,8 +105,8 @@ class Follower:
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
             self._due[path] = None
-        if str(at) in self._inside and not at.exists():
-            self._due.update(dict.fromkeys(self._inside[str(at)]))
+        if not at.exists():
+            self._vanished.add(at)
 
     def note_known(self) -> None:
         """Everything that was read may have changed or gone."""
@@ -115,7 +114,11 @@ class Follower:
 
     def take(self) -> list[Reading]:
         """What is new: every place that was noted and is whole, or broken for good, or gone."""
+        if self._vanished:
+            inside = (place for place in self._known if not self._vanished.isdisjoint(Path(place).parents))
+            self._due.update(dict.fromkeys(inside))
         due = {**self._due, **dict.fromkeys(self._waiting)}
+        self._vanished.clear()
         self._due.clear()
         readings = []
         for number, place in enumerate(due, 1):
@@ -132,29 +135,18 @@ class Follower:
             self._waiting.pop(place, None)
             return Reading(place, gone=True) if place in self._known else None
         found = self._read(place)
-        if found.problems and not self._is_still(place, state):
-            return None
+        if found.problems:
+            before, since = self._waiting.get(place, (None, 0.0))
+            if state != before:
+                self._waiting[place] = (state, self._clock())
+                return None
+            if self._clock() - since < STILL_SECONDS:
+                return None
         self._waiting.pop(place, None)
         if not (found.rows or found.traces or found.problems or place in self._known):
             return None
-        self._learn(place)
-        return Reading(place, found.rows, found.traces, found.problems)
-
-    def _is_still(self, place: str, state: object) -> bool:
-        before, since = self._waiting.get(place, (None, 0.0))
-        if state != before:
-            self._waiting[place] = (state, self._clock())
-            return False
-        return self._clock() - since >= STILL_SECONDS
-
-    def _learn(self, place: str) -> None:
-        if place in self._known:
-            return
         self._known[place] = None
-        folder = str(Path(place))
-        while os.sep in folder:
-            folder = folder.rpartition(os.sep)[0]
-            self._inside.setdefault(folder, set()).add(place)
+        return Reading(place, found.rows, found.traces, found.problems)
 
 
 def _places(folder: str) -> Iterator[str]:
@@ -173,19 +165,17 @@ def _places(folder: str) -> Iterator[str]:
 
 def _state(place: Path) -> tuple[_Stamp, ...] | None:
     """Size and time of a file, or of a run folder's own files; None if it is not there (any more)."""
-    if place.is_dir():
-        stamps = {name: _stamp(place / name) for name in sorted(RUN_FILES)}
-        return None if stamps[MANIFEST] is None else tuple(stamps.values())
-    stamp = _stamp(place)
-    return None if stamp is None else (stamp,)
+    if not place.is_dir():
+        return (_stamp(place),) if place.exists() else None
+    return tuple(_stamp(place / name) for name in sorted(RUN_FILES)) if (place / MANIFEST).exists() else None
 
 
 def _stamp(path: Path) -> _Stamp:
     try:
         status = path.stat()
     except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+        return 0, 0.0
+    return status.st_size, status.st_mtime
 
 
 _TICK_MILLISECONDS = 400
@@ -222,14 +212,9 @@ class Root(NamedTuple):
         # not Path: it would turn "./x" into "x", which scan calls "./x"
         return f"{self.named.rstrip(os.sep)}{os.sep}{inside}"
 
-    def paths(self) -> Iterator[Path]:
-        """Every file in it, by resolved path."""
-        if self.files is not None:
-            yield from (Path(self.real, name) for name in self.files)
-            return
-        for folder, folders, names in os.walk(self.real):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            yield from (Path(folder, name) for name in names)
+    def places(self) -> Iterable[str]:
+        """The run folders and files in it, by resolved path."""
+        return _places(self.real) if self.files is None else [f"{self.real}{os.sep}{name}" for name in self.files]
 
     def identity(self) -> tuple[int, int] | None:
         """Which folder is there; None if none is. Created again under its name, it is another one."""
@@ -280,7 +265,7 @@ class Watcher(threading.Thread):
         on_note: Callable[[str], object] = lambda text: None,
         polling: bool = False,
         poll_seconds: float = 2.0,
-        since: float | None = None,
+        since: float = math.inf,
         ignore: Iterable[Path] = (),
     ) -> None:
         super().__init__(name="watcher", daemon=True)
@@ -290,7 +275,7 @@ class Watcher(threading.Thread):
         self._on_change, self._on_note = on_change, on_note
         self._polls = polling
         self._poll_seconds = poll_seconds
-        self._since = None if since is None else since - _BEFORE_SCAN_SECONDS
+        self._since = since - _BEFORE_SCAN_SECONDS
         self._ignored = {str(path.resolve()) for path in ignore}
 
     def stop(self) -> None:
@@ -359,13 +344,10 @@ class Watcher(threading.Thread):
 
     def _note_missed(self) -> None:
         """What was written before the watch began: while the first scan was reading, or while a folder was gone."""
-        if self._since is None:
-            return
         for root in self._roots:
-            for path in root.paths():
-                with contextlib.suppress(OSError):
-                    if path.stat().st_mtime >= self._since:
-                        self._note(str(path))
+            for place in root.places():
+                if any(written >= self._since for _, written in _state(Path(place)) or ()):
+                    self._note(place)
 
 
 class Following:

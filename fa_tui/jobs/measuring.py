@@ -334,23 +334,19 @@ class Measuring:
         self._on_job(view)
 
     def _listed(self, view: JobView) -> Listed:
-        job_id, running = view.job.id, view.state.value == "running"
-        pace = self._paces[job_id]
-        return Listed(
-            id=job_id,
-            name=self.name(job_id),
+        listed = Listed(
+            id=view.job.id,
+            name=self.name(view.job.id),
             state=view.state.value,
             device=view.device,
             done=view.done,
             total=view.total,
-            left=pace.seconds_left(view.total) if running else None,
-            took=pace.took if view.state.final else pace.lasts,
-            rate=pace.rate if running else None,
-            pid=view.pid if running else 0,
+            pid=view.pid if view.state.value == "running" else 0,
             words=_without_path(view.error, view.job.checkpoint) or view.note,
             error=view.error,
             log=view.log,
         )
+        return self._paces[view.job.id].timed(listed)
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.add(job_id)

@@ -39,11 +39,6 @@ _HEADINGS = ("state", "progress", "left/took", "device", "pid, memory, rate", "w
 _STATE = _TIME = 10
 _COUNTS = range(7, 18)
 """Cells that ``done/total`` and the blanks around it get; a bar is before them."""
-_BARS = range(6, 41)
-_USUAL_BAR = 10
-"""A bar is shorter where a name or what a job says would be cut."""
-_NAMES = range(9, 31)
-_AROUND_NAME = 3
 _DEVICES = range(8, 25)
 """A cluster's names its machine, too."""
 _WIDE = 100
@@ -52,10 +47,10 @@ _PROCESS, _ROOMY = 26, 120
 """Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's title has them."""
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """What is at work comes first, then what failed; what is over comes last, and of that the latest first."""
-_WORDS, _FEW_WORDS = 20, 12
-"""Cells that what a job says gets before its name is cut, and that it gets in any case."""
-_SENTENCE = 60
-"""Cells that what a job says gets, before longer names are whole and bars grow."""
+_AROUND_NAME = 3
+_LEAST = {"name": 12, "bar": 6, "says": 12}
+_TURNS = (("says", 20), ("name", 33), ("bar", 10), ("says", 60), ("name", 1000), ("bar", 40), ("says", 1000))
+"""Which column gets the cells that are left, and up to how many, one after the other."""
 
 
 class JobsTable(LineTable):
@@ -64,24 +59,16 @@ class JobsTable(LineTable):
     def __init__(self) -> None:
         super().__init__(id="jobs")
         self._jobs: list[Listed] = []
-        self._bar = _USUAL_BAR
-        self._fitted = (0, 0)
+        self._bar = 0
         self.memory: Mapping[int, int] = {}
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
-        """Show other jobs; only lines that changed are painted again."""
+        """Show other jobs."""
         here = self.job
         places = {job.id: place for place, job in enumerate(jobs)}
-        first = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -places[job.id] if job.over else 0))
-        before, self._jobs = self._jobs, first
-        others = [job.id for job in before] != [job.id for job in first]
-        if others or self._fitted != (self._count_width(), self._device_width()):
-            self._fit()
-            self.move_to(self._line_of(here))
-            return
-        for line, (old, new) in enumerate(zip(before, self._jobs, strict=True)):
-            if old != new:
-                self.refresh_cells([(line, column) for column in range(self.column_count)])
+        self._jobs = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -places[job.id] if job.over else 0))
+        self._fit()
+        self.move_to(self._line_of(here))
 
     def _line_of(self, here: Listed | None) -> int:
         """Where a job went; from one that was at work and is over the cursor goes on to the next one at work."""
@@ -91,26 +78,19 @@ class JobsTable(LineTable):
 
     def _fit(self) -> None:
         """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
-        counts, device = self._fitted = (self._count_width(), self._device_width())
-        # for the name, the bar and what the job says
+        counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
+        devices = range(_DEVICES.start, min(_DEVICES.stop, _DEVICES.start + 1 + max(0, self.view.width - _WIDE)))
+        device = _within(devices, [1 + width_of(self._glyphs.say(job.device)) for job in self._jobs])
         process = _PROCESS if self.view.width >= _ROOMY else 0
-        room = self.view.width - (_STATE + counts + _TIME + device + process)
-        longest = max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
-        wanted = max(_NAMES.start, min(longest, max(_NAMES.stop - 1, room - _USUAL_BAR - _SENTENCE - _AROUND_NAME)))
-        self._bar = max(_BARS.start, min(_USUAL_BAR, room - wanted - _AROUND_NAME - _WORDS))
-        name = max(_NAMES.start, min(wanted, room - self._bar - _WORDS - _AROUND_NAME)) + _AROUND_NAME
-        self._bar += max(0, min(room - name - self._bar - _SENTENCE, _BARS.stop - 1 - self._bar))
-        says = max(_FEW_WORDS, room - name - self._bar)
-        self.set_widths(name, [_STATE, self._bar + counts, _TIME, device, process, says])
-
-    def _count_width(self) -> int:
-        longest = 3 + max([2 * len(f"{job.total}") for job in self._jobs], default=0)
-        return max(_COUNTS.start, min(longest, _COUNTS.stop - 1))
-
-    def _device_width(self) -> int:
-        longest = 1 + max([width_of(self._glyphs.say(job.device)) for job in self._jobs], default=0)
-        most = _DEVICES.start + max(0, self.view.width - _WIDE)
-        return max(_DEVICES.start, min(longest, most, _DEVICES.stop - 1))
+        longest = max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0) + _AROUND_NAME
+        cells = dict(_LEAST)
+        room = self.view.width - (_STATE + counts + _TIME + device + process) - sum(cells.values())
+        for column, most in _TURNS:
+            more = max(0, min(room, (min(most, longest) if column == "name" else most) - cells[column]))
+            cells[column] += more
+            room -= more
+        self._bar = cells["bar"]
+        self.set_widths(cells["name"], [_STATE, self._bar + counts, _TIME, device, process, cells["says"]])
 
     def on_resize(self) -> None:
         self._fit()
@@ -166,6 +146,11 @@ class JobsTable(LineTable):
 
     def _short(self, text: str, width: int) -> str:
         return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
+
+
+def _within(bounds: range, wanted: Sequence[int]) -> int:
+    """The largest of some numbers, within bounds."""
+    return max(bounds.start, min(max(wanted, default=0), bounds.stop - 1))
 
 
 def process_words(job: Listed, memory: Mapping[int, int]) -> str:
