@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from textual import on
@@ -18,7 +18,7 @@ from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.explorer_panes import tidy_soon
-from fa_tui.screens.questions import SeveralScreen
+from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
@@ -115,24 +115,25 @@ class AnalysisScreen(JudgedScreen):
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""
-        counts = self.runs.counts()
-        default = {name: analysed.default_group(name) for name in counts}
-        self.app.push_screen(
-            SeveralScreen(
-                "Methods: healthy ones should pass, degenerate ones fire",
-                [
-                    (name, runs_words(every) if some == every else f"{some} of {runs_words(every)}")
-                    for name, (some, every) in counts.items()
-                ],
-                {**default, **(self.session.groups or {})},
-                GROUPS,
-                default=default,
-                report=self._choose_groups,
-            )
-        )
+        title = "Methods: healthy ones should pass, degenerate ones fire"
+        self.app.push_screen(SeveralScreen(title, self._group_choices, self._next_group))
 
-    def _choose_groups(self, groups: dict[str, str]) -> None:
-        self.session.groups = {**(self.session.groups or {}), **groups}
+    def _group_of(self, method: str) -> str:
+        return (self.session.groups or {}).get(method) or analysed.default_group(method)
+
+    def _group_choices(self) -> Iterator[Choice]:
+        """A line per method with its group, the last one for the default."""
+        for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
+            note = runs_words(every) if some == every else f"{some} of {runs_words(every)}"
+            yield Choice(str(number) if number < 10 else "", f"{self._group_of(name):10}  {name}", note, name)
+        yield Choice("0", "the default", "as they are without a choice", "")
+
+    def _next_group(self, method: str) -> None:
+        """Put a method into the next group, or (``""``) all into those they are in by default."""
+        chosen = {name: self._group_of(name) if method else analysed.default_group(name) for name in self.runs.counts()}
+        if method:
+            chosen[method] = GROUPS[(GROUPS.index(chosen[method]) + 1) % len(GROUPS)]
+        self.session.groups = {**(self.session.groups or {}), **chosen}
         try:
             remember_groups(self.app.paths, self.session.groups)
         except FaError as error:
