@@ -93,7 +93,7 @@ class ExplorerApp(App[int]):
         Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
-        Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
+        Binding("N", "ask('start')", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
@@ -119,7 +119,12 @@ class ExplorerApp(App[int]):
         chosen = self.settings.theme
         begin_with(self, chosen if chosen in self.themes_here else self.terminal.theme)
         if not self.terminal.unicode:
-            self._use_ascii()
+            from textual.scrollbar import ScrollBar
+
+            from fa_tui.widgets.painted import PlainScrollBar
+
+            self.add_class("-ascii")
+            ScrollBar.renderer = PlainScrollBar
         self.session = session
         self.paths = list(paths)
         self.setup = setup or Setup()
@@ -132,14 +137,6 @@ class ExplorerApp(App[int]):
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
         self._history: ThresholdHistory | None = None
-
-    def _use_ascii(self) -> None:
-        from textual.scrollbar import ScrollBar
-
-        from fa_tui.widgets.painted import PlainScrollBar
-
-        self.add_class("-ascii")
-        ScrollBar.renderer = PlainScrollBar
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)
@@ -176,14 +173,15 @@ class ExplorerApp(App[int]):
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
-        from fa_tui.screens.explorer import ExplorerScreen, classes_at
+        from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
+        from fa_tui.screens.threshold_screen import classes_at
 
         return ExplorerScreen(
             self.session,
             title=self._opened,
             look=self._begins,
             # known before the first layout, so that nothing is styled and laid out twice
-            classes=" ".join(classes_at(self.size)),
+            classes=" ".join(classes_at(self.size, WIDTHS, HEIGHTS)),
         )
 
     @property
@@ -291,16 +289,6 @@ class ExplorerApp(App[int]):
 
         self.push_screen(JobsScreen(self.jobs))
 
-    def action_show_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis; a threshold moved there is moved here too."""
-        from fa_core.errors import FaError
-        from fa_tui.screens.explorer import lens
-
-        try:
-            self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
-        except FaError as error:
-            self.explorer.say(str(error), "warn")
-
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """Say why a key does nothing now that does something elsewhere: none that help lists is silent."""
         if await super()._check_bindings(key, priority):
@@ -384,12 +372,6 @@ class ExplorerApp(App[int]):
 
         assume(self, message.baseline)
 
-    def action_start(self) -> None:
-        """Ask for a command and its options, and start it."""
-        from fa_tui.screens.start import start_something
-
-        self.run_worker(start_something(self), group=DIALOGS, exclusive=True)
-
     def action_command_palette(self) -> None:
         """Open the command palette."""
         from fa_tui.screens.help import Palette
@@ -422,8 +404,8 @@ class ExplorerApp(App[int]):
 _WHY_NOT = {
     "app.show_problems": "nothing to report: every file was read whole, in the same settings",
     "measure": NO_CHECKPOINT,
-    "order": "the matrix has no order: t opens the long view, which S sorts by any column",
-    "axis": "the long view has no axes: t goes back to the matrix",
+    "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
+    "ask": "the long view has no axes: t goes back to the matrix",
     "rescale": "no bars on this screen: they need more room",
     "healthy": "groups of methods belong to the sweep: 1 opens it",
     "restore": "this threshold is at its default",
@@ -435,7 +417,8 @@ _WHY_NOT = {
 
 def why_not(binding: Binding) -> str:
     """Why a key does nothing now."""
-    return _WHY_NOT.get(binding.action.partition("(")[0], f"{binding.description}: nothing to do here")
+    action, usual = binding.action, f"{binding.description}: nothing to do here"
+    return _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual)
 
 
 def _when_there(screen: Screen[None], show: Callable[[], None]) -> None:

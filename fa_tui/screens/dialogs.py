@@ -16,6 +16,7 @@ from fa_core.errors import FaError, UsageError
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
+from fa_tui.screens.start import start_something
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
 from fa_tui.sharing import export as exporting
@@ -373,6 +374,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
+    "start": start_something,
     "what_if": ask_what_if,
     "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),

@@ -51,7 +51,6 @@ def _tidy() -> None:
 
 
 _LEAST_SIDE, _LEAST_RUNS = 24, 30
-_KEPT_SECONDS = 0.5
 
 
 class SidePane(Place):

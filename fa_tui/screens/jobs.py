@@ -194,7 +194,7 @@ class JobsScreen(Screen[None]):
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding("plus,shift+up", "move(-1)", "Sooner", key_display="+", tooltip="move a queued job up the queue"),
         Binding("minus,shift+down", "move(1)", "Later", key_display="-", tooltip="move a queued job down the queue"),
-        Binding("N", "app.start", "New", key_display="N", tooltip="start a training run or an audit, with a form"),
+        Binding("N", "app.ask('start')", "New", key_display="N", tooltip="start a training run or an audit"),
         Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
         Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
     ]
