@@ -52,7 +52,9 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("m", "measure", "Measure", tooltip="measure the marked runs, or this one; compare where there is an audit"),
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
-    Binding("M", "app.ask('replace')", "Replace", show=False, tooltip="how a new measurement differs; replace audits"),
+    Binding(
+        "M", "app.ask('replace')", "Replace", show=False, tooltip="a new measurement (m) and the audit; replace it"
+    ),
     Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
     Binding("F", "app.ask('flips')", "Flips", show=False, tooltip="every run that flipped with the last step"),
     Binding("S", "ask('order')", "Sort by", show=False, tooltip="sort the long view by any column"),
@@ -60,7 +62,7 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
     Binding("less_than_sign", "divide(4)", "Wider", show=False, key_display="<", tooltip="the run's pane wider"),
     Binding("greater_than_sign", "divide(-4)", "Narrower", show=False, key_display=">", tooltip="its pane narrower"),
-    Binding("z", "maximise", "Maximise", show=False, tooltip="this pane on all of the width; again: both"),
+    Binding("z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width"),
     Binding("escape", "back", "Back", show=False, tooltip="to the runs, or from the long view to the matrix"),
     Binding("C", "lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
     Binding("T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),

@@ -56,7 +56,7 @@ class SlidersScreen(Screen[None]):
     app: ExplorerApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="move this threshold")
+        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
         for letter in LETTERS
     ]
 
