@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial, partialmethod
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -88,8 +88,14 @@ class ExplorerApp(App[int]):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
-        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
+        Binding(
+            "u",
+            "travel('undo')",
+            "Undo",
+            show=False,
+            tooltip="undo the last change of a threshold or of the baseline (w)",
+        ),
+        Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
@@ -197,7 +203,7 @@ class ExplorerApp(App[int]):
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return getattr(self.screen, "judges", True)
-        if action in ("undo", "redo"):
+        if action == "travel":
             return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems or self.session.uneven)
 
@@ -247,7 +253,8 @@ class ExplorerApp(App[int]):
 
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
-            _when_there(self.screen, self.screen.runs_changed)
+            # one that was just opened has nothing to show it on yet, and takes it then
+            self.screen.call_later(self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how the jobs are."""
@@ -256,7 +263,7 @@ class ExplorerApp(App[int]):
 
         for screen in self.screen_stack:
             if isinstance(screen, JobsScreen):
-                _when_there(screen, screen.jobs_changed)
+                screen.jobs_changed()
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         """Say one line about what just happened.
@@ -353,18 +360,12 @@ class ExplorerApp(App[int]):
         """Those of the screen that is open."""
         return getattr(self.screen, "sliders", None)
 
-    def _travel(self, where: str) -> None:
+    async def action_travel(self, where: str) -> None:
         """Back to the thresholds, and the baseline, before the last change; or take the last undo back."""
-        panel = self._sliders
-        if panel is None or not panel.check_action(where, ()):
+        if self._sliders is None or not self._sliders.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
-        elif where == "undo":
-            panel.action_undo()
         else:
-            panel.action_redo()
-
-    action_undo = partialmethod(_travel, "undo")
-    action_redo = partialmethod(_travel, "redo")
+            await self._sliders.run_action(where)
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
@@ -409,8 +410,7 @@ _WHY_NOT = {
     "rescale": "no bars on this screen: they need more room",
     "healthy": "groups of methods belong to the sweep: 1 opens it",
     "restore": "this threshold is at its default",
-    "undo": "nothing to undo",
-    "redo": "nothing to redo",
+    "travel": "nothing to undo or redo",
 }
 """What an action needs, where it is not offered."""
 
@@ -419,11 +419,3 @@ def why_not(binding: Binding) -> str:
     """Why a key does nothing now."""
     action, usual = binding.action, f"{binding.description}: nothing to do here"
     return _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual)
-
-
-def _when_there(screen: Screen[None], show: Callable[[], None]) -> None:
-    """Show a change on a screen; one that was just opened has nothing to show it on yet, and takes it then."""
-    if screen.is_mounted:
-        show()
-    else:
-        screen.call_later(show)

@@ -264,13 +264,12 @@ class Measuring:
         """
         from fa_core.engine.jobs import MeasureOptions, job_for
 
-        started = []
-        active = {view.job.id for view in self.jobs() if not view.state.final}
-        new = [(index, row) for index, row in rows if row.checkpoint is not None and str(index) not in active]
-        pool = self._pool_for(len(self._unfinished) + len(new)) if new else None
+        active = self.states()
+        new = [(index, row) for index, row in rows if row.checkpoint is not None and index not in active]
+        if not new:
+            return []
+        pool = self._pool_for(len(self._unfinished) + len(new))
         for index, row in new:
-            assert pool is not None
-            job_id = str(index)
             options = self._setup.options or MeasureOptions()
             there = msgspec.structs.replace(row, checkpoint=str(Path(str(row.checkpoint)).resolve()))
             if row.report.coverage:
@@ -278,10 +277,9 @@ class Measuring:
 
                 options = recorded_options(row, options.data, options.model, resamples=True)
                 there = msgspec.structs.replace(row, checkpoint=str(find_checkpoint(row)))
-            self._rows[job_id] = (index, row)
-            self._follow(job_id, pool.submit(job_for(there, job_id, options)))
-            started.append(job_id)
-        return started
+            self._rows[str(index)] = (index, row)
+            self._follow(str(index), pool.submit(job_for(there, str(index), options)))
+        return [str(index) for index, _ in new]
 
     def retry(self, job_id: str) -> None:
         """Queue a job again that failed or was cancelled."""

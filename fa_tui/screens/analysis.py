@@ -16,7 +16,7 @@ from fa_core.errors import FaError
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.dialogs import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
@@ -202,8 +202,7 @@ class AnalysisScreen(JudgedScreen):
             [
                 *table_pieces(table),
                 *run_pieces(rows, f"all {names}" if self.runs.rows is None else names, session.thresholds),
-                reproducing(self.app, name, *options),
-                reopening(self.app, look),
+                *commands(self.app, look, name, *options),
             ],
             rows,
             names,

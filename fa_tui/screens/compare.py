@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from fa_core.diagnostics import cell_text, letters_of
 from fa_core.reporting.numbers import short
-from fa_tui.screens.dialogs import commands, look_now, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import (
@@ -60,7 +60,6 @@ class CompareScreen(JudgedScreen):
         self._at = _starting_group(self._groups, at)
         self._wanted = self.group
         self._shared = True
-        self._all: Scales | None = None
         self._scales = Scales(None, None)
         self._labels: Sequence[tuple[str, str]] = ()
 
@@ -104,7 +103,7 @@ class CompareScreen(JudgedScreen):
     def reread(self) -> None:
         # what the user chose is compared again as soon as it is in scope
         self._scope = self.session.scope
-        self._groups, self._all = groups_of(self.session, self._scope), None
+        self._groups = groups_of(self.session, self._scope)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
@@ -130,7 +129,7 @@ class CompareScreen(JudgedScreen):
         """The comparison, and the runs in it."""
         group, session = self.group, self.session
         if group is None:
-            return Shared([reproducing(self.app)])
+            return Shared(commands(self.app, look_now(self.app)))
         rows = [session.rows[row] for row in group.rows]
         names = ["".join(label).strip() for label in self._labels]
         verdicts = list(map(session.cell, group.rows))
@@ -142,7 +141,7 @@ class CompareScreen(JudgedScreen):
                 *cell_piece(self._value_here()),
                 *table_pieces(table),
                 *run_pieces(rows, of, session.thresholds),
-                *commands(self.app, look, "compared"),
+                *commands(self.app, look, unnamed="compared"),
             ],
             rows,
             of,
@@ -168,7 +167,7 @@ class CompareScreen(JudgedScreen):
     def _show(self) -> None:
         group = self.group
         if group is not None:
-            self._scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
+            self._scales = scales_of(self.session, self.session.in_scope if self._shared else group.rows)
             self._labels = column_labels(self.session, group)
             self.view.compare(group.rows, self._labels, self._scales)
         else:
@@ -179,11 +178,6 @@ class CompareScreen(JudgedScreen):
         seen = self._labels[self.view.window.first : self.view.window.end]
         self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
         self._say()
-
-    def _scales_of_all(self) -> Scales:
-        if self._all is None:
-            self._all = scales_of(self.session, [row for group in self._groups for row in group.rows])
-        return self._all
 
     def _say(self) -> None:
         group = self.group

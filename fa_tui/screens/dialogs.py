@@ -6,12 +6,13 @@ import asyncio
 import json
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
@@ -47,33 +48,8 @@ if TYPE_CHECKING:
 
 def shared_by(app: ExplorerApp) -> Shared:
     """What can be copied from the open screen; of one without `shared`, its picture alone."""
-    shared: Callable[[], Shared] = getattr(app.screen, "shared", lambda: Shared([]))
-    return shared()
-
-
-def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece:
-    """The command line that prints what a screen shows.
-
-    Args:
-        app: whose paths, thresholds and baseline it names.
-        command: the command.
-        options: what else the screen depends on.
-    """
-    session = app.session
-    return command_piece(command_line(app.paths, session.thresholds, app.session.baseline, command, options))
-
-
-def reopening(app: ExplorerApp, look: Look) -> Piece:
-    """The command line that opens the explorer as it is, here and where nothing is set.
-
-    Args:
-        app: whose paths, thresholds, baseline and ways to measure it names.
-        look: of its runs.
-    """
-    thresholds, prefers = app.session.thresholds, app.settings
-    options = [*look.options(prefers.show), *app.setup.as_options()]
-    line = command_line(app.paths, thresholds, app.session.baseline, "open", options, usual=prefers.thresholds)
-    return opening_piece(line)
+    shared: Shared = getattr(app.screen, "shared", lambda: Shared([]))()
+    return shared
 
 
 def look_now(app: ExplorerApp) -> Look:
@@ -84,18 +60,23 @@ def look_now(app: ExplorerApp) -> Look:
     return shown.look
 
 
-def commands(app: ExplorerApp, look: Look, unnamed: str) -> list[Piece]:
-    """The command lines that print and open the runs of a look.
+def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") -> list[Piece]:
+    """The command lines that print what is on screen, and that open the explorer as it is, also where nothing is set.
 
     Args:
-        app: as for `reproducing`.
+        app: whose paths, thresholds, baseline and ways to measure they name.
         look: whose filter names the runs, if one can.
+        printing: the command that prints it, and its options (default: ``show`` with those of the look).
         unnamed: what to call runs that no filter names, or ``""``.
     """
-    lines = [reproducing(app, "show", *Look(filter=look.filter, sort=look.sort).options()), reopening(app, look)]
+    session, prefers = app.session, app.settings
+    command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    line = partial(command_line, app.paths, session.thresholds, session.baseline)
+    opening = line("open", [*look.options(prefers.show), *app.setup.as_options()], usual=prefers.thresholds)
+    pieces = [command_piece(line(command, options)), opening_piece(opening)]
     if unnamed and not look.filter:
-        return [line._replace(note=f"of all runs: no filter names the {unnamed} ones") for line in lines]
-    return lines
+        return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in pieces]
+    return pieces
 
 
 def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
@@ -114,7 +95,7 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
         [
             *cell_piece(shown.cell_text()),
             *run_pieces(rows, name, session.thresholds),
-            *commands(app, look_now(app), "marked" if session.scope_text else ""),
+            *commands(app, look_now(app), unnamed="marked" if session.scope_text else ""),
         ],
         exported,
         runs_words(len(exported)),
@@ -237,11 +218,11 @@ async def ask_what_if(app: ExplorerApp) -> None:
     )
     if text is None:
         return
-    baseline = parse_frozen_baseline([text])
-    asked = baseline.default is not None or bool(baseline.by_method)
+    given = parse_frozen_baseline([text])
+    baseline = given if baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
-        panel.set_baseline(baseline if asked else None)
-    assume(app, baseline if asked else None)
+        panel.set_baseline(baseline)
+    assume(app, baseline)
 
 
 def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
@@ -250,23 +231,19 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     app.rows_changed(flips)
     text = baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    flipped = flip_text(app.session, flips)
-    app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
+    app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
 async def ask_factor(app: ExplorerApp) -> None:
     """Ask from which factor on compared runs diverge."""
 
     def check(text: str) -> str:
-        try:
+        with suppress(ValueError):
             return "" if float(text) > 1 else "a factor above 1, such as 10"
-        except ValueError:
-            return f"{text} is not a number"
+        return f"{text} is not a number"
 
-    now = f"{app.session.diverges_at:g}"
-    text = await ask(
-        app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check
-    )
+    now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
+    text = await ask(app, "runs diverge where max/min is above", text=now, hint=hint, check=check)
     if text is not None:
         app.session.diverges_at = float(text)
         app.rows_changed()
@@ -295,8 +272,7 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
 async def choose_order(app: ExplorerApp) -> None:
     """Ask what the long view is sorted by."""
     table = app.explorer.runs
-    if not isinstance(table, RunTable):
-        return
+    assert isinstance(table, RunTable)
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
@@ -316,15 +292,10 @@ async def choose_flip(app: ExplorerApp) -> None:
     rows = [session.rows[flip.row] for flip in flips]
     names = [method + rest for method, rest in told_apart(rows)]
     homes = homes_of([row.source for row in session.rows])
-    choices = [
-        Choice(
-            "",
-            f"{name}  {change_words(flip)}",
-            f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}",
-            flip.row,
-        )
-        for name, flip in zip(names, flips, strict=True)
-    ]
+    choices = []
+    for name, flip in zip(names, flips, strict=True):
+        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
+        choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
     if row is not None:
         explorer.runs.go_to(row)
@@ -341,22 +312,13 @@ async def replace_audits(app: ExplorerApp) -> None:
     note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
     note += f"; {' and '.join(lost)} only there" if lost else ""
     what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    choices = [
-        Choice("c", "keep the audit as it is", "", ""),
-        Choice("r", "replace it by the new one", note, "replace"),
-    ]
+    choices = [Choice("c", "keep the audit as it is", "", None), Choice("r", "replace it by the new one", note, rows)]
     for row in rows:
         compared = again[row].comparison
-        choices.append(
-            Choice(
-                "",
-                run_name(app.session, row),
-                f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed",
-                "",
-            )
-        )
-        choices += [Choice("", "", str(difference), "") for difference in compared.differences]
-    if await choose(app, f"{what} measured again", choices) != "replace":
+        said = f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed"
+        choices.append(Choice("", run_name(app.session, row), said, None))
+        choices += [Choice("", "", str(difference), None) for difference in compared.differences]
+    if not await choose(app, f"{what} measured again", choices):
         return
     for row in rows:
         app.following.own_rows.add(row)
@@ -403,7 +365,5 @@ def _baseline_problem(session: Session, text: str) -> str:
 
 def _values(thresholds: DiagnosticThresholds) -> str:
     """``a > 50  b < 1e-07  c > 0.3  d < 2``"""
-    return (
-        f"a > {thresholds.h_norm_explosion_ratio:g}  b < {thresholds.g_norm_floor:g}  "
-        f"c > {thresholds.stability_drift_ceiling:g}  d < {thresholds.frozen_acc_margin_pp:g}"
-    )
+    limits = ((one.letter, ">" if one.fires_above else "<", one.limit(thresholds)) for one in DIAGNOSTICS.values())
+    return "  ".join(f"{letter} {sign} {limit:g}" for letter, sign, limit in limits)

@@ -53,7 +53,7 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
     Binding(
-        "M", "app.ask('replace')", "Replace", show=False, tooltip="a new measurement (m) and the audit; replace it"
+        "M", "app.ask('replace')", "Replace", show=False, tooltip="compare a new measurement (m); replace the audit"
     ),
     Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
     Binding("F", "app.ask('flips')", "Flips", show=False, tooltip="every run that flipped with the last step"),

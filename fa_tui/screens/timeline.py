@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.dialogs import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
@@ -253,10 +253,7 @@ class TimelineScreen(JudgedScreen):
     def shared(self) -> Shared:
         """The runs as they are at the epoch of the scrubber, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
-        lines = [
-            reproducing(self.app, "timeline", "--stop-on", self._stop_on),
-            reopening(self.app, look_now(self.app)),
-        ]
+        lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
         drawn = [(chart.shown.title, chart.chart) for chart in self.charts if chart.display]
         charts = [(title, chart) for title, chart in drawn if chart is not None]
         return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
