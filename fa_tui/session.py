@@ -11,18 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from fa_core import diagnostics
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import (
-    BIT,
-    DIAGNOSTICS,
-    NOT_MEASURED,
-    DiagnosticThresholds,
-    cell_text,
-    doubt_text,
-    letters_of,
-    recorded_flags,
-    verdict_text,
-)
+from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
 from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 if TYPE_CHECKING:
@@ -361,11 +352,12 @@ class Session:
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
-        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]), self.thresholds.protocol)
+        fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
+        return diagnostics.verdict_text(fired, covered, self.thresholds.protocol)
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
-        return doubt_text(letters_of(self.undecided[index]))
+        return diagnostics.doubt_text(letters_of(self.undecided[index]))
 
     def words(self, index: int) -> str:
         """The verdict of a run, and behind it what is undecided."""
@@ -374,7 +366,7 @@ class Session:
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        return cell_text(*map(letters_of, masks), ascii_only=ascii_only)
+        return diagnostics.cell_text(*map(letters_of, masks), ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:
@@ -387,9 +379,9 @@ class Session:
         if text in (None, self.verdict(index)):
             return False
         # by its letters: published lists word their verdicts in their own way
-        letters = recorded_flags(text)
+        letters = diagnostics.recorded_flags(text)
         judged = None if letters is None else mask_of(letters) & self.thresholds.mask
-        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+        return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (not self.coverage[index])
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""

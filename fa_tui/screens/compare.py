@@ -16,16 +16,8 @@ from fa_core.reporting.numbers import short
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import (
-    Shared,
-    Table,
-    cell_piece,
-    compared_grid,
-    run_pieces,
-    runs_words,
-    table_pieces,
-    traces_of,
-)
+from fa_tui.sharing import pieces
+from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import picking
 from fa_tui.views.scale import covering
@@ -133,20 +125,20 @@ class CompareScreen(JudgedScreen):
         rows = [session.rows[row] for row in group.rows]
         names = ["".join(label).strip() for label in self._labels]
         verdicts = list(map(session.cell, group.rows))
-        table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
-        of = f"{group.name}: {runs_words(len(rows))}"
+        table = Table("comparison", [pieces.compared_grid(names, self.view.lines, verdicts)], self._table_line())
+        of = f"{group.name}: {pieces.runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
         return Shared(
             [
-                *cell_piece(self._value_here()),
-                *table_pieces(table),
-                *run_pieces(rows, of, session.thresholds),
+                *pieces.cell_piece(self._value_here()),
+                *pieces.table_pieces(table),
+                *pieces.run_pieces(rows, of, session.thresholds),
                 *commands(self.app, look, unnamed="compared"),
             ],
             rows,
             of,
             session.thresholds,
-            lambda: traces_of(rows, session.traces),
+            lambda: pieces.traces_of(rows, session.traces),
             table,
             self.charts.charts,
         )

@@ -21,19 +21,9 @@ from fa_tui.screens.start import start_something
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
 from fa_tui.sharing import export as exporting
+from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
-from fa_tui.sharing.pieces import (
-    Piece,
-    Shared,
-    baseline_text,
-    cell_piece,
-    command_line,
-    command_piece,
-    opening_piece,
-    run_pieces,
-    runs_words,
-    traces_of,
-)
+from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
@@ -71,12 +61,12 @@ def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") ->
     """
     session, prefers = app.session, app.settings
     command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
-    line = partial(command_line, app.paths, session.thresholds, session.baseline)
+    line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
     opening = line("open", [*look.options(prefers.show), *app.setup.as_options()], usual=prefers.thresholds)
-    pieces = [command_piece(line(command, options)), opening_piece(opening)]
+    lines = [pieces.command_piece(line(command, options)), pieces.opening_piece(opening)]
     if unnamed and not look.filter:
-        return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in pieces]
-    return pieces
+        return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in lines]
+    return lines
 
 
 def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
@@ -93,14 +83,14 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
     return Shared(
         [
-            *cell_piece(shown.cell_text()),
-            *run_pieces(rows, name, session.thresholds),
+            *pieces.cell_piece(shown.cell_text()),
+            *pieces.run_pieces(rows, name, session.thresholds),
             *commands(app, look_now(app), unnamed="marked" if session.scope_text else ""),
         ],
         exported,
         runs_words(len(exported)),
         session.thresholds,
-        lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        lambda: session.traces if indices is None else pieces.traces_of(exported, session.traces),
         charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
     )
 
@@ -212,14 +202,14 @@ async def ask_what_if(app: ExplorerApp) -> None:
     text = await ask(
         app,
         "what if the frozen baseline were",
-        text=baseline_text(app.session.baseline),
+        text=pieces.baseline_text(app.session.baseline),
         hint="0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded",
         check=partial(_baseline_problem, app.session),
     )
     if text is None:
         return
     given = parse_frozen_baseline([text])
-    baseline = given if baseline_text(given) else None
+    baseline = given if pieces.baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
         panel.set_baseline(baseline)
     assume(app, baseline)
@@ -229,7 +219,7 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
     flips = app.session.set_baseline(baseline)
     app.rows_changed(flips)
-    text = baseline_text(app.session.baseline)
+    text = pieces.baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 

@@ -14,16 +14,8 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import (
-    Listed,
-    Machine,
-    MachineWatch,
-    machine_lines,
-    rate_words,
-    share_bar,
-    size_words,
-    time_words,
-)
+from fa_tui.jobs import listing
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
@@ -120,7 +112,7 @@ class JobsTable(LineTable):
         if column == 1:
             return self._progress(job, width)
         seconds = job.took if job.left is None else job.left
-        lasts = "" if seconds is None else time_words(seconds)
+        lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
         text = self._short((job.state, "", lasts, job.device, process, job.words)[column], width - 1) if width else ""
         tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
@@ -132,7 +124,7 @@ class JobsTable(LineTable):
     def _progress(self, job: Listed, width: int) -> list[Segment]:
         if not job.total:
             return [Segment(" " * width, self.style_of("text"))]
-        bar = share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
+        bar = listing.share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
         filled = len(bar.rstrip(bar[-1])) if job.done < job.total else self._bar
         tone = "accent" if job.state == "running" else _TONES[job.state]
         return [
@@ -160,7 +152,8 @@ def process_words(job: Listed, memory: Mapping[int, int]) -> str:
     '71  400 MiB  2.5/s'
     """
     used = memory.get(job.pid)
-    return "  ".join(filter(None, [str(job.pid or ""), size_words(used) if used else "", rate_words(job.rate)]))
+    words = (str(job.pid or ""), listing.size_words(used) if used else "", listing.rate_words(job.rate))
+    return "  ".join(filter(None, words))
 
 
 _NONE_YET = """\
@@ -231,7 +224,7 @@ class JobsScreen(Screen[None]):
     def show_machine(self, machine: Machine) -> None:
         """Show how busy the machine is, and the jobs: the times left are others."""
         for pane in self.query("#machine").results(TextLines):
-            pane.set_lines(machine_lines(machine, self.app.terminal.glyphs))
+            pane.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
             self.query_one(JobsTable).memory = {} if machine.workers is None else machine.workers.each
             self.jobs_changed()
 
@@ -288,7 +281,7 @@ class JobsScreen(Screen[None]):
                 each.state,
                 each.device,
                 f"{each.done}/{each.total}",
-                "" if each.took is None else time_words(each.took),
+                "" if each.took is None else listing.time_words(each.took),
                 each.words,
             )
             for each in jobs
