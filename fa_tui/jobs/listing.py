@@ -218,11 +218,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
-    running = [job for job in jobs if job.state == "running"]
-    if not running:
-        # between two jobs: the next one is about to start, and the line keeps its shape
-        running = [job for job in jobs if job.state == "queued"][:1]
-    queued = states["queued"] - sum(job.state == "queued" for job in running)
+    # between two jobs: the next one is about to start, and the line keeps its shape
+    soon = [job for job in jobs if job.state == "queued"][:1]
+    running = [job for job in jobs if job.state == "running"] or soon
+    queued = states["queued"] - (running == soon and len(soon))
     if running:
         first = running[0]
         doing = "measuring " if first.unit == "batch" else ""
@@ -290,8 +289,7 @@ class MachineWatch(threading.Thread):
 def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     """The machine in one line per device."""
     lines = [_device_line(device, glyphs) for device in machine.devices]
-    if machine.no_gpu:
-        lines[-1] += f"   {machine.no_gpu}"
+    lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
     used = machine.workers
     if used is not None:
         word = "process" if used.processes == 1 else "processes"

@@ -110,7 +110,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
         self._detail_due = False
-        self._can_measure = False
         self._filter_line: FilterLine | None = None
         self.flips: Sequence[Flip] = ()
 
@@ -132,19 +131,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.set_focus(self.runs)
         self._show_title()
         self.status.show()
-        self._offer_measuring()
         after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
-        """After the first paint: what could wait for it."""
+        """After the first paint: the run under the cursor, the sliders and the charts, in places kept for them."""
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
             return
-        await self._mount_panes()
-        self._offer_measuring()
-
-    async def _mount_panes(self) -> None:
-        """Mount the run under the cursor, the sliders and the charts in the places that were kept free."""
         from fa_tui.widgets.chart import LineCharts
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -158,7 +151,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.detail = DetailPane(id="detail")
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         self.charts = LineCharts(self.session, self.matrix)
-        self._show_run()
+        self._show_detail()
         self.count(())
         self.show_rugs()
         with self.app.batch_update():
@@ -167,15 +160,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             await self.query_one("#body").mount(self.charts)
         self.call_after_refresh(self._draw_charts)
         tidy_soon(self, self.session)
-
-    def _show_run(self) -> None:
-        """Show the run under the cursor, and draw its line where there is space."""
-        row = self.row
-        run = None if row is None else self.session.rows[row]
-        if self.detail is not None:
-            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
-        self.show_intervals(run)
-        self._draw_charts()
 
     def _draw_charts(self) -> None:
         if self.charts is not None:
@@ -186,7 +170,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_title()
         self.status.show()
         self._show_detail()
-        self.refresh_bindings()
 
     @property
     def row(self) -> int | None:
@@ -216,16 +199,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
+        """Show the run under the cursor, draw its line where there is space, and offer to measure it if that can be."""
         self._detail_due = False
-        self._show_run()
-        self._offer_measuring()
-
-    def _offer_measuring(self) -> None:
-        """Show the key only where it would do something."""
-        offered = bool(self.session.measurable(self.chosen))
-        if offered != self._can_measure:
-            self._can_measure = offered
-            self.refresh_bindings()
+        row = self.row
+        run = None if row is None else self.session.rows[row]
+        if self.detail is not None:
+            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
+        self.show_intervals(run)
+        self._draw_charts()
+        self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         in_table = self.shown_runs.in_table
@@ -233,14 +215,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
             "ask": (parameters == ("order",)) == in_table,
             "back": in_table or self.focused is not self.runs,
             "filter": self._filter_line is None or not self._filter_line.has_focus_within,
-            "measure": self._can_measure,
+            "measure": bool(self.session.measurable(self.chosen)),
         }
         return offered.get(action, True)
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         protocol = self.session.thresholds.protocol
         flips = self.flips = self.judged_by(message)
-        if self.session.thresholds.protocol != protocol:
+        if message.thresholds.protocol != protocol:
             # every cell is of other diagnostics
             self.rows_changed(flips)
         elif self.shown_runs.verdicts_changed(flips):
@@ -268,9 +250,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_maximise(self) -> None:
         """Show the pane with the focus alone, the runs' or the run's; again: both."""
         alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
-        in_detail = self.detail is not None and self.detail.has_focus
-        self.set_class(not alone and not in_detail, "-runs-alone")
-        self.set_class(not alone and in_detail, "-run-alone")
+        self.remove_class("-runs-alone", "-run-alone")
+        if not alone:
+            self.add_class("-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone")
         pane = self.query_one(SidePane)
         pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
         self.call_after_refresh(self._draw_charts)
@@ -399,10 +381,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""
         flips = [flip for flip in self.flips if flip.before != flip.after]
-        rows = [flip.row for flip in flips]
         if not flips:
-            self.status.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
+            self.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
             return
+        rows = [flip.row for flip in flips]
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.runs.go_to(rows[place])
         self.status.say(f"{place + 1} of {len(rows)} flipped: {flip_words(self.session, flips[place])}", "accent")
@@ -438,7 +420,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.session.filter is not None and self.session.filter.live and self.session.choose():
             self.rows_changed()
         self._show_title()
-        self._offer_measuring()
+        self.refresh_bindings()
 
     def on_resize(self) -> None:
         self._show_title()
