@@ -14,7 +14,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -105,8 +105,9 @@ class Follower:
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
             self._due[path] = None
-        if not at.exists():
-            self._vanished.add(at)
+            # where it was a folder, all in it went
+            if not at.exists():
+                self._vanished.add(at)
 
     def note_known(self) -> None:
         """Everything that was read may have changed or gone."""
@@ -188,58 +189,47 @@ _BEFORE_SCAN_SECONDS = 2.0
 
 
 class Root(NamedTuple):
-    """A folder that is watched.
+    """A folder that is followed with all that is in it, or a single file.
 
     Attributes:
-        real: its resolved path; events name what is in it by this.
+        real: its resolved path; events name it, and what is in it, by this.
         named: as it was opened.
-        files: None: all of it; else only these names, each with the path it was opened by.
+        is_folder: whether it is one.
     """
 
     real: str
     named: str
-    files: Mapping[str, str] | None = None
+    is_folder: bool
+
+    @property
+    def watched(self) -> str:
+        """A file is not watched itself: written again and renamed into its place, it is another file."""
+        return self.real if self.is_folder else str(Path(self.real).parent)
 
     def name_of(self, path: str) -> str | None:
-        """What a path in this folder is called, or None if it is none of ours."""
-        if not path.startswith(self.real + os.sep):
+        """What a path is called, or None if it is none of ours."""
+        inside = path.removeprefix(self.real)
+        if inside and (inside == path or not inside.startswith(os.sep)):
             return None
-        inside = path[len(self.real) + 1 :]
-        if self.files is not None:
-            return self.files.get(inside)
         if any(part.startswith(".") for part in Path(inside).parts):
             return None
         # not Path: it would turn "./x" into "x", which scan calls "./x"
-        return f"{self.named.rstrip(os.sep)}{os.sep}{inside}"
-
-    def places(self) -> Iterable[str]:
-        """The run folders and files in it, by resolved path."""
-        return _places(self.real) if self.files is None else [f"{self.real}{os.sep}{name}" for name in self.files]
+        return f"{self.named.rstrip(os.sep)}{inside}"
 
     def identity(self) -> tuple[int, int] | None:
         """Which folder is there; None if none is. Created again under its name, it is another one."""
         try:
-            status = Path(self.real).stat()
+            status = Path(self.watched).stat()
         except OSError:
             return None
         return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
-    """What to watch: the folders (with all that is in them), and the folders that single files are in.
-
-    A file is not watched itself: written again and renamed into its place, it is another file.
-    """
-    folders: list[Root] = []
-    files: dict[str, dict[str, str]] = {}
-    for path in paths:
-        real = path.resolve()
-        if real.is_dir():
-            folders.append(Root(str(real), str(path)))
-        else:
-            files.setdefault(str(real.parent), {})[real.name] = str(path)
-    singles = [Root(folder, folder, names) for folder, names in files.items()]
-    return [group for group in (folders, singles) if group]
+    """What to follow: the folders, and the single files."""
+    roots = [Root(str(path.resolve()), str(path), path.is_dir()) for path in paths]
+    groups = ([root for root in roots if root.is_folder is are_folders] for are_folders in (True, False))
+    return [group for group in groups if group]
 
 
 class Watcher(threading.Thread):
@@ -296,22 +286,21 @@ class Watcher(threading.Thread):
         """Follow until stopped, or until a folder is gone."""
         from watchfiles import Change, watch
 
-        watched = [root.identity() for root in self._roots]
+        watched, before = {root.watched for root in self._roots}, [root.identity() for root in self._roots]
         try:
-            for number, changes in enumerate(
-                watch(
-                    *(root.real for root in self._roots),
-                    watch_filter=None,
-                    step=100,
-                    stop_event=self._ended,
-                    rust_timeout=_TICK_MILLISECONDS,
-                    yield_on_timeout=True,
-                    force_polling=self._polls or None,
-                    poll_delay_ms=round(self._poll_seconds * 1000),
-                    recursive=self._roots[0].files is None,
-                    ignore_permission_denied=True,
-                )
-            ):
+            batches = watch(
+                *watched,
+                watch_filter=None,
+                step=100,
+                stop_event=self._ended,
+                rust_timeout=_TICK_MILLISECONDS,
+                yield_on_timeout=True,
+                force_polling=self._polls or None,
+                poll_delay_ms=round(self._poll_seconds * 1000),
+                recursive=self._roots[0].is_folder,
+                ignore_permission_denied=True,
+            )
+            for number, changes in enumerate(batches):
                 if number == 0:
                     self._note_missed()
                 for change, path in sorted(changes, key=lambda each: each[1]):
@@ -319,10 +308,8 @@ class Watcher(threading.Thread):
                     if change is not Change.modified or not Path(path).is_dir():
                         self._note(path)
                 self._report()
-                lost = {path for change, path in changes if change is Change.deleted}
-                if not lost.isdisjoint(root.real for root in self._roots):
-                    return
-                if watched != [root.identity() for root in self._roots]:
+                lost = {path for change, path in changes if change is Change.deleted} & watched
+                if lost or before != [root.identity() for root in self._roots]:
                     return
         except (OSError, RuntimeError) as error:
             if not self._polls:
@@ -345,7 +332,7 @@ class Watcher(threading.Thread):
     def _note_missed(self) -> None:
         """What was written before the watch began: while the first scan was reading, or while a folder was gone."""
         for root in self._roots:
-            for place in root.places():
+            for place in _places(root.real) if root.is_folder else [root.real]:
                 if any(written >= self._since for _, written in _state(Path(place)) or ()):
                     self._note(place)
 

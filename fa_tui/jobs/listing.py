@@ -221,7 +221,7 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     # between two jobs: the next one is about to start, and the line keeps its shape
     soon = [job for job in jobs if job.state == "queued"][:1]
     running = [job for job in jobs if job.state == "running"] or soon
-    queued = states["queued"] - (running == soon and len(soon))
+    queued = states["queued"] - (len(soon) if running == soon else 0)
     if running:
         first = running[0]
         doing = "measuring " if first.unit == "batch" else ""
