@@ -32,14 +32,8 @@ from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
 
-_NO_RUNS = (
-    "No run is open, so there is nothing to analyse.",
-    "Audits and run folders appear by themselves as they are written; N trains or audits something.",
-)
-_NONE_PASSES = (
-    "No run passes the filter, so there is nothing to analyse.",
-    "f takes all runs; Esc and / change the filter.",
-)
+_NO_RUNS = "No run is open, so there is nothing to analyse. What is written appears by itself; N trains or audits."
+_NONE_PASSES = "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc and / change it."
 
 
 class AnalysisScreen(JudgedScreen):
@@ -72,15 +66,10 @@ class AnalysisScreen(JudgedScreen):
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
     def body(self) -> Iterable[Widget]:
-        yield TabLine(NAMES)
-        yield GridTable()
-        yield Line(id="curve-title")
-        yield Canvas(id="curve")
-        yield TextLines(id="about")
+        self.table, self.about = GridTable(), TextLines(id="about")
+        return (TabLine(NAMES), self.table, Line(id="curve-title"), Canvas(id="curve"), self.about)
 
     def on_mount(self) -> None:
-        self.table = self.query_one(GridTable)
-        self.about = self.query_one("#about", TextLines)
         self.action_open(0)
 
     def on_unmount(self) -> None:
@@ -141,20 +130,14 @@ class AnalysisScreen(JudgedScreen):
         self.judge()
 
     def _say_title(self) -> None:
-        runs, why = self.runs.title
-        self.set_title(
-            (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
-        )
+        (runs, why), name = self.runs.title, NAMES[self._open]
+        self.set_title((" analysis ", "accent"), (f" {name} ", "strong"), (f" {runs}", "dim"), (why, "warn"))
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)
 
     def on_resize(self) -> None:
         self.soon()
-
-    @on(LineTable.Moved)
-    def _moved(self) -> None:
-        self._tell()
 
     def judge(self) -> None:
         if self.runs.judge():
@@ -183,7 +166,7 @@ class AnalysisScreen(JudgedScreen):
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = Grid(headings=("",), rows=()), list(_NONE_PASSES if len(self.session) else _NO_RUNS)
+            grid, self._said = Grid(headings=("",), rows=()), [_NONE_PASSES if len(self.session) else _NO_RUNS]
         self.table.set_grid(grid)
         self._tell()
 
@@ -195,8 +178,7 @@ class AnalysisScreen(JudgedScreen):
         options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()
-        line = self.table.line if self.table.line_count() else None
-        table = Table(name, self._blocks, line, self._record)
+        table = Table(name, self._blocks, self.table.line if self.table.line_count() else None, self._record)
         names = runs_words(len(rows))
         return Shared(
             [
@@ -221,6 +203,7 @@ class AnalysisScreen(JudgedScreen):
             return seeds_record(self.session.scoped, thresholds, found, differences(table))
         return sweep_record(table, thresholds, sensitivities(table, thresholds, *self.runs.groups()))
 
+    @on(LineTable.Moved)
     def _tell(self) -> None:
         """More about the line under the cursor."""
         found, line = self._found, self.table.line
@@ -232,11 +215,8 @@ class AnalysisScreen(JudgedScreen):
         elif isinstance(found, SeedTable):
             about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
-            self._show_curve(found[line])
+            curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
+            self.query_one("#curve", Canvas).set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
+            self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, found[line]))
         gap = [""] if about and self._said else []
         self.about.set_lines([*map(with_keys, about), *gap, *self._said])
-
-    def _show_curve(self, one: Sensitivity) -> None:
-        curve = verdict_curve(self.runs.table, one.letter, self.session.thresholds)
-        self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.runs)))
-        self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, one))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
@@ -24,9 +25,6 @@ from fa_tui.views.scale import covering
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.line import Line
-
-if TYPE_CHECKING:
-    from fa_core.table import Ragged
 
 
 class CompareScreen(JudgedScreen):
@@ -49,21 +47,18 @@ class CompareScreen(JudgedScreen):
         super().__init__(session)
         self._scope = session.scope
         self._groups = groups_of(session, session.scope)
-        self._at = _starting_group(self._groups, at)
+        # the marked runs, if there are some, else those around the cursor
+        start = (place for place, group in enumerate(self._groups) if group.name == MARKED or at in group.rows)
+        self._at = next(start, 0)
         self._wanted = self.group
         self._shared = True
-        self._scales = Scales(None, None)
         self._labels: Sequence[tuple[str, str]] = ()
 
     def body(self) -> Iterable[Widget]:
-        yield CompareView(self.session)
-        yield LayerCharts()
-        yield Line(id="agreement")
-        yield Line(id="here")
+        self.view, self.charts = CompareView(self.session), LayerCharts()
+        return (self.view, self.charts, Line(id="agreement"), Line(id="here"))
 
     def on_mount(self) -> None:
-        self.view = self.query_one(CompareView)
-        self.charts = self.query_one(LayerCharts)
         self._show()
 
     def on_resize(self) -> None:
@@ -111,12 +106,6 @@ class CompareScreen(JudgedScreen):
         self._shared = not self._shared
         self._show()
 
-    def on_line_table_moved(self) -> None:
-        self._say_here()
-
-    def on_compare_view_turned(self) -> None:
-        self._draw()
-
     def shared(self) -> Shared:
         """The comparison, and the runs in it."""
         group, session = self.group, self.session
@@ -153,19 +142,17 @@ class CompareScreen(JudgedScreen):
 
     def _table_line(self) -> int:
         """The line under the cursor, headings not counted."""
-        lines = self.view.lines
-        return sum(line.kind != "heading" for line in lines[: self.view.line])
+        return sum(line.kind != "heading" for line in self.view.lines[: self.view.line])
 
     def _show(self) -> None:
-        group = self.group
-        if group is not None:
-            self._scales = scales_of(self.session, self.session.in_scope if self._shared else group.rows)
-            self._labels = column_labels(self.session, group)
-            self.view.compare(group.rows, self._labels, self._scales)
-        else:
-            self.view.compare((), (), self._scales)
+        group, session = self.group, self.session
+        rows = () if group is None else group.rows
+        self._scales = scales_of(session, session.in_scope if self._shared else rows)
+        self._labels = () if group is None else column_labels(session, group)
+        self.view.compare(rows, self._labels, self._scales)
         self._draw()
 
+    @on(CompareView.Turned)
     def _draw(self) -> None:
         seen = self._labels[self.view.window.first : self.view.window.end]
         self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
@@ -212,6 +199,7 @@ class CompareScreen(JudgedScreen):
         cell = cell_text(flags, agree, doubt, ascii_only=self.glyphs.name == "ascii")
         return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
 
+    @on(CompareView.Moved)
     def _say_here(self) -> None:
         """The value under the cursor with every digit worth reading, and where its run comes from."""
         here, group = self.view.under_cursor, self.group
@@ -222,38 +210,26 @@ class CompareScreen(JudgedScreen):
         entry, column = here
         self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
-            over = f" max/min and mean are over all {len(group.rows)} runs"
             extremes = extremes_words(entry, self._labels)
-            line.set((f" {extremes}  " if extremes else "", ""), (over, "dim"))
+            over = f" max/min and mean are over all {len(group.rows)} runs"
+            line.set((extremes and f" {extremes}  ", ""), (over, "dim"))
             return
         index = group.rows[column]
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
+        text = f"{entry.name} was not measured"
         if entry.kind == "verdict":
             text = self.session.words(index)
         elif value is not None:
-            text = f"{entry.name} = {short(value, 6)}"
-            if column in entry.assumed:
-                text += f" (frozen baseline {row.report.baseline_words()})"
-        else:
-            is_layer = entry.kind in ("h", "g", "growth")
-            text = f"no {entry.name} in this run" if is_layer else f"{entry.name} was not measured"
+            assumed = f" (frozen baseline {row.report.baseline_words()})" if column in entry.assumed else ""
+            text = f"{entry.name} = {short(value, 6)}{assumed}"
+        elif entry.kind in ("h", "g", "growth"):
+            text = f"no {entry.name} in this run"
         line.set((f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim"))
 
 
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
     norms = (session.table.residual_norms, session.table.bp_grad_norms)
-    return Scales(*(covering(_ends(each, rows), log=True) for each in norms))
-
-
-def _ends(norms: Ragged, rows: Sequence[int]) -> list[float]:
-    """The least and the largest norm of some runs that can be drawn on a logarithmic scale."""
-    flat = norms.take(np.asarray(rows, dtype=np.intp)).flat
-    drawn = flat[np.isfinite(flat) & (flat > 0)]
-    return [float(drawn.min()), float(drawn.max())] if len(drawn) else []
-
-
-def _starting_group(groups: Sequence[Group], row: int | None) -> int:
-    if groups and groups[0].name == MARKED:
-        return 0
-    return next((place for place, group in enumerate(groups) if row in group.rows), 0)
+    flats = (each.take(np.asarray(rows, dtype=np.intp)).flat for each in norms)
+    drawn = (flat[np.isfinite(flat) & (flat > 0)] for flat in flats)
+    return Scales(*(covering([each.min(), each.max()] if len(each) else [], log=True) for each in drawn))

@@ -46,9 +46,7 @@ class TimelineScreen(JudgedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
         Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
-        Binding(
-            "left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="previous change of letters"
-        ),
+        Binding("left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="where letters changed"),
         Binding("right_square_bracket", "jump(1)", "Next change", key_display="]", tooltip="next change of letters"),
         *(
             Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")
@@ -67,38 +65,36 @@ class TimelineScreen(JudgedScreen):
         replay = epoch_views.replay_of(session)
         if not replay.traces:
             scope, hint = session.scope_text, "open run folders or logs that hold epochs, such as trace.jsonl"
-            raise UsageError(
-                f"no traces {'in ' if scope else 'here'}{scope}", hint="f takes all runs" if scope else hint
-            )
+            where, hint = (f"in {scope}", "f takes all runs") if scope else ("here", hint)
+            raise UsageError(f"no traces {where}", hint=hint)
         super().__init__(session)
         self._epochs = epoch_views.EpochSession(replay, session.thresholds)
         self._start = None if at is None else epoch_views.run_of(replay, session, at)
-        missing = at is not None and self._start is None
-        self._missing = f"{session.label(at)} of {place_label(session.rows[at])}" if missing and at is not None else ""
+        self._missing = ""
+        if at is not None and self._start is None:
+            self._missing = f"{session.label(at)} of {place_label(session.rows[at])}"
         self._stop_on = STOP_ON[0]
         self._bright = BRIGHT[0]
         self._only = self._zoom = 0
+        self._drawn: int | None = None
         self._stops: list[EarlyStop | None] = []
-        self._points: dict[str, list[list[tuple[float, float]]]] = {}
 
     @property
     def judged(self) -> Session:
         return self._epochs
 
     def body(self) -> Iterable[Widget]:
-        charts = [epoch_chart.EpochChart(shown, self.glyphs) for shown in epoch_chart.SHOWN]
-        yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
-        yield epoch_chart.Scrubber(self._epochs.replay.epochs)
+        self.charts = [epoch_chart.EpochChart(shown, self.glyphs) for shown in epoch_chart.SHOWN]
+        self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
+        self.matrix = epoch_chart.EpochMatrix(self._epochs)
+        yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
+        yield self.scrubber
         lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
         for line in (*lines[:3], lines[4]):
             line.add_class("-wide-only")
-        said = Vertical(*lines, TextLines(id="notes"), id="said")
-        yield Horizontal(epoch_chart.EpochMatrix(self._epochs), said, id="below")
+        yield Horizontal(self.matrix, Vertical(*lines, TextLines(id="notes"), id="said"), id="below")
 
     def on_mount(self) -> None:
-        self.charts = list(self.query(epoch_chart.EpochChart))
-        self.matrix = self.query_one(epoch_chart.EpochMatrix)
-        self.scrubber = self.query_one(epoch_chart.Scrubber)
         self._read()
         self.action_only(0)
         if self._start is not None:
@@ -187,10 +183,6 @@ class TimelineScreen(JudgedScreen):
             return pinned | {*self.matrix.rows_on_line}
         return pinned | {run for run, home in enumerate(homes) if home == homes[chosen]}
 
-    @on(Matrix.ShowsChanged)
-    def _shows_changed(self) -> None:
-        self._say_title()
-
     def on_scrubber_chosen(self, message: epoch_chart.Scrubber.Chosen) -> None:
         self.matrix.action_cursor(message.step, 0)
 
@@ -201,9 +193,9 @@ class TimelineScreen(JudgedScreen):
     def action_jump(self, direction: int) -> None:
         """To the next epoch at which some run's letters change, or the last one before."""
         changes, now = self._epochs.replay.flips(self._epochs.fired), self._epochs.epoch
-        ahead = [epoch for epoch in changes if (epoch > now if direction > 0 else epoch < now)]
+        ahead = [epoch for epoch in changes if (epoch - now) * direction > 0]
         if ahead:
-            self._go_to(ahead[0] if direction > 0 else ahead[-1])
+            self._go_to(ahead[0 if direction > 0 else -1])
 
     def action_only(self, place: int) -> None:
         """Show one chart alone (1 to 5), or all (0); a narrow screen shows one at any time."""
@@ -228,8 +220,7 @@ class TimelineScreen(JudgedScreen):
         """The runs as they are at the epoch of the scrubber, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
         lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
-        drawn = [(chart.shown.title, chart.chart) for chart in self.charts if chart.display]
-        charts = [(title, chart) for title, chart in drawn if chart is not None]
+        charts = [(each.shown.title, each.chart) for each in self.charts if each.display and each.chart is not None]
         return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
     # What is shown.
@@ -258,16 +249,18 @@ class TimelineScreen(JudgedScreen):
             if chart.display:
                 others = f"{number} of {len(self.charts)} (keys 1 to 5)" if self._alone else ""
                 chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
-        self._say_title(len(runs))
+        self._drawn = len(runs)
+        self._say_title()
         self._say(chosen, fires)
         self.matrix.refresh_frozen(self.matrix.visible_lines())
 
-    def _say_title(self, drawn: int | None = None) -> None:
-        quantity = self.matrix.quantity
-        showing = quantity.label if quantity else ""
+    @on(Matrix.ShowsChanged)
+    def _say_title(self) -> None:
+        showing = self.matrix.quantity.label if self.matrix.quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
-        self.set_title(*epoch_views.title_words(self._epochs, runs, drawn, showing, skipped, scope, self._missing))
+        words = epoch_views.title_words(self._epochs, runs, self._drawn, showing, skipped, scope, self._missing)
+        self.set_title(*words)
 
     def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
         epochs, there, notes = self._epochs, "", ""
