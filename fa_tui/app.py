@@ -35,6 +35,7 @@ from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import Look
+from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
@@ -208,20 +209,16 @@ class ExplorerApp(App[int]):
         return action != "show_problems" or bool(self.session.problems or self.session.uneven)
 
     def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for name in ("SIGTERM", "SIGHUP"):
-            # without these the alternate screen and the mouse mode stay on
-            if hasattr(signal, name) and sys.platform != "win32":
-                number = getattr(signal, name)
-                loop.add_signal_handler(number, self.exit, 128 + number)
+        if sys.platform != "win32":
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                # without these the alternate screen and the mouse mode stay on
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
             # what is written here itself is shown when it is
             results = self.jobs.measuring.results
             after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results.out]))
         if self._complaints:
             self.session.problems += self._complaints
-            from fa_tui.views.text import briefly
-
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def close_jobs(self) -> list[str]:
@@ -304,7 +301,8 @@ class ExplorerApp(App[int]):
             return False
         for _, bindings in self.screen._modal_binding_chain:
             for binding in bindings.key_to_bindings.get(key, ()):
-                self.say(why_not(binding), "dim")
+                action, usual = binding.action, f"{binding.description}: nothing to do here"
+                self.say(_WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim")
                 return True
         return False
 
@@ -394,12 +392,12 @@ class ExplorerApp(App[int]):
             return
         from fa_tui.screens.questions import QuitScreen
 
-        self.push_screen(QuitScreen(runs, commands), self._leave)
+        def leave(answer: str | None) -> None:
+            if answer:
+                self.stops_commands = answer == "stop"
+                self.exit(0)
 
-    def _leave(self, answer: str | None) -> None:
-        if answer:
-            self.stops_commands = answer == "stop"
-            self.exit(0)
+        self.push_screen(QuitScreen(runs, commands), leave)
 
 
 _WHY_NOT = {
@@ -413,9 +411,3 @@ _WHY_NOT = {
     "travel": "nothing to undo or redo",
 }
 """What an action needs, where it is not offered."""
-
-
-def why_not(binding: Binding) -> str:
-    """Why a key does nothing now."""
-    action, usual = binding.action, f"{binding.description}: nothing to do here"
-    return _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual)

@@ -16,7 +16,7 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.questions import Choice, ask, choose
+from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.screens.start import start_something
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
@@ -100,8 +100,6 @@ async def copy_something(app: ExplorerApp) -> None:
     text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
     piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy")
-    if piece is None:
-        return
     made = await asyncio.to_thread(piece.text)
     copied = await asyncio.to_thread(copy, made, app.send_soon)
     verb = "copied to" if copied.in_clipboard else "written to"
@@ -114,17 +112,10 @@ async def export_something(app: ExplorerApp) -> None:
     kinds = exporting.kinds_of(shared)
     notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
     kind = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds])
-    if kind is None:
-        return
-    name = await ask(
-        app,
-        f"export {kind.endings} to",
-        text=str(exporting.free_name(Path(kind.name + kind.ending), partial(exporting.in_the_way, kind))),
-        hint=f"a file name; {kind.what}",
-        check=lambda text: exporting.name_problem(kind, text),
-    )
-    if name is None:
-        return
+    free, hint = Path(kind.name + kind.ending), f"a file name; {kind.what}"
+    free = exporting.free_name(free, partial(exporting.in_the_way, kind))
+    check = partial(exporting.name_problem, kind)
+    name = await ask(app, f"export {kind.endings} to", text=str(free), hint=hint, check=check)
     if kind is exporting.SCREEN:
         files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
     else:
@@ -157,13 +148,12 @@ async def choose_preset(app: ExplorerApp) -> None:
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
         name = await choose(app, "Remove", mine, "Remove")
-        if name is not None:
-            presets.remove(name)
-            removed.append((name, known[name]))
-            app.say(f"preset {name} removed: p r brings it back", "good")
+        presets.remove(name)
+        removed.append((name, known[name]))
+        app.say(f"preset {name} removed: p r brings it back", "good")
     elif answer == "restore":
         presets.save(*removed.pop())
-    elif answer is not None:
+    else:
         use_preset(app, *answer)
 
 
@@ -180,9 +170,8 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
         return f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
-    if name is not None:
-        presets.save(name, app.session.thresholds)
-        app.say(f"preset {name.strip()} saved in {presets.path}", "good")
+    presets.save(name, app.session.thresholds)
+    app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
 async def change_setting(app: ExplorerApp) -> None:
@@ -190,24 +179,15 @@ async def change_setting(app: ExplorerApp) -> None:
     values = named_values(load_settings().settings)
     choices = [Choice("", name, json.dumps(value), name) for name, value in values.items()]
     name = await choose(app, "Settings", choices, "Change")
-    if name is None:
-        return
     text = await ask(app, name, text=str(values[name]), hint=str(settings_file()), check=lambda text: "")
-    if text is not None:
-        app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
+    app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
     """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
-    text = await ask(
-        app,
-        "what if the frozen baseline were",
-        text=pieces.baseline_text(app.session.baseline),
-        hint="0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded",
-        check=partial(_baseline_problem, app.session),
-    )
-    if text is None:
-        return
+    now, check = pieces.baseline_text(app.session.baseline), partial(_baseline_problem, app.session)
+    hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
+    text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
     baseline = given if pieces.baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
@@ -234,9 +214,8 @@ async def ask_factor(app: ExplorerApp) -> None:
 
     now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
     text = await ask(app, "runs diverge where max/min is above", text=now, hint=hint, check=check)
-    if text is not None:
-        app.session.diverges_at = float(text)
-        app.rows_changed()
+    app.session.diverges_at = float(text)
+    app.rows_changed()
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
@@ -255,8 +234,7 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
         note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else values
         choices.append(Choice(key, plural(axis), note, axis))
     chosen = await choose(app, f"The {place} of the matrix", choices)
-    if chosen is not None:
-        app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
+    app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
 
 
 async def choose_order(app: ExplorerApp) -> None:
@@ -268,8 +246,7 @@ async def choose_order(app: ExplorerApp) -> None:
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
         choices.append(Choice(key, column.title, note, column.name))
     chosen = await choose(app, "Sort by", choices, "Sort")
-    if chosen is not None:
-        table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
+    table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
 
 
 async def choose_flip(app: ExplorerApp) -> None:
@@ -287,8 +264,7 @@ async def choose_flip(app: ExplorerApp) -> None:
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
-    if row is not None:
-        explorer.runs.go_to(row)
+    explorer.runs.go_to(row)
 
 
 async def replace_audits(app: ExplorerApp) -> None:
@@ -308,8 +284,7 @@ async def replace_audits(app: ExplorerApp) -> None:
         said = f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed"
         choices.append(Choice("", run_name(app.session, row), said, None))
         choices += [Choice("", "", str(difference), None) for difference in compared.differences]
-    if not await choose(app, f"{what} measured again", choices):
-        return
+    await choose(app, f"{what} measured again", choices)
     for row in rows:
         app.following.own_rows.add(row)
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
@@ -340,7 +315,8 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
 async def converse(app: ExplorerApp, name: str) -> None:
     """One of `DIALOGS`; what goes wrong is said, not raised."""
     try:
-        await DIALOGS[name](app)
+        with suppress(Dismissed):
+            await DIALOGS[name](app)
     except FaError as error:
         app.say(str(error), "bad")
 

@@ -294,13 +294,29 @@ class QuitScreen(Dialog[str | None]):
         return parameters != ("stop",) or self._commands > 0
 
 
+class Dismissed(Exception):
+    """A question was closed without an answer: what asked it ends."""
+
+
+def _given(answer: ResultT | None) -> ResultT:
+    if answer is None:
+        raise Dismissed
+    return answer
+
+
 async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select") -> Any:
-    """The value of an entry, or None after Esc; `does` is what Enter does with it."""
-    return await app.push_screen_wait(ChoiceScreen(title, choices, does))
+    """The value of the entry that is chosen.
+
+    Raises:
+        Dismissed: Esc, or an entry whose value is None.
+    """
+    return _given(await app.push_screen_wait(ChoiceScreen(title, choices, does)))
 
 
-async def ask(
-    app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
-) -> str | None:
-    """A line of text in which `check` finds no fault, or None after Esc."""
-    return await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check))
+async def ask(app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> str:
+    """A line of text in which `check` finds no fault.
+
+    Raises:
+        Dismissed: Esc.
+    """
+    return _given(await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check)))

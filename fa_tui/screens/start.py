@@ -185,8 +185,6 @@ async def start_something(app: ExplorerApp) -> None:
         Choice("a", "audit", f"{of}, with all its options, into one table", "audit"),
     ]
     name = await choose(app, "Start", choices)
-    if name is None:
-        return
     with app.keys.asking_more():
         command = await asyncio.to_thread(command_named, name)
         fields = await asyncio.to_thread(fields_of, command)
