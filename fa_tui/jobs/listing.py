@@ -301,23 +301,23 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
 def _device_line(device: Device, glyphs: Glyphs) -> str:
     parts = [f"{device.name:<8} {device.label}"]
     if device.memory_used is not None and device.memory_total:
-        bar = share_bar(device.memory_used / device.memory_total, _BAR, glyphs)
+        bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
         parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
     if device.load is not None:
         parts.append(f"{device.load:.0%} busy")
     return "   ".join(parts)
 
 
-def share_bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """A bar filled to a share.
+def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
+    """A bar filled to a share: the filled part and the rest.
 
     >>> from fa_tui.views.text import ASCII
     >>> share_bar(0.5, 6, ASCII)
-    '===---'
+    ('===', '---')
     """
     filled = round(width * min(1.0, max(0.0, share)))
     on, off = ("━", "─") if glyphs.braille else ("=", "-")
-    return on * filled + off * (width - filled)
+    return on * filled, off * (width - filled)
 
 
 def size_words(size: float) -> str:

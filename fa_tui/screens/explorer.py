@@ -165,6 +165,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.charts is not None:
             self.charts.follow()
 
+    @on(LineTable.Ordered)
     def _show_around(self) -> None:
         """Show what depends on which runs are shown, how, and where the cursor is."""
         self._show_title()
@@ -273,11 +274,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_ask(self, what: str) -> None:
         """Ask what to sort the long view by, or for other columns or lines of the matrix."""
         self.app.action_ask(what)
-
-    @on(LineTable.Ordered)
-    def order_changed(self) -> None:
-        """Show that the runs are in another order."""
-        self._show_around()
 
     async def action_filter(self) -> None:
         """Open the line to type a filter in, or go back to it."""

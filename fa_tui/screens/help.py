@@ -210,40 +210,30 @@ class ExplorerCommands(Provider):
 
     def _commands(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
         """Name, explanation and what to call, in characters that the terminal shows."""
-        app = cast("ExplorerApp", self.app)
-        say = app.terminal.glyphs.say
-        for name, explains, callback in (*self._bindings(app), *self._quantities(), *_presets(app)):
+        say = cast("ExplorerApp", self.app).terminal.glyphs.say
+        for name, explains, callback in self._found():
             yield say(name), say(explains), callback
-        yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
-        for theme in app.themes_here:
-            yield f"Theme: {theme}", "change the colours, now and from now on", partial(app.dress, theme)
 
-    def _bindings(self, app: ExplorerApp) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    def _found(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+        from fa_tui.screens.dialogs import use_preset
+        from fa_tui.screens.explorer import ExplorerScreen
+        from fa_tui.settings import Presets
+        from fa_tui.views.columns import QUANTITIES
+
+        app = cast("ExplorerApp", self.app)
         # first what the line of keys has no room for, and leads here
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
         bindings = offered(self.screen, lambda binding: binding.tooltip)
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
-            binding = active.binding
-            yield (
-                binding.description,
-                f"{binding.tooltip} ({key})",
-                partial(app.run_action, binding.action, active.node),
-            )
-
-    def _quantities(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-        from fa_tui.screens.explorer import ExplorerScreen
-        from fa_tui.views.columns import QUANTITIES
-
+            run = partial(app.run_action, active.binding.action, active.node)
+            yield active.binding.description, f"{active.binding.tooltip} ({key})", run
         if isinstance(self.screen, ExplorerScreen):
             show = self.screen.matrix.show
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield f"Show {quantity.label}", "a number per run instead of letters", partial(show, quantity)
-
-
-def _presets(app: ExplorerApp) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    from fa_tui.screens.dialogs import use_preset
-    from fa_tui.settings import Presets
-
-    for name, thresholds in Presets().read().items():
-        yield f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds)
+        for name, thresholds in Presets().read().items():
+            yield f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds)
+        yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
+        for theme in app.themes_here:
+            yield f"Theme: {theme}", "change the colours, now and from now on", partial(app.dress, theme)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -100,9 +101,8 @@ class JobsTable(LineTable):
         if line is None:
             return [Segment(" job".ljust(self.frozen_width), self.style_of("head"))]
         name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
-        chosen = line == self.line
-        text = padded(f" {name}", self.frozen_width)
-        return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
+        tone = "cursor" if line == self.line and self.has_focus else "text"
+        return [Segment(padded(f" {name}", self.frozen_width), self.style_of(tone))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
@@ -124,17 +124,10 @@ class JobsTable(LineTable):
     def _progress(self, job: Listed, width: int) -> list[Segment]:
         if not job.total:
             return [Segment(" " * width, self.style_of("text"))]
-        bar = listing.share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
-        filled = len(bar.rstrip(bar[-1])) if job.done < job.total else self._bar
+        on, off = listing.share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
         tone = "accent" if job.state == "running" else _TONES[job.state]
-        return [
-            Segment(bar[:filled], self.style_of(tone)),
-            Segment(bar[filled:], self.style_of("dim")),
-            Segment(
-                f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar),
-                self.style_of("text"),
-            ),
-        ]
+        counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar)
+        return [Segment(text, self.style_of(tone)) for text, tone in ((on, tone), (off, "dim"), (counts, "text"))]
 
     def _short(self, text: str, width: int) -> str:
         return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
@@ -197,7 +190,6 @@ class JobsScreen(Screen[None]):
         self._jobs = jobs
         self.machine_watch: MachineWatch | None = None
         self._log: tuple[str, list[str]] = ("", [])
-        self._offered: set[str] = set()
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
@@ -238,32 +230,20 @@ class JobsScreen(Screen[None]):
         words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
         self.set_class(not jobs, "-none")
         self.query_one("#title", Line).set((" jobs ", "accent"), (words, "strong"))
-        self._show_log()
-        self._offer()
-
-    def on_line_table_moved(self) -> None:
-        self._show_log()
-        self._offer()
-
-    def _offer(self) -> None:
-        """Show the keys that would do something to the job under the cursor."""
-        offered = {action for action, jobs in self._targets().items() if jobs}
-        if offered != self._offered:
-            self._offered = offered
-            self.refresh_bindings()
+        self._show_job()
 
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
         jobs, shown = self._jobs.listed(), [table.job for table in self.query(JobsTable)]
-        # the line under the cursor may be a tenth of a second old
-        under = {job.id for job in shown if job is not None}
         active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
+        # the line under the cursor may be a tenth of a second old
+        here = [job for job in jobs if job.id in [job.id for job in shown if job is not None]]
         return {
-            "cancel": [job for job in active if job.id in under],
+            "cancel": [job for job in here if job in active],
             "cancel_all": active[::-1],
-            "retry": [job for job in failed if job.id in under],
+            "retry": [job for job in here if job in failed],
             "retry_all": failed,
-            "move": [job for job in active if job.id in under and job.state == "queued"],
+            "move": [job for job in here if job.state == "queued"],
         }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -275,18 +255,11 @@ class JobsScreen(Screen[None]):
         """The log, the list, and the command line of the job under the cursor."""
         job, jobs = self.query_one(JobsTable).job, self._jobs.listed()
         log = self.query_one("#log", TextLines).text
-        lines = tuple(
-            (
-                each.name,
-                each.state,
-                each.device,
-                f"{each.done}/{each.total}",
-                "" if each.took is None else listing.time_words(each.took),
-                each.words,
-            )
-            for each in jobs
-        )
-        grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=lines, words=6)
+        rows = []
+        for each in jobs:
+            took = "" if each.took is None else listing.time_words(each.took)
+            rows.append((each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.words))
+        grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6)
         table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
         if job is not None and job.line:
@@ -312,7 +285,9 @@ class JobsScreen(Screen[None]):
         if any(self._jobs.move(job.id, step) for job in self._targets()["move"]):
             self.jobs_changed()
 
-    def _show_log(self) -> None:
+    @on(LineTable.Moved)
+    def _show_job(self) -> None:
+        """Show what the job under the cursor wrote, and the keys that would do something to it."""
         from fa_core.engine.messages import log_tail
 
         table = self.query_one(JobsTable)
@@ -323,6 +298,7 @@ class JobsScreen(Screen[None]):
         nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
         at_work = process_words(job, table.memory) if job is not None else ""
         self.query_one("#log-title", Line).set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
+        self.refresh_bindings()
         shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
         if shown != self._log:
             self._log = shown
