@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -194,11 +194,7 @@ class ExplorerApp(App[int]):
     @property
     def explorer(self) -> ExplorerScreen:
         """The main screen."""
-        from fa_tui.screens.explorer import ExplorerScreen
-
-        screen = self.screen_stack[0]
-        assert isinstance(screen, ExplorerScreen)
-        return screen
+        return cast("ExplorerScreen", self.screen_stack[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Problems are only offered where there are some, thresholds only where runs are judged."""

@@ -101,7 +101,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
         super().__init__(session, classes=classes)
         self._title = title
-        self.shown_runs = RunsShown(session, self.glyphs, look)
+        self.shown_runs = RunsShown(session, self.app.terminal.glyphs, look)
         self.matrix = self.shown_runs.matrix
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
@@ -434,7 +434,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             return
 
         def opened(room: int) -> str:
-            return self._title or short_paths(self.app.paths, room, self.glyphs.ellipsis)
+            return self._title or short_paths(self.app.paths, room, self.app.terminal.glyphs.ellipsis)
 
         self.set_title(*title_pieces(self.shown_runs.overview(), self.session, self.size.width, opened))
 

@@ -187,7 +187,7 @@ class Palette(CommandPalette, Question[None]):
 
     def __init__(self) -> None:
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
-        self.set_class(self.glyphs.name == "ascii", "-ascii")
+        self.set_class(not self.app.terminal.unicode, "-ascii")
 
 
 _LESS = 0.9

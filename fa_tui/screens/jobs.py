@@ -188,44 +188,42 @@ class JobsScreen(Screen[None]):
     def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
-        self.machine_watch: MachineWatch | None = None
+        self.table, self.written, self.machine = JobsTable(), JobLog(id="log"), TextLines(id="machine")
+        self.machine.can_focus = False
+        self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), jobs.pids)
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
-        yield TextLines(id="machine")
-        yield JobsTable()
+        yield self.machine
+        yield self.table
         yield TextLines(id="none-yet")
         with Vertical(id="log-pane"):
             yield Line(id="log-title")
-            yield JobLog(id="log")
+            yield self.written
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.query_one(JobsTable).focus()
-        self.query_one("#machine").can_focus = False
+        self.table.focus()
         self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
-        self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), self._jobs.pids)
         self.machine_watch.start()
 
     def on_unmount(self) -> None:
-        if self.machine_watch is not None:
-            self.machine_watch.stop()
+        self.machine_watch.stop()
 
     def show_machine(self, machine: Machine) -> None:
         """Show how busy the machine is, and the jobs: the times left are others."""
-        for pane in self.query("#machine").results(TextLines):
-            pane.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
-            self.query_one(JobsTable).memory = {} if machine.workers is None else machine.workers.each
-            self.jobs_changed()
+        self.machine.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
+        self.table.memory = {} if machine.workers is None else machine.workers.each
+        self.jobs_changed()
 
     def jobs_changed(self) -> None:
         """Show the state of the jobs; nothing while the screen opens or closes and its table is not there."""
-        if not self.query(JobsTable):
+        if not self.table.is_attached:
             return
         jobs = self._jobs.listed()
-        self.query_one(JobsTable).set_jobs(jobs)
+        self.table.set_jobs(jobs)
         active = sum(not job.over for job in jobs)
         words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
         self.set_class(not jobs, "-none")
@@ -234,10 +232,10 @@ class JobsScreen(Screen[None]):
 
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
-        jobs, shown = self._jobs.listed(), [table.job for table in self.query(JobsTable)]
+        jobs, under = self._jobs.listed(), self.table.job
         active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
         # the line under the cursor may be a tenth of a second old
-        here = [job for job in jobs if job.id in [job.id for job in shown if job is not None]]
+        here = [job for job in jobs if under is not None and job.id == under.id]
         return {
             "cancel": [job for job in here if job in active],
             "cancel_all": active[::-1],
@@ -253,8 +251,7 @@ class JobsScreen(Screen[None]):
 
     def shared(self) -> Shared:
         """The log, the list, and the command line of the job under the cursor."""
-        job, jobs = self.query_one(JobsTable).job, self._jobs.listed()
-        log = self.query_one("#log", TextLines).text
+        job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
         rows = []
         for each in jobs:
             took = "" if each.took is None else listing.time_words(each.took)
@@ -290,16 +287,15 @@ class JobsScreen(Screen[None]):
         """Show what the job under the cursor wrote, and the keys that would do something to it."""
         from fa_core.engine.messages import log_tail
 
-        table = self.query_one(JobsTable)
-        job = table.job
+        job = self.table.job
         log = job.log if job is not None else ""
         # what its line has no room for, such as why it is tried again
         said = [text] if job and (text := job.error or ("" if job.state == "done" else job.words)) else []
         nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
-        at_work = process_words(job, table.memory) if job is not None else ""
+        at_work = process_words(job, self.table.memory) if job is not None else ""
         self.query_one("#log-title", Line).set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()
         shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
         if shown != self._log:
             self._log = shown
-            self.query_one("#log", TextLines).set_lines(shown[1])
+            self.written.set_lines(shown[1])

@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from fa_tui.views.text import Glyphs, padded, width_of
+from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
@@ -42,11 +42,6 @@ class Question(ModalScreen[ResultT]):
     app: ExplorerApp
     _answered = False
 
-    @property
-    def glyphs(self) -> Glyphs:
-        """Characters to draw with."""
-        return self.app.terminal.glyphs
-
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
         if self._answered or self.app.screen is not self:
             return AwaitComplete()
@@ -62,7 +57,7 @@ class Dialog(Question[ResultT]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        self.set_class(self.glyphs.name == "ascii", "-ascii")
+        self.set_class(not self.app.terminal.unicode, "-ascii")
         with Vertical():
             yield from self.body()
             yield KeyBar()

@@ -9,6 +9,7 @@ import asyncio
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -203,7 +204,11 @@ def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]
         marked: the runs to audit; none = what is open.
     """
     if command == "train":
-        folders = (path for path in paths if path.is_dir() and not is_run(path) and not _are_samples(path))
+        samples = None
+        with suppress(UnreadableInput):
+            samples = sample_runs().resolve()
+        # the runs that come with the program are no place to write into
+        folders = (path for path in paths if path.is_dir() and not is_run(path) and path.resolve() != samples)
         return {"out": str(next(folders, "runs"))}
     places = [row.checkpoint for row in marked if row.checkpoint is not None] or [str(path) for path in paths]
     return {"paths": shlex.join(places), "out": str(free_name(folder_outside(paths) / "audit-table.json"))}
@@ -220,11 +225,3 @@ def folder_outside(paths: Sequence[Path]) -> Path:
         if not any(folder.is_relative_to(path) for path in opened) and os.access(folder, os.W_OK):
             return Path() if folder == here else folder
     return Path()
-
-
-def _are_samples(path: Path) -> bool:
-    """Whether these are the runs that come with the program: no place to write into."""
-    try:
-        return path.resolve() == sample_runs().resolve()
-    except UnreadableInput:
-        return False

@@ -15,7 +15,6 @@ from textual.widget import Widget
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Judgement, Session
-from fa_tui.views.text import Glyphs
 from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
 
@@ -66,11 +65,6 @@ class SlidersScreen(Screen[None]):
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """Characters to draw with."""
-        return self.app.terminal.glyphs
 
     @property
     def judged(self) -> Session:

@@ -84,7 +84,7 @@ class TimelineScreen(JudgedScreen):
         return self._epochs
 
     def body(self) -> Iterable[Widget]:
-        self.charts = [epoch_chart.EpochChart(shown, self.glyphs) for shown in epoch_chart.SHOWN]
+        self.charts = [epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN]
         self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
         self.matrix = epoch_chart.EpochMatrix(self._epochs)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
@@ -271,7 +271,7 @@ class TimelineScreen(JudgedScreen):
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
             there, notes = epoch_views.accuracy_words(stop), "; ".join(epochs.replay.traces[chosen].notes)
-            said["run"] = epoch_views.verdict_words(epochs, chosen, self.glyphs.name == "ascii")
+            said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
             said["numbers"] = epoch_views.number_words(epochs, chosen)
             said["fires"] = epoch_views.fire_words(fires, kinds)
             said["stop"] = epoch_views.stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
