@@ -204,12 +204,12 @@ def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]
         marked: the runs to audit; none = what is open.
     """
     if command == "train":
-        samples = None
+        folders = [path for path in paths if path.is_dir() and not is_run(path)]
         with suppress(UnreadableInput):
+            # the runs that come with the program are no place to write into
             samples = sample_runs().resolve()
-        # the runs that come with the program are no place to write into
-        folders = (path for path in paths if path.is_dir() and not is_run(path) and path.resolve() != samples)
-        return {"out": str(next(folders, "runs"))}
+            folders = [path for path in folders if not path.resolve().is_relative_to(samples)]
+        return {"out": str(next(iter(folders), "runs"))}
     places = [row.checkpoint for row in marked if row.checkpoint is not None] or [str(path) for path in paths]
     return {"paths": shlex.join(places), "out": str(free_name(folder_outside(paths) / "audit-table.json"))}
 

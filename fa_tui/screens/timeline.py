@@ -158,9 +158,6 @@ class TimelineScreen(JudgedScreen):
         self.matrix.go_to(message.run)
         self.soon()
 
-    def on_zoomed(self, message: epoch_chart.Zoomed) -> None:
-        self.action_zoom(message.step)
-
     def action_zoom(self, step: int) -> None:
         """Half as many epochs around this one, or twice as many."""
         self._zoom = max(0, min(self._zoom + step, _MOST_ZOOM))
@@ -183,8 +180,9 @@ class TimelineScreen(JudgedScreen):
             return pinned | {*self.matrix.rows_on_line}
         return pinned | {run for run, home in enumerate(homes) if home == homes[chosen]}
 
-    def on_scrubber_chosen(self, message: epoch_chart.Scrubber.Chosen) -> None:
-        self.matrix.action_cursor(message.step, 0)
+    def action_choose(self, step: int) -> None:
+        """Another run, so many further down."""
+        self.matrix.action_cursor(step, 0)
 
     def action_scrub(self, step: int) -> None:
         """One recorded epoch on or back."""
