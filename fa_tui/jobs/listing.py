@@ -288,7 +288,15 @@ class MachineWatch(threading.Thread):
 
 def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     """The machine in one line per device."""
-    lines = [_device_line(device, glyphs) for device in machine.devices]
+    lines = []
+    for device in machine.devices:
+        parts = [f"{device.name:<8} {device.label}"]
+        if device.memory_used is not None and device.memory_total:
+            bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
+            parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
+        if device.load is not None:
+            parts.append(f"{device.load:.0%} busy")
+        lines.append("   ".join(parts))
     lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
     used = machine.workers
     if used is not None:
@@ -296,16 +304,6 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
         load = "" if used.load is None else f"   {used.load:.1f} cores busy"
         lines.append(f"workers  {used.processes} {word}   {size_words(used.memory)}{load}")
     return lines
-
-
-def _device_line(device: Device, glyphs: Glyphs) -> str:
-    parts = [f"{device.name:<8} {device.label}"]
-    if device.memory_used is not None and device.memory_total:
-        bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
-        parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
-    if device.load is not None:
-        parts.append(f"{device.load:.0%} busy")
-    return "   ".join(parts)
 
 
 def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:

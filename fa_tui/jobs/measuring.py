@@ -333,7 +333,7 @@ class Measuring:
             done=view.done,
             total=view.total,
             pid=view.pid if view.state.value == "running" else 0,
-            words=_without_path(view.error, view.job.checkpoint) or view.note,
+            words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
             error=view.error,
             log=view.log,
         )
@@ -358,7 +358,8 @@ class Measuring:
             return
         index, row = self._rows[job_id]
         if error is not None:
-            self._on_failed(Failed(self.name(job_id), _without_path(str(error), Path(row.checkpoint or "").resolve())))
+            why = str(error).removeprefix(f"{Path(row.checkpoint or '').resolve()}: ")
+            self._on_failed(Failed(self.name(job_id), why))
             return
         if row.report.coverage:
             from fa_core.engine.verify import verification
@@ -388,8 +389,3 @@ def failure_words(failed: Sequence[Failed]) -> str:
     if len({each.error for each in failed}) == 1:
         return f"{len(failed)} runs: {last.error}"
     return f"{len(failed)} runs failed, the last of them {last.name}: {last.error}"
-
-
-def _without_path(error: str, checkpoint: Path | str) -> str:
-    """What went wrong, for a line that names the run already."""
-    return error.removeprefix(f"{checkpoint}: ")

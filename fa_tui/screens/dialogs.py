@@ -252,15 +252,14 @@ async def choose_order(app: ExplorerApp) -> None:
 async def choose_flip(app: ExplorerApp) -> None:
     """List the runs that flipped with the last step, and go to the one that is chosen."""
     session, explorer = app.session, app.explorer
-    flips = [flip for flip in explorer.flips if flip.before != flip.after]
-    if not flips:
+    if not explorer.turned:
         app.say("no run flipped with the last step", "dim")
         return
-    rows = [session.rows[flip.row] for flip in flips]
+    rows = [session.rows[flip.row] for flip in explorer.turned]
     names = [method + rest for method, rest in told_apart(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
-    for name, flip in zip(names, flips, strict=True):
+    for name, flip in zip(names, explorer.turned, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")

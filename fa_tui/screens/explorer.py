@@ -19,7 +19,7 @@ from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import flip_words, moved_words, title_pieces
+from fa_tui.views.words import flip_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
@@ -376,19 +376,19 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""
-        flips = [flip for flip in self.flips if flip.before != flip.after]
-        if not flips:
+        if not self.turned:
             self.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
             return
-        rows = [flip.row for flip in flips]
+        rows = [flip.row for flip in self.turned]
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.runs.go_to(rows[place])
-        self.status.say(f"{place + 1} of {len(rows)} flipped: {flip_words(self.session, flips[place])}", "accent")
+        words = flip_words(self.session, self.turned[place])
+        self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
     @property
-    def moved(self) -> str:
-        """Which thresholds the last step, or drag, moved, and where to."""
-        return moved_words(self.session.thresholds, self._begun[3])
+    def turned(self) -> list[Flip]:
+        """The runs whose letters changed with the last step."""
+        return [flip for flip in self.flips if flip.before != flip.after]
 
     @property
     def chosen(self) -> list[int]:

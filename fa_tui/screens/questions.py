@@ -217,36 +217,32 @@ class EntryScreen(Question[str | None]):
 
     def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
         super().__init__()
-        self._asks, self._text, self._hint, self._check = asks, text, hint, check
+        self._asks, self._hint, self._check = f" {asks} ", hint, check
+        self.entry, self.note = Input(text, select_on_focus=True), Line(id="entry-note")
 
     def compose(self) -> ComposeResult:
         with Vertical():
             with Horizontal():
                 yield Line(id="entry-asks")
-                yield Input(self._text, select_on_focus=True)
-            yield Line(id="entry-note")
+                yield self.entry
+            yield self.note
             yield KeyBar()
 
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
-        asks.set((f" {self._asks} ", "accent"))
+        asks.set((self._asks, "accent"))
         asks.styles.width = width_of(asks.text)
-        self.set_focus(self.query_one(Input))
-        self._say(self._text)
+        self.set_focus(self.entry)
+        self.on_input_changed()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._say(event.value)
-
-    def _say(self, text: str) -> None:
-        wrong = self._check(text)
-        note = (wrong, "warn") if wrong else (self._hint, "dim")
-        self.query_one("#entry-note", Line).set((" ", ""), note)
+    def on_input_changed(self) -> None:
+        wrong = self._check(self.entry.value)
+        self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
 
     def action_take(self) -> None:
         """Return the text, if nothing is wrong with it."""
-        text = self.query_one(Input).value
-        if not self._check(text):
-            self.dismiss(text)
+        if not self._check(self.entry.value):
+            self.dismiss(self.entry.value)
 
 
 class QuitScreen(Dialog[str | None]):

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Judgement, Session
-from fa_tui.views.words import flipped_words, walk_back_words
+from fa_tui.views.words import flipped_words, moved_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
@@ -112,6 +112,11 @@ class SlidersScreen(Screen[None]):
         flips = judged.flipped(judgement, scope) if message.drag else flips
         self.count(flips, before)
         return flips
+
+    @property
+    def moved(self) -> str:
+        """Which thresholds the last step, or drag, moved, and where to."""
+        return moved_words(self.session.thresholds, self._begun[3])
 
     def recount(self) -> None:
         """Show how many runs are walked back, and again what flipped last."""
