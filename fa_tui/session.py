@@ -223,7 +223,9 @@ class Session:
     def counted(self) -> Sequence[int]:
         """The rows in scope whose verdicts are counted: controls make no claim that could be walked back."""
         if self._counted is None:
-            self._counted = [row for row in self.in_scope if self.rows[row].method not in CONTROLS]
+            counted = [row for row in self.in_scope if self.rows[row].method not in CONTROLS]
+            # without controls a range, which takes no memory
+            self._counted = counted if len(counted) < len(self.in_scope) else self.in_scope
         return self._counted
 
     def _count(self, masks: Sequence[int]) -> int:
