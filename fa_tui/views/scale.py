@@ -144,11 +144,7 @@ def next_multiple(value: float, unit: float, *, upward: bool) -> float:
     0.29
     """
     count = value / unit
-    nearest = round(count)
-    if abs(count - nearest) < 1e-6:
-        target = nearest + (1 if upward else -1)
-    else:
-        target = math.ceil(count) if upward else math.floor(count)
+    target = math.floor(count + 1e-6) + 1 if upward else math.ceil(count - 1e-6) - 1
     return float(f"{target * unit:.12g}")
 
 
