@@ -157,7 +157,7 @@ class AnalysisScreen(JudgedScreen):
             self._say_title()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds, *self.runs.groups(), points=False)
+            self._found = sensitivities(table, thresholds, *self.runs.groups())
             blocks = sensitivity_blocks(self._found)
         elif self._open == 1:
             self._found = decision_utility(table, thresholds)
