@@ -338,10 +338,8 @@ class LayerCharts(Horizontal):
         self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str] = ()
     ) -> None:
         """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
-        for name, norms, scale in (
-            ("h", [report.stream("residual_norms") for report in reports], h),
-            ("g", [report.stream("bp_grad_norms") for report in reports], g),
-        ):
+        for name, stream, scale in (("h", "residual_norms", h), ("g", "bp_grad_norms", g)):
+            norms = [report.stream(stream) for report in reports]
             self._canvases[name].set_chart(layer_chart(norms, scale, names))
 
 

@@ -15,16 +15,8 @@ from textual.message import Message
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
+from fa_tui.views import comparison
 from fa_tui.views.columns import peak_block
-from fa_tui.views.comparison import (
-    ComparedLine,
-    Window,
-    block_name,
-    compared_lines,
-    extremes,
-    is_one_network,
-    spread_words,
-)
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
@@ -116,9 +108,9 @@ class CompareView(LineTable):
         self._session = session
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
-        self.window = Window.on(0, SIDE_BY_SIDE)
+        self.window = comparison.Window.on(0, SIDE_BY_SIDE)
         self.reports: list[DiagnosticReport] = []
-        self.lines: list[ComparedLine] = []
+        self.lines: list[comparison.ComparedLine] = []
         self._scales = Scales(None, None)
         self._numbered = self._averaged = False
         self.bar_cells = 0
@@ -127,11 +119,11 @@ class CompareView(LineTable):
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
         reports = [self._session.rows[row].report for row in rows]
-        self.lines = compared_lines(reports, self._session.diverges_at) if rows else []
-        self._averaged = len(rows) > 1 and is_one_network(self._session, rows)
-        self._see(Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
+        self.lines = comparison.compared_lines(reports, self._session.diverges_at) if rows else []
+        self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
+        self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
-    def _see(self, window: Window) -> None:
+    def _see(self, window: comparison.Window) -> None:
         self.window = window
         self.judge()
         self.refresh_bindings()
@@ -176,7 +168,7 @@ class CompareView(LineTable):
         self._fit()
 
     @property
-    def under_cursor(self) -> tuple[ComparedLine, int | None] | None:
+    def under_cursor(self) -> tuple[comparison.ComparedLine, int | None] | None:
         """The line under the cursor, and which of the runs (None right of them)."""
         if not self.lines:
             return None
@@ -208,7 +200,7 @@ class CompareView(LineTable):
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
-        peaks = {block_name(_peak(report)) for report in self.reports}
+        peaks = {comparison.block_name(_peak(report)) for report in self.reports}
         return [
             number
             for number, line in enumerate(self.lines)
@@ -249,7 +241,7 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = self._ratio(entry) if column == self.window.size else (spread_words(entry), "dim")
+        text, tone = self._ratio(entry) if column == self.window.size else (comparison.spread_words(entry), "dim")
         return [(cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis).ljust(width - 1), tone)]
 
     def _heading(self, column: int, width: int) -> str:
@@ -271,7 +263,7 @@ class CompareView(LineTable):
             text = cut_middle(self._glyphs.say(place_label(row)), width - 1, self._glyphs.ellipsis)
         return [(padded(text, width), "source")]
 
-    def _run(self, entry: ComparedLine, column: int) -> Row:
+    def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
         if entry.kind == "verdict":
             return verdict_row(self._session, self._rows[self.window.first + column], self._glyphs)
         value = entry.spread.values[self.window.first + column] if entry.spread else None
@@ -286,13 +278,13 @@ class CompareView(LineTable):
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
 
-    def _written(self, entry: ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
+    def _written(self, entry: comparison.ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
         """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it.
 
         The largest value of a line is marked, and the smallest.
         """
         report, place = self.reports[column], self.window.first + column
-        largest, smallest = extremes(entry) or (None, None)
+        largest, smallest = comparison.extremes(entry) or (None, None)
         most, least = map(self._glyphs.say, "↑↓")
         end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
@@ -302,13 +294,13 @@ class CompareView(LineTable):
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
-            after = f" {self._glyphs.grows}" if entry.label == block_name(_peak(report)) else ""
+            after = f" {self._glyphs.grows}" if entry.label == comparison.block_name(_peak(report)) else ""
             fires = not value <= report.thresholds.h_norm_explosion_ratio
         digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
         texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]
         return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
-    def _ratio(self, entry: ComparedLine) -> tuple[str, str]:
+    def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """How far the runs are apart, and the tone of it."""
         ratio = entry.spread.ratio if entry.spread else None
         if ratio is None:

@@ -250,10 +250,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def action_cursor(self, down: int, right: int) -> None:
         """Move the cursor by some lines and columns."""
-        line = self.line + down
-        if down and 0 <= line < self.line_count() and not self.rests_on(line):
-            line = self._resting_line(line, down)
-        self.move_to(line, self.column + right)
+        self.move_to(self.line + down, self.column + right)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a screenful."""
@@ -286,10 +283,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         # it takes a line, maybe the one the cursor is on, and comes whenever the layout gets to it
         self.scroll_to_cursor()
 
-    def on_focus(self) -> None:
-        self.repaint_cursor((self.line, self.column))
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self.repaint_cursor((self.line, self.column))
 
 
