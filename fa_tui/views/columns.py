@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -236,15 +237,9 @@ def _seed(session: Session, row: int) -> str:
 
 
 def _of_quantity(quantity: Quantity) -> Column:
-    return Column(
-        quantity.name,
-        quantity.label,
-        max(9, len(quantity.label) + 1) + 2,
-        lambda session, row: value_of(quantity, session, row),
-        lambda session, row: _number(quantity, session, row),
-        right=True,
-        letter=quantity.letter,
-    )
+    width = max(9, len(quantity.label) + 1) + 2
+    key, text = partial(value_of, quantity), partial(_number, quantity)
+    return Column(quantity.name, quantity.label, width, key, text, right=True, letter=quantity.letter)
 
 
 def _number(quantity: Quantity, session: Session, row: int) -> str:
