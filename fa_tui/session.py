@@ -167,15 +167,19 @@ class Session:
             rows = sorted({*rows, *seen})
         return flipped(before, self.judgement, rows)
 
-    def narrow(self, filter: Filter | None, rows: list[int] | None = None) -> None:
+    def narrow(self, filter: Filter | None, rows: list[int] | None = None, *, wide: bool = False) -> None:
         """Look only at the runs that pass a filter (None: at all).
 
         Args:
             filter: what they have to pass.
             rows: those that do, where that is known.
+            wide: put it aside at once.
         """
-        self.filter, self.wide = filter if filter is not None and filter.text else None, False
-        self._look_at(rows if rows is not None or self.filter is None else self.filter.rows(self))
+        self.filter, self.wide = filter, wide and filter is not None
+        if rows is None or self.wide:
+            self.choose()
+        else:
+            self._look_at(rows)
 
     def widen(self) -> None:
         """Look at all runs, or again at those that pass the filter."""

@@ -282,7 +282,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session, self.session.filter.text if self.session.filter else "")
+        line = self._filter_line = FilterLine(self.session)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -299,7 +299,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             line.leave()
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
-        self.session.narrow(message.filter, message.rows)
+        self.session.narrow(message.filter, message.rows, wide=message.wide)
         self.rows_changed()
 
     async def on_filter_line_closed(self) -> None:
