@@ -11,7 +11,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop
-from fa_core.errors import UsageError
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
@@ -64,9 +63,7 @@ class TimelineScreen(JudgedScreen):
     def __init__(self, session: Session, *, at: int | None = None) -> None:
         replay = epoch_views.replay_of(session)
         if not replay.traces:
-            scope, hint = session.scope_text, "open run folders or logs that hold epochs, such as trace.jsonl"
-            where, hint = (f"in {scope}", "f takes all runs") if scope else ("here", hint)
-            raise UsageError(f"no traces {where}", hint=hint)
+            raise epoch_views.without_traces(session)
         super().__init__(session)
         self._epochs = epoch_views.EpochSession(replay, session.thresholds)
         self._start = None if at is None else epoch_views.run_of(replay, session, at)
@@ -121,6 +118,9 @@ class TimelineScreen(JudgedScreen):
             if chosen is not None:
                 self.matrix.go_to(now.get(chosen, 0))
             self._read()
+        elif self.session.scope_text:
+            self.dismiss()
+            self.app.say(str(epoch_views.without_traces(self.session)), "warn", aloud=False)
 
     def _read(self) -> None:
         self._points = {shown.column: epoch_chart.points_of(self._epochs.replay, shown) for shown in epoch_chart.SHOWN}
