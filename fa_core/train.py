@@ -32,7 +32,7 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
-from fa_core.models import StreamNet, build
+from fa_core.models import build
 from fa_core.option_values import diagnostic_letters
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
@@ -111,9 +111,7 @@ class RunWriter:
 
     def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
         """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
-        if not epochs:
-            (self.folder / TRACE).unlink(missing_ok=True)
-        else:
+        if epochs:
             write_trace(self.folder / TRACE, epochs)
 
     def start(self) -> None:
@@ -238,8 +236,7 @@ class Run:
             loss = self.epoch(epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step)))
         except Diverged as error:
             loss, stopped = float("nan"), f"diverged: {error.what}"
-        given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
-        report = measure_epoch(self.net, self.data, self.batches, **given)
+        report = self._measured()
         gamma = method_gamma(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
@@ -254,6 +251,12 @@ class Run:
         )
         self._save()
         on_moment(msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags))
+
+    def _measured(self) -> DiagnosticReport:
+        """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
+        x, y = (torch.split(samples, TEST_BATCH) for samples in (self.data.test_x, self.data.test_y))
+        acc, given = accuracy(self.net, zip(x, y, strict=True)), self.thresholds
+        return diagnose(self.net, self.batches, acc, self.baseline, thresholds=given)
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run and write its report; what only an unfinished run needs goes."""
@@ -285,7 +288,9 @@ class Run:
         if self.optimizer:
             self.optimizer.load_state_dict(state["optimizer"])
         self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
-        self.trace = read_trace(self.writer.folder, state["epochs_done"])
+        trace, done = self.writer.folder / TRACE, state["epochs_done"]
+        with reading(trace, "cannot resume from it"):
+            self.trace = [loads(line) for line in trace.read_bytes().splitlines()[:done]] if done else []
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
@@ -329,21 +334,6 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
         if generators["cuda"] and device.type == "cuda":
             torch.cuda.set_rng_state_all(generators["cuda"])
     return state  # type: ignore[no-any-return]
-
-
-def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
-    """The first `epochs` lines of a run's trace."""
-    path = folder / TRACE
-    if not epochs:
-        return []
-    with reading(path, "cannot resume from it"):
-        return [loads(line) for line in path.read_bytes().splitlines()[:epochs]]
-
-
-def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any) -> DiagnosticReport:
-    """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
-    test = list(zip(torch.split(data.test_x, TEST_BATCH), torch.split(data.test_y, TEST_BATCH), strict=True))
-    return diagnose(net, batches, headline_acc=accuracy(net, test), **given)
 
 
 def siblings(folder: Path) -> FrozenRuns:

@@ -152,9 +152,9 @@ class WorkerPool(Pool):
         self._workers: list[WorkerThread] = []
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Put a job at the end of the queue, and start one more worker if those at work are too few."""
+        """Put a job at the end of the queue, and start one more worker if a device has none."""
         future = super().submit(job)
-        if self._table.short_of_takers and len(self._workers) < len(self._devices):
+        if len(self._workers) < len(self._devices):
             device = self._devices[len(self._workers)]
             worker = WorkerThread(self, self._table, device)
             self._workers.append(worker)

@@ -51,12 +51,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", self.schedule, SCHEDULES)
-        for name, value, lowest in (
-            ("epochs", self.epochs, 0),
-            ("batch_size", self.batch_size, 1),
-            ("weight_decay", self.weight_decay, 0),
-            ("lam", self.lam, 0),
-        ):
+        for name, lowest in {"epochs": 0, "batch_size": 1, "weight_decay": 0, "lam": 0}.items():
+            value = getattr(self, name)
             if not value >= lowest or math.isinf(value):
                 raise UsageError(f"{name} is {value}", hint=f"give a number of at least {lowest}")
         if not self.lr > 0 or math.isinf(self.lr):
@@ -162,17 +158,14 @@ def plan_runs(
         for lam, size, seed in itertools.product((0.0,) if method in UNPENALISED else penalties, sizes, seeds)
     ]
     for method, args, lam, d, L, seed in runs:
-        chosen = dict(axes or {})
-        if method == FROZEN and "of" in args:
-            chosen["of"] = args["of"]
-        if arch != "resmlp":
-            chosen["arch"] = arch
-        if lam or (len(penalties) > 1 and method not in UNPENALISED):
-            chosen["lam"] = lam
-        if len(widths) > 1:
-            chosen["d"] = d
-        if len(depths) > 1:
-            chosen["L"] = L
+        differs = {
+            "of": method == FROZEN and "of" in args,
+            "arch": arch != "resmlp",
+            "lam": lam or (len(penalties) > 1 and method not in UNPENALISED),
+            "d": len(widths) > 1,
+            "L": len(depths) > 1,
+        }
+        values = {"of": args.get("of"), "arch": arch, "lam": lam, "d": d, "L": L}
         plans.append(
             RunPlan(
                 method=method,
@@ -182,7 +175,7 @@ def plan_runs(
                 recipe=msgspec.structs.replace(recipe, lam=lam),
                 method_args=dict(args),
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
-                axes=chosen,
+                axes={**(axes or {}), **{name: value for name, value in values.items() if differs[name]}},
                 eval_seed=eval_seed,
             )
         )
