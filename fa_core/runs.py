@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from fa_core.baseline import WITHOUT_BASELINE
-from fa_core.decode import loads
+from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.method_style import known_method
 
@@ -250,19 +250,12 @@ def _leads(places: Iterable[str]) -> dict[str, str]:
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
     """Each path by as few trailing parts as distinguish it from the others."""
-    names: dict[str, str] = {}
     parts = {path: PurePath(path).parts for path in paths}
-    count = 1
-    while len(names) < len(parts):
-        # a tail that a named path has is the tail of no other, so the others need not be compared with it
-        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
-        shared = Counter(tails.values())
-        for path, tail in tails.items():
-            if tail and shared[tail] == 1:
-                names[path] = str(PurePath(*tail))
-            elif tail == parts[path]:
-                names[path] = path
-        count += 1
+    tails = Counter(each[place:] for each in parts.values() for place in range(len(each)))
+    names = {}
+    for path, each in parts.items():
+        unique = [each[place:] for place in range(len(each)) if tails[each[place:]] == 1]
+        names[path] = str(PurePath(*unique[-1])) if unique else path
     return names
 
 
@@ -277,19 +270,11 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
-    try:
-        with open(f"{folder}{os.sep}{MANIFEST}", "rb") as file:  # noqa: PTH123 (thousands of times)
-            data = loads(file.read())
+    path = folder / MANIFEST
+    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+        data = loads(path.read_bytes())
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
-                f"run format {data['format']!r} is not known here",
-                where=folder / MANIFEST,
-                hint=f"this version reads {FORMAT}",
+                f"run format {data['format']!r} is not known here", hint=f"this version reads {FORMAT}"
             )
         return msgspec.convert(data, Manifest)
-    except OSError as error:
-        raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=folder / MANIFEST) from error
-    except ValueError as error:
-        raise UnreadableInput(
-            f"not a run manifest: {error}", where=folder / MANIFEST, hint="see `fa-tui schema manifest`"
-        ) from error

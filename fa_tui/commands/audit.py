@@ -154,11 +154,9 @@ def audit_command(
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
-        if result.unsaved is not None:
-            kept = "see above for what is finished"
-        else:
-            kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
-        print(f"fa-tui: {stop.words}; {kept}", file=sys.stderr)
+        kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
+        kept = kept if result.unsaved is None else "see above for what is finished"
+        print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
     incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
@@ -234,10 +232,10 @@ def verify_command(
 def verification_lines(run: Verification) -> Iterator[str]:
     """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
     comparison = run.comparison
-    if comparison.agrees and comparison.largest == 0:
-        found = f"agrees: {comparison.compared} numbers, bit for bit"
-    elif comparison.agrees:
-        found = f"agrees: {comparison.compared} numbers, at most {comparison.largest:.2g} of what rounding allows"
+    if comparison.agrees:
+        exact = comparison.largest == 0
+        how = "bit for bit" if exact else f"at most {comparison.largest:.2g} of what rounding allows"
+        found = f"agrees: {comparison.compared} numbers, {how}"
     else:
         kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
         found = f"DIFFERS in {', '.join(kinds)}"

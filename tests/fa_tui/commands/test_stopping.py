@@ -89,7 +89,7 @@ def test_both_signals_stop_once() -> None:
             signal.raise_signal(signal.SIGTERM)
         finally:
             signal.raise_signal(signal.SIGHUP)
-    assert (caught.value.exit_code, stop.exit_code, stop.words) == (143, 143, "stopped by SIGTERM")
+    assert (caught.value.exit_code, stop.exit_code, str(stop)) == (143, 143, "stopped by SIGTERM")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
