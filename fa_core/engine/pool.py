@@ -23,6 +23,9 @@ from fa_core.report import DiagnosticReport
 
 Self = TypeVar("Self", bound="Pool")
 
+GRACE = 5.0
+"""Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to end."""
+
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
 
@@ -32,12 +35,14 @@ class Pool(ABC):
 
     Args:
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
+
+    Attributes:
+        log_dir: where workers log; kept at `close` only if a job failed.
     """
 
-    def __init__(self, on_event: OnEvent | None, log_dir: Path | None) -> None:
-        self._keep_logs = log_dir is not None
-        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY)) if log_dir is None else log_dir
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._keep_logs = False
+        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
         self._notifier.start()
@@ -127,10 +132,7 @@ class WorkerPool(Pool):
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        threads: CPU threads per worker; None = torch's default.
         measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
-        log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
-        grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
     """
 
@@ -139,15 +141,11 @@ class WorkerPool(Pool):
         devices: Sequence[str],
         on_event: OnEvent | None = None,
         *,
-        threads: int | None = None,
         measure: str = DEFAULT_MEASURE,
-        log_dir: Path | None = None,
-        grace: float = 5.0,
         group: int | None = None,
     ) -> None:
-        super().__init__(on_event, log_dir)
-        self._devices, self._threads, self._measure = list(devices), threads, measure
-        self.grace, self.group = grace, group
+        super().__init__(on_event)
+        self._devices, self._measure, self.group = list(devices), measure, group
         self._worker_numbers = itertools.count(1)
         self._workers: list[WorkerThread] = []
 
@@ -165,7 +163,7 @@ class WorkerPool(Pool):
     def make_room(self, devices: Sequence[str]) -> None:
         """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
         if len(devices) > len(self._devices):
-            self._devices, self._threads = list(devices), threads_per_worker(devices)
+            self._devices = list(devices)
 
     def _stop(self, taker: Any, job_id: str, running: bool) -> None:
         taker.stop(job_id, running)
@@ -184,7 +182,7 @@ class WorkerPool(Pool):
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return worker_process(device, threads=self._threads, measure=self._measure, log=log)
+        return worker_process(device, threads=threads_per_worker(self._devices), measure=self._measure, log=log)
 
 
 class WorkerThread(threading.Thread):
@@ -219,7 +217,7 @@ class WorkerThread(threading.Thread):
             elif jobs := self._table.take(self, most_together(self._device, self._pool.group)):
                 self._measure(worker, jobs)
         if self._worker is not None:
-            self._worker.close(self._pool.grace)
+            self._worker.close(GRACE)
 
     def stop(self, job_id: str, running: bool) -> None:
         """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and with no other."""
@@ -244,7 +242,7 @@ class WorkerThread(threading.Thread):
                 self._killed = True
                 worker.kill()
 
-        timer = threading.Timer(self._pool.grace, kill)
+        timer = threading.Timer(GRACE, kill)
         timer.daemon = True
         timer.start()
 
@@ -301,7 +299,7 @@ class WorkerThread(threading.Thread):
     def _dismiss(self, worker: ChildProcess) -> None:
         """Part with a worker; the next job gets a new one."""
         self._worker = None
-        worker.close(self._pool.grace)
+        worker.close(GRACE)
 
     def _reap(self, worker: ChildProcess) -> tuple[str, str]:
         """Part with a worker that is gone: how it ended, and hints at why."""
