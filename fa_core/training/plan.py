@@ -211,11 +211,9 @@ def check_names(method: str, arch: str, data: str) -> None:
     Raises:
         UsageError: an unknown name.
     """
-    name = canonical_method(method)
-    if name not in METHODS:
-        known = [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
-        if name not in known:
-            raise unknown_name("method", name, known)
+    name, known = canonical_method(method), [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
+    if name not in known:
+        raise unknown_name("method", name, known)
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     check_data_set(data)
