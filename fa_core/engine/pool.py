@@ -7,11 +7,12 @@ import queue
 import shutil
 import tempfile
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
@@ -21,8 +22,6 @@ from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
-Self = TypeVar("Self", bound="Pool")
-
 GRACE = 5.0
 """Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to end."""
 
@@ -30,7 +29,7 @@ STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
 
 
-class Pool(ABC):
+class Pool(AbstractContextManager["Pool"]):
     """Jobs in, reports out. Measuring is a subclass's business.
 
     Args:
@@ -48,7 +47,7 @@ class Pool(ABC):
         self._notifier.start()
         self._table = JobTable(self._events.put)
 
-    def connect(self) -> None:  # noqa: B027 (not every pool has something to connect to)
+    def connect(self) -> None:
         """Connect to what the first job would need.
 
         Raises:
@@ -66,7 +65,7 @@ class Pool(ABC):
         """
         return self._table.add(job)
 
-    def make_room(self, devices: Sequence[str]) -> None:  # noqa: B027 (a cluster has its own)
+    def make_room(self, devices: Sequence[str]) -> None:
         """Have a worker for each of these devices at most, where that is more than before."""
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
@@ -110,9 +109,6 @@ class Pool(ABC):
     @abstractmethod
     def _end(self) -> None:
         """Close the job table, and end the workers."""
-
-    def __enter__(self: Self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

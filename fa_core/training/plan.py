@@ -159,13 +159,12 @@ def plan_runs(
     ]
     for method, args, lam, d, L, seed in runs:
         differs = {
-            "of": method == FROZEN and "of" in args,
-            "arch": arch != "resmlp",
-            "lam": lam or (len(penalties) > 1 and method not in UNPENALISED),
-            "d": len(widths) > 1,
-            "L": len(depths) > 1,
+            "of": args.get("of") if method == FROZEN else None,
+            "arch": arch if arch != "resmlp" else None,
+            "lam": lam if lam or (len(penalties) > 1 and method not in UNPENALISED) else None,
+            "d": d if len(widths) > 1 else None,
+            "L": L if len(depths) > 1 else None,
         }
-        values = {"of": args.get("of"), "arch": arch, "lam": lam, "d": d, "L": L}
         plans.append(
             RunPlan(
                 method=method,
@@ -175,7 +174,7 @@ def plan_runs(
                 recipe=msgspec.structs.replace(recipe, lam=lam),
                 method_args=dict(args),
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
-                axes={**(axes or {}), **{name: value for name, value in values.items() if differs[name]}},
+                axes={**(axes or {}), **{name: value for name, value in differs.items() if value is not None}},
                 eval_seed=eval_seed,
             )
         )
