@@ -236,10 +236,8 @@ class AuditTable:
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp`` or of `CREDIT`.
         """
-        values: list[float | None] = getattr(self, name).tolist()
-        for index in np.flatnonzero(~self.measured(name)).tolist():
-            values[index] = None
-        return values
+        values, measured = getattr(self, name).tolist(), self.measured(name).tolist()
+        return [value if known else None for value, known in zip(values, measured, strict=True)]
 
     def measured(self, name: str) -> Mask:
         """Where a column was measured (named as for `numbers`)."""
