@@ -15,7 +15,7 @@ import msgspec
 from fa_core.errors import FaError, UnreadableInput, printable
 from fa_core.formats.json_document import Document, Finding, plain
 from fa_core.formats.log_names import columns_of, is_log
-from fa_core.formats.logged import Ends, Entry, axes_of, ends_of, epochs_of, named_by_place, owner, trace_of, traces_of
+from fa_core.formats.logged import Entry, axes_of, ends_in, epochs_of, named_by_place, owner, trace_of, traces_of
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
@@ -114,11 +114,9 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     log = header.pop("log", None)
     if not isinstance(log, list) or not log:
         raise UnreadableInput("not a list of epochs", where=where, hint="a penalty log has one entry per epoch")
-    places = [(f"{where}[{index}]", entry) for index, entry in enumerate(log) if isinstance(entry, dict)]
-    ends = ends_of(header)
-    depths = (ends_of(entry).depth for _, entry in places)
-    ends = Ends(ends.h_0, ends.depth or next(filter(None, depths), None))
-    epochs, problems, notes = epochs_of(places, ends)
+    ends = ends_in(header)
+    entries = [(f"{where}[{index}]", {**ends, **entry}) for index, entry in enumerate(log) if isinstance(entry, dict)]
+    epochs, problems, notes = epochs_of(entries)
     yield from problems
     if not epochs:
         raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")

@@ -34,13 +34,6 @@ _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "his
 """Names that log files have whatever the run is."""
 
 
-class Ends(msgspec.Struct, frozen=True):
-    """What a partial log says once for all its epochs: ‖h_0‖ and the number of blocks L."""
-
-    h_0: float | None = None
-    depth: int | None = None
-
-
 def named_by_place(path: str) -> AuditRow:
     """The row of a log: named by its file, or by its folder where every run's log has that file's name.
 
@@ -98,9 +91,7 @@ def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {axis: fields[axis] for axis in ("lam", "d", "L", "arch") if isinstance(fields.get(axis), (int, float, str))}
 
 
-def epochs_of(
-    entries: Sequence[Entry], ends: Ends | None = None
-) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
+def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
     """The epochs in increasing order, the entries that are none, and what else there is to know, a line each.
 
     The entries of one epoch are merged, the value logged last counting.
@@ -109,7 +100,6 @@ def epochs_of(
 
     Args:
         entries: in the order in which they were logged.
-        ends: what the log's header says of ‖h_0‖ and L; by default each epoch speaks for itself.
     """
     entries = [(where, {k: value for k, value in fields.items() if value is not None}) for where, fields in entries]
     names = dict.fromkeys(name for _, fields in entries for name in fields)
@@ -132,9 +122,9 @@ def epochs_of(
             repeated[number] = None
         merged[number] = where, {**known, **fields}
     for number, (where, fields) in sorted(merged.items()):
-        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent, ends), _file(where), "epoch")
+        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), _file(where), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
-    unused = [printable(name) for name in names if name not in used_in(columns) and name not in _OWN]
+    unused = [printable(name) for name in names if name not in used_in(columns) and name not in (*_OWN, *_SETTINGS)]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
@@ -179,7 +169,7 @@ def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
         UnreadableInput: a value of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set(), None)
+    return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set())
 
 
 def used_in(columns: Columns) -> set[str]:
@@ -187,9 +177,7 @@ def used_in(columns: Columns) -> set[str]:
     return {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
 
 
-def _epoch(
-    number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str], ends: Ends | None
-) -> TraceEpoch:
+def _epoch(number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str]) -> TraceEpoch:
     """One epoch.
 
     Args:
@@ -198,7 +186,6 @@ def _epoch(
         where: file and JSON path or line, for messages.
         accuracy: the name of the run's accuracy.
         percent: names of accuracies in percent.
-        ends: what the log's header says of ‖h_0‖ and L; None: what the fields say.
 
     Raises:
         UnreadableInput: a value of the wrong type.
@@ -215,7 +202,7 @@ def _epoch(
         for field, name in spelled.items()
     }
     found["epoch"] = number
-    found |= _by_layer(fields, found, columns, ends or ends_of(fields))
+    found |= _by_layer(fields, found, columns)
     found |= {name: fields[name] for name in _OWN if name in fields}
     if is_number(found.get("gamma")):
         found["gamma"] = [found["gamma"]]
@@ -228,7 +215,7 @@ def _epoch(
     return epoch
 
 
-def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns, ends: Ends) -> dict[str, Any]:
+def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
     (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean, from
@@ -245,14 +232,15 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
     )
     growth = number_in(fields, columns.whole.get("growth", ""))
     norms = found.get("residual_norms")
-    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else ends.depth
+    h_0, depth = _ends_of(fields)
+    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else depth
     if norms is None and h.keys() - {"0"}:
         norms, last = _stream(h, depth, depth is None)
         new["residual_norms"] = norms
         depth = depth if last else len(norms) - 1
         if last:
             layers["residual_norms"] = last
-            bounds = _bounds(h, depth, ends.h_0)
+            bounds = _bounds(h, depth, h_0)
             if growth is None and bounds:
                 new["growth_bound"], evidence["a"] = max(bounds, key=lambda bound: (math.isnan(bound), bound)), "bound"
             elif growth is None:
@@ -300,18 +288,29 @@ def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tu
     return [by_layer[last if last in by_layer else str(depth)]], last
 
 
-def ends_of(fields: Mapping[str, Any]) -> Ends:
-    """‖h_0‖ and L from a log's header or an entry, or from the ``config``/``args`` mapping inside it."""
+_SETTINGS = ("config", "args")
+"""Mappings in a log's header, or in its entries, that may say what a run is."""
+
+
+def ends_in(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What a log's header says of ‖h_0‖ and the number of blocks L, which goes for every entry."""
+    columns = given_in(header)
+    names = (columns.layers.get("residual_norms", {}).get("0", ""), columns.whole.get("depth", ""), *_SETTINGS)
+    return {name: header[name] for name in names if name in header}
+
+
+def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
+    """‖h_0‖ and L from an entry, or from the settings inside it."""
     h_0: float | None = None
     depth: int | None = None
-    for place in (fields, fields.get("config"), fields.get("args")):
+    for place in (fields, *(fields.get(name) for name in _SETTINGS)):
         if isinstance(place, Mapping):
             columns = given_in(place)
             first = columns.layers.get("residual_norms", {}).get("0", "")
             h_0 = number_in(place, first) if h_0 is None else h_0
             blocks = number_in(place, columns.whole.get("depth", ""))
             depth = int(blocks) if depth is None and blocks is not None and 1 <= blocks <= 1e6 else depth
-    return Ends(h_0, depth)
+    return h_0, depth
 
 
 def is_number(value: Any) -> bool:
