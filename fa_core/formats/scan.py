@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import audit_table, checkpoint_file, epoch_trace, reports, run_folder
+from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
@@ -83,8 +83,8 @@ _FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 FORMATS: tuple[Format, ...] = (
     Format("audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal),
     Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), epoch_trace.sniff_log, epoch_trace.read_log),
-    Format("epoch trace", _POSITIONS, epoch_trace.sniff, epoch_trace.read),
+    Format("penalty log", (b'"log"',), logged.sniff_log, logged.read_log),
+    Format("epoch trace", _POSITIONS, logged.sniff, logged.read),
     Format("single report", _FIELDS, reports.sniff, reports.read),
     Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
     Format("index of shards", (b'"weight_map"',), checkpoint_file.sniff_index, checkpoint_file.read_index),
@@ -224,9 +224,9 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 # imported for the first file that may be one
                 from fa_core.formats import log_files
 
-                logged = list(log_files.read(path, head, file, size))
-                yield from logged
-                if logged:
+                found = list(log_files.read(path, head, file, size))
+                yield from found
+                if found:
                     return
             ours = _is_ours(place, head)
             head += file.read(HEAD - len(head)) if ours else b""
