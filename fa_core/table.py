@@ -293,13 +293,14 @@ class AuditTable:
         """One row's report."""
         return self.row(index).report
 
-    def kinds(self, rows: Indices) -> dict[str, str]:
-        """`DiagnosticReport.kinds` of some rows together, of each letter the last that is not exact.
+    @property
+    def kinds(self) -> dict[str, str]:
+        """`DiagnosticReport.kinds` of all rows together, of each letter the last that is not exact.
 
         Reports are read only where they say something of it.
         """
-        inexact = rows[self._inexact[rows]]
-        return {letter: kind for i in inexact.tolist() for letter, kind in self.report(i).kinds.items()}
+        inexact = np.flatnonzero(self._inexact).tolist()
+        return {letter: kind for i in inexact for letter, kind in self.report(i).kinds.items()}
 
     def rows(self) -> Iterator[AuditRow]:
         """All rows, in order."""

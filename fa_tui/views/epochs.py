@@ -91,7 +91,7 @@ class EpochSession(Session):
         """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
         if run not in self._kinds:
             records = self.replay.records(run)
-            self._kinds[run] = self.replay.table.kinds(np.arange(records.start, records.stop))
+            self._kinds[run] = self.replay.table.select(np.arange(records.start, records.stop)).kinds
         return self._kinds[run]
 
     def assumes(self, index: int) -> bool:
