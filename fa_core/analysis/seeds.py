@@ -176,7 +176,8 @@ def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ..
     homes = _telling_collections(table, axes)
     members: dict[_Key, list[int]] = defaultdict(list)
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
-        members[(home, method, *(repr(row_axes.get(name)) for name in axes))].append(i)
+        key = (home, method, *(repr(row_axes.get(name)) for name in axes))
+        members[key].append(i)
     return axes, {key: np.array(rows) for key, rows in members.items()}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
@@ -212,31 +213,28 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return
-    try:
-        with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(_FIRST)
-            kind = checkpoint_file.kind_of(head, path)
-            if kind:
-                yield from checkpoint_file.read(path, kind, file, size)
-                return
-            if _OTHER_LOG.match(head):
-                # imported for the first file that may be one
-                from fa_core.formats import log_files
+    with reading(path), Path(path).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_FIRST)
+        kind = checkpoint_file.kind_of(head, path)
+        if kind:
+            yield from checkpoint_file.read(path, kind, file, size)
+            return
+        if _OTHER_LOG.match(head):
+            # imported for the first file that may be one
+            from fa_core.formats import log_files
 
-                found = list(log_files.read(path, head, file, size))
-                yield from found
-                if found:
-                    return
-            ours = _is_ours(place, head)
-            head += file.read(HEAD - len(head)) if ours else b""
-            if not ours or (size > len(head) and not _may_be_known(head)):
-                yield from _brought(place, head)
+            found = list(log_files.read(path, head, file, size))
+            yield from found
+            if found:
                 return
-            file.seek(0)
-            data = file.read()
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+        ours = _is_ours(place, head)
+        head += file.read(HEAD - len(head)) if ours else b""
+        if not ours or (size > len(head) and not _may_be_known(head)):
+            yield from _brought(place, head)
+            return
+        file.seek(0)
+        data = file.read()
     try:
         document = open_document(path, data)
     except UnreadableInput:
@@ -252,16 +250,10 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
     readers, broken = _readers()
     while broken:
         yield Problem(place.path, broken.pop())
-    try:
+    with reading(place.path, "a plugin could not read it"):
         reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
         if reader is not None:
             yield from reader.read(place.path)
-    except FaError:
-        raise
-    except Exception as error:
-        raise UnreadableInput(
-            f"a plugin could not read it ({type(error).__name__}: {error})", where=place.path
-        ) from error
     if reader is None and place.named:
         raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
 
