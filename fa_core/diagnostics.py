@@ -157,6 +157,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for NaN."""
         return values > limit if self.fires_above else values < limit  # type: ignore[operator, return-value]
 
+    def distance(self, low: float, high: float) -> float | None:
+        """How far one value is from a lower one: their ratio where it spans decades (None from 0), or difference."""
+        return high - low if not self.log else high / low if low > 0 else None
+
     def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
         """Whether a finite number fires; None (not measured) and NaN do not (`DiagnosticReport.nonfinite` does)."""
         return value is not None and self.beyond(value, self.limit(thresholds)) is True

@@ -224,7 +224,7 @@ def sensitivity(
         degenerate=bad,
         neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
-        gap=_gap(diagnostic, interval) if separable and interval else None,
+        gap=diagnostic.distance(*interval) if separable and interval else None,
         gap_interval=interval if separable else None,
         plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
@@ -277,13 +277,6 @@ def _separation(diagnostic: Diagnostic, good: Spread, bad: Spread) -> tuple[bool
         return True, None
     interval = (good.max, bad.min) if diagnostic.fires_above else (bad.max, good.min)
     return interval[0] < interval[1], interval
-
-
-def _gap(diagnostic: Diagnostic, interval: tuple[float, float]) -> float | None:
-    low, high = interval
-    if not diagnostic.log:
-        return high - low
-    return high / low if low > 0 else None
 
 
 def _bounded(end: float) -> float | None:
