@@ -100,13 +100,13 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        lengths = {len(draws) for draws in (self.growth, self.g_L, self.stability, self.headline_acc) if draws}
+        lengths = {len(draws) for draws in msgspec.structs.astuple(self)[:-1]} - {0}
         if len(lengths) > 1:
             raise ValueError(f"resamples of different number: {sorted(lengths)}")
 
     def __len__(self) -> int:
         """R."""
-        return max(map(len, (self.growth, self.g_L, self.stability, self.headline_acc)))
+        return max(map(len, msgspec.structs.astuple(self)[:-1]))
 
 
 class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,7 +242,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     def max_per_block_growth(self) -> float | None:
         """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
         norms = self.residual_norms
-        if any(not math.isfinite(h) for h in norms):
+        if not all(map(math.isfinite, norms)):
             return math.nan
         if len(norms) < 2:
             return self.growth_bound
@@ -663,10 +663,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         '0.1 assumed, 0.349 recorded'
         """
         assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
-        said = [] if assumed is None else [f"{assumed:.4g} assumed"]
-        if recorded is not None:
-            said.append(f"{recorded:.4g}{' recorded' if said else ''}")
-        return ", ".join(said)
+        if assumed is None:
+            return "" if recorded is None else f"{recorded:.4g}"
+        return f"{assumed:.4g} assumed" + ("" if recorded is None else f", {recorded:.4g} recorded")
 
 
 _FIXED_FIELDS = 10

@@ -75,20 +75,9 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
 
     def at(self, value: float) -> tuple[int, int]:
         """(fired, walk_backs) at one threshold."""
-        step = self._step(value)
-        return int(self.fired[step]), int(self.walk_backs[step])
-
-    def unchanged(self, value: float) -> tuple[float | None, float | None]:
-        """The interval around a threshold in which no verdict changes; an end is None where nothing bounds it."""
-        # the count is monotone, so where it is the same no verdict changed
-        same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
-        low, high = int(same[0]), int(same[-1])
-        points = self.points.tolist()
-        return points[low - 1] if low else None, points[high] if high < len(points) else None
-
-    def _step(self, value: float) -> int:
         side = "right" if self.closed == "left" else "left"
-        return int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        step = int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        return int(self.fired[step]), int(self.walk_backs[step])
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
