@@ -39,6 +39,11 @@ def sample_runs() -> Path:
     raise UnreadableInput("the sample runs are not installed", where=here, hint="name a file or folder to open")
 
 
+def default_paths() -> list[Path]:
+    """What is opened where nothing is named: the sample runs but for the atlas, more runs than all others together."""
+    return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
+
+
 PathsArgument = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -50,17 +55,6 @@ NamedPaths = Annotated[
 ]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
 
-FrozenBaselineOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--frozen-baseline",
-        metavar="[METHOD=]ACC",
-        help="Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
-        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
-        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
-        show_default=False,
-    ),
-]
 DataOption = Annotated[
     str | None,
     typer.Option(
@@ -106,13 +100,6 @@ H0Option = Annotated[
 BlocksOption = Annotated[
     int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
 ]
-MethodsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
-]
-SeedsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
-]
-
 
 Form = Literal["table", "json"]
 """How a result is printed."""
@@ -177,6 +164,26 @@ class Criteria(NamedTuple):
 
     thresholds: DiagnosticThresholds
     baseline: FrozenBaseline = FrozenBaseline()
+
+
+class Chosen(NamedTuple):
+    """Which of the runs in its paths a command works on, what is known of them, and what judges them.
+
+    Attributes:
+        criteria: thresholds and baseline.
+        methods: only runs of these.
+        seeds: only runs of these.
+        filter: only runs that pass it, as it was typed.
+        h0: ‖h_0‖ of logs that hold only ‖h_L‖.
+        blocks: of such logs.
+    """
+
+    criteria: Criteria
+    methods: Sequence[str] | None
+    seeds: Sequence[str] | None
+    filter: str
+    h0: float | None
+    blocks: int | None
 
 
 class Bundle(NamedTuple):
@@ -269,9 +276,34 @@ def _criteria_in(values: Mapping[str, Any]) -> Criteria:
     return Criteria(thresholds_in(values), parse_frozen_baseline(given))
 
 
+def _chosen_in(values: Mapping[str, Any]) -> Chosen:
+    return Chosen(_criteria_in(values), **{name: values[name] for name in _CHOICE})
+
+
+_CRITERIA = {
+    **_THRESHOLDS,
+    "frozen_baseline": _option(
+        list[str] | None,
+        None,
+        "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
+        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
+        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
+        metavar="[METHOD=]ACC",
+        show_default=False,
+    ),
+}
+_CHOICE: Mapping[str, tuple[Any, object]] = {
+    "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
+    "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
+    "filter": (FilterOption, ""),
+    "h0": (H0Option, None),
+    "blocks": (BlocksOption, None),
+}
+
 BUNDLES: Mapping[str, Bundle] = {
     "thresholds": Bundle(_THRESHOLDS, thresholds_in),
-    "criteria": Bundle(_THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}, _criteria_in),
+    "criteria": Bundle(_CRITERIA, _criteria_in),
+    "chosen": Bundle({**_CHOICE, **_CRITERIA}, _chosen_in),
     "placement": Bundle(_PLACEMENT, placement_in),
 }
 """By the name of the parameter that a command declares, keyword-only."""

@@ -7,13 +7,10 @@ first one that fits the network is taken.
 
 from __future__ import annotations
 
-import copy
-import json
 import mmap
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +76,6 @@ class Checkpoint:
     def tensors(self) -> Mapping[str, Tensor]:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Tensor name → shape."""
-        return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
 
 def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
@@ -388,9 +380,9 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
     for tensors in checkpoint.mappings.values():
         for names in ({name: name for name in tensors}, _unwrapped(tensors)):
-            shapes = tuple((new, tuple(tensors[old].shape)) for old, new in names.items())
+            shapes = {new: tensors[old].shape for old, new in names.items()}
             try:
-                arch, arch_args = _recognised(shapes)
+                arch, arch_args = recognise(shapes)
                 return _planned(arch, arch_args).to_empty(device="cpu")
             except UnknownNetwork as error:
                 failed.append(error)
@@ -401,15 +393,5 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
 
 def _planned(arch: str, arch_args: Mapping[str, Any]) -> nn.Module:
     """The network without memory; drawing initial weights costs more time than reading those that replace them."""
-    return copy.deepcopy(_plan(arch, json.dumps(arch_args)))
-
-
-@lru_cache(maxsize=8)
-def _plan(arch: str, arch_args: str) -> nn.Module:
     with torch.device("meta"):
-        return build(arch, **json.loads(arch_args))
-
-
-@lru_cache(maxsize=8)
-def _recognised(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[str, dict[str, Any]]:
-    return recognise(dict(shapes))
+        return build(arch, **arch_args)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,9 @@ from fa_core.errors import printable
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+
+
+T = TypeVar("T")
 
 
 class Heading(msgspec.Struct, frozen=True, tag=True):
@@ -52,6 +56,29 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
     words: int = 1
     marked: frozenset[int] = frozenset()
 
+    @classmethod
+    def of(
+        cls,
+        things: Iterable[T],
+        columns: Mapping[str, Callable[[T], str]],
+        caption: str = "",
+        words: int = 1,
+        marked: Callable[[T], object] = lambda _: False,
+    ) -> Grid:
+        """A table with a row for each of some things.
+
+        Args:
+            things: what it is about.
+            columns: heading → what its cell says of a thing.
+            caption: above the table.
+            words: how many leading columns hold words.
+            marked: whether a thing's row is set apart.
+        """
+        shown = list(things)
+        rows = tuple(tuple(cell(thing) for cell in columns.values()) for thing in shown)
+        apart = frozenset(i for i, thing in enumerate(shown) if marked(thing))
+        return cls(tuple(columns), rows, caption, words, apart)
+
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
     """A figure.
@@ -75,28 +102,8 @@ Spelling = Callable[[str], str]
 LONG = 48
 """Cells of more characters than this wrap in HTML."""
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1f24;
-  background: #fff; max-width: 74rem; margin: 2.5rem auto; padding: 0 1.5rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem; }
-h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d7de; }
-h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-p, ul, ol { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
-img { width: 100%; height: auto; margin: 1.2rem 0 0; }
-p > em:only-child, p > strong:only-child { color: #57606a; font-size: .87rem; font-style: normal;
-  font-weight: normal; }
-table { display: block; overflow-x: auto; margin: .8rem 0; border-collapse: collapse; font-size: .84rem;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: .22rem .6rem; white-space: nowrap; text-align: left; }
-td.long { white-space: normal; min-width: 16rem; }
-thead th { border-top: 1.5px solid #1b1f24; border-bottom: 1px solid #1b1f24; font-weight: 600; }
-tbody tr:last-child td { border-bottom: 1.5px solid #1b1f24; }
-tr.marked td { background: #fdf1ef; }
-@media print { body { margin: 0; max-width: none; font-size: 10pt; } h2 { break-after: avoid; }
-  img, tr { break-inside: avoid; } table { display: table; }
-  td, th { white-space: normal; padding: .15rem .4rem; } }
-"""
+STYLE = Path(__file__).with_name("report.css")
+"""Of a report as a web page."""
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
@@ -160,11 +167,12 @@ def to_html(blocks: Iterable[Block]) -> str:
     parser.validateLink = lambda url: url.startswith("data:image/svg+xml;")  # type: ignore[method-assign]
     tokens = parser.parse(_written(parts, figures, _literal, _literal))
     _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
+    page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
         f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<style>{STYLE}</style></head>\n<body>\n{parser.renderer.render(tokens, parser.options, {})}</body></html>\n"
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body>\n{page}</body></html>\n"
     )
 
 

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import Family, collections, families, run_names, split_groups
+from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.diagnostics import BIT, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MethodStyle
-from fa_core.reporting.panels import (
-    AT_RIGHT,
-    BASELINES,
-    FILLED,
-    GROUPS,
-    LIMIT,
-    MUTED,
-    NULL,
-    Panel,
-    curve,
-    dots,
-    fit,
-    fixed_style,
-    laid_out,
-    level_lines,
-    name_places,
-    note,
-    page,
-    prepare,
-    variants,
-)
+from fa_core.reporting import panels
+from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
 from fa_core.table import Floats, Indices
 
 if TYPE_CHECKING:
@@ -85,64 +66,95 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     the side that fires is shaded; for (d) every run has a mark at its frozen baseline and one at the accuracy that the
     margin asks for. What was not measured is not drawn, and said.
     """
-    thresholds = thresholds or DiagnosticThresholds()
-    names, styles = variants(zip(table.method.tolist(), table.axes.tolist(), strict=True))
+    rows = np.arange(len(table))
+    names, styles = _variants(table, rows)
     acc: Floats = np.asarray(table.acc, dtype=np.float64)
     order = np.argsort(np.where(np.isfinite(acc), acc, -np.inf), kind="stable")
     xs = np.empty(len(order))
-    xs[order] = np.arange(len(order))
-    groups = dict(zip(GROUPS, split_groups(table), strict=True))
-    figure, panels = page("Four-diagnostic audit", styles, 2, 2, {**FILLED, **BASELINES, **GROUPS})
-    for position, (panel, what) in enumerate(zip(panels, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True)):
+    xs[order] = rows
+    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    groups = dict(zip(panels.GROUPS.values(), split_groups(table), strict=True))
+    figure, axes = page("Four-diagnostic audit", styles, 2, 2, {**panels.FILLED, **panels.BASELINES, **panels.GROUPS})
+    for position, (panel, what) in enumerate(zip(axes, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True)):
         below = position > 1
         assumed = _assumed(table) if what.letter == "d" else ""
         panel.set(xlabel=f"{len(order)} runs by ascending accuracy{assumed}" if below else "")
         panel.set_xlim(-0.8, max(len(order), 1) - 0.2)
         runs = run_names(table) if below and len(order) <= NAMED_AT_MOST else ()
-        name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
-        for (_, colour), mask in zip(GROUPS.items(), groups.values(), strict=True):
+        panels.name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
+        for colour, mask in groups.items():
             for x in xs[mask] if len(order) <= POINTS_AT_MOST else ():
                 panel.axvspan(x - 0.5, x + 0.5, color=colour, linewidth=0, zorder=-2)
-        _runs(panel, what, table, thresholds, xs, names, styles)
+        markers.draw(panel, what)
     return laid_out(figure)
 
 
 @fixed_style()
 def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """‖h_l‖ and ‖g_l‖ over layers, a curve per run."""
+    """‖h_l‖ and ‖g_l‖ over layers, a curve per run; of very many runs each method's median and range."""
     thresholds = thresholds or DiagnosticThresholds()
-    names, styles = variants(zip(table.method.tolist(), table.axes.tolist(), strict=True))
-    figure, panels = page("Norms over layers", styles, 1, 2)
-    for panel, letter in zip(panels, "ab", strict=True):
-        _layers(panel, table, letter, names, styles, thresholds)
+    names, styles = _variants(table, range(len(table)))
+    figure, axes = page("Norms over layers", styles, 1, 2, {})
+    growth = f"(a) residual stream (fires: growth > {thresholds.h_norm_explosion_ratio:g}x per block)"
+    shown = {
+        "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),
+        "bp_grad_norms": _GRADIENT._replace(title="(b) BP gradient (judged at the deepest layer)", unit="median ‖g‖"),
+    }
+    for panel, (field, what) in zip(axes, shown.items(), strict=True):
+        rows = {i: row for i in range(len(table)) if (row := table.report(i).stream(field))}
+        deepest = max((len(row) - 1 for row in rows.values()), default=0)
+        empty = f"({what.letter}) {'no finite norm' if rows else 'not measured'} on any run"
+        prepare(panel, [*itertools.chain(*rows.values())], what, thresholds, empty)
+        panel.set(xlabel="layer l", xlim=(-0.2, max(deepest, 1) + 0.2))
+        panel.set_xticks(range(0, deepest + 1, max(1, math.ceil((deepest + 1) / 13))))
+        if len(table) > CURVES_AT_MOST:
+            for name, style in styles.items():
+                _summary(panel, [row for i, row in rows.items() if names[i] == name], style)
+        else:
+            for i, row in rows.items():
+                plot(panel, range(len(row)), row, styles[names[i]], alpha=panels.FAINT)
     return laid_out(figure)
+
+
+def _summary(panel: Axes, rows: Sequence[Sequence[float]], style: MethodStyle) -> None:
+    """The median per layer as a line, and the smallest and largest as faint ones."""
+    columns = [
+        [value for value in layer if math.isfinite(value)] for layer in itertools.zip_longest(*rows, fillvalue=math.nan)
+    ]
+    layers = [l for l, column in enumerate(columns) if column]
+    for pick, look in (
+        (np.median, {"alpha": 0.95}),
+        (np.min, {"alpha": 0.35, "marker": ""}),
+        (np.max, {"alpha": 0.35, "marker": ""}),
+    ):
+        plot(panel, layers, [float(pick(columns[l])) for l in layers], style, **look)
 
 
 @fixed_style()
 def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a marker per seed."""
-    thresholds = thresholds or DiagnosticThresholds()
     compared = ~np.isin(table.method, CONTROLS)
     table = table.select(compared) if compared.any() else table
-    kinds = architectures(table)
-    shown = list(dict.fromkeys(kinds))[:COLUMNS_AT_MOST]
-    axes = [{name: value for name, value in own.items() if name != "arch"} for own in table.axes.tolist()]
-    names, styles = variants(zip(table.method.tolist(), axes, strict=True))
-    figure, panels = page("Architectures", styles, 3, len(shown), {**FILLED, **BASELINES}, height=1.75, share=True)
-    for row, what in enumerate((_STREAM, _GRADIENT, _ACCURACY)):
-        values = [float(getattr(table, what.column)[i]) for i, kind in enumerate(kinds) if kind in shown]
-        for column, kind in enumerate(shown):
-            panel, last = panels[row * len(shown) + column], row == 2
-            mine = np.array([i for i, one in enumerate(kinds) if one == kind])
-            present = [name for name in styles if any(names[i] == name for i in mine)]
-            title = printable(kind)[: 80 // len(shown)] if row == 0 else ""
-            own = what._replace(title=title, unit="" if column else what.unit)
+    kinds = np.array(architectures(table))
+    shown = list(dict.fromkeys(kinds.tolist()))[:COLUMNS_AT_MOST]
+    names, styles = _variants(table, range(len(table)), without="arch")
+    figure, axes = page(
+        "Architectures", styles, 3, len(shown), {**panels.FILLED, **panels.BASELINES}, height=1.75, share=True
+    )
+    for column, kind in enumerate(shown):
+        rows = np.flatnonzero(kinds == kind)
+        present = [name for name in styles if any(names[i] == name for i in rows.tolist())]
+        xs = _side_by_side(names, present, rows)
+        markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+        for panel, what in zip(axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True):
+            title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
             panel.set_xlim(-0.6, len(present) - 0.4)
-            name_places(panel, present if last else [], letters=96 // len(shown))
-            _runs(panel, own, table, thresholds, _side_by_side(names, present, mine), names, styles, mine, values)
+            panels.name_places(panel, present if what is _ACCURACY else [], letters=96 // len(shown))
+            own = what._replace(title=title, unit="" if column else what.unit)
+            markers.draw(panel, own, also=getattr(table, what.column)[np.isin(kinds, shown)])
             for text in [*panel.texts] if column + 1 < len(shown) else ():
                 # the threshold that all columns share is named at the right
-                text.set_visible(text.get_position()[0] != AT_RIGHT)
+                text.set_visible(text.get_position()[0] != panels.AT_RIGHT)
     return laid_out(figure)
 
 
@@ -155,29 +167,23 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     """
     thresholds = thresholds or DiagnosticThresholds()
     rows = np.array(sorted({i for family in families(table, "lam") for i in family.rows}), dtype=np.intp)
-    drawn, styles = variants((str(table.method[i]), table.axes[i]) for i in rows)
-    names = dict(zip(rows.tolist(), drawn, strict=True))
-    conditions = sorted(
-        {names[i]: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i in rows}.items(),
-        key=lambda one: one[1],
-    )
-    places = [name for name, _ in conditions]
+    names, styles = _variants(table, rows.tolist())
+    conditions = {name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()}
+    places = sorted(conditions, key=lambda name: conditions[name])
     styles = {name: styles[name] for name in places}
-    figure, panels = page("Penalty rescue", styles, 1, 3, FILLED)
+    figure, axes = page("Penalty rescue", styles, 1, 3, panels.FILLED)
     plain_bp = [i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")]
     baseline, bp = _mean(np.asarray(table.baseline)[rows]), _mean(np.asarray(table.acc)[plain_bp])
     pp = thresholds.frozen_acc_margin_pp
     levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": bp}
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
-    for panel, what in zip(panels, _COURSES, strict=True):
+    markers = Markers(table, thresholds, names, styles, _side_by_side(names, places, rows), rows)
+    for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
-        name_places(panel, places, letters=24)
-        xs = _side_by_side(names, places, rows)
-        more = [*levels.values()] if what.letter == "d" else []
-        _runs(
-            panel, what, table, thresholds, xs, names, styles, rows, [*getattr(table, what.column)[rows], *more], False
-        )
-        level_lines(panel, levels if what.letter == "d" else {})
+        panels.name_places(panel, places, letters=24)
+        crossed = levels if what.letter == "d" else {}
+        markers.draw(panel, what, also=[*crossed.values()], baselines=False)
+        panels.level_lines(panel, crossed)
     return laid_out(figure)
 
 
@@ -189,33 +195,27 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     means over their seeds. Families with a single point are left out. Runs without the axis are at the left
     (no penalty, for λ).
     """
-    thresholds = thresholds or DiagnosticThresholds()
     drawn = families(table, axis)
     named, styles = variants((family.method, family.axes) for family in drawn)
-    places = _places(table, axis, drawn)
-    rows = np.array([i for family in drawn for i in family.rows], dtype=np.intp)
     names = {i: name for family, name in zip(drawn, named, strict=True) for i in family.rows}
-    figure, panels = page(
-        f"Audit against {axis}", styles, 1, 3, {**FILLED, **BASELINES, "mean over seeds": {"linestyle": "-"}}
-    )
+    places = _places({table.axes[i].get(axis) for i in names})
+    signs = {**panels.FILLED, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
+    figure, axes = page(f"Audit against {axis}", styles, 1, 3, signs)
     # a run without λ has no penalty; one without another axis has whatever its default is
     unset = "none" if axis == "lam" else "unset"
-    xs = np.zeros(len(table))
+    rows, xs = np.array([*names], dtype=np.intp), np.zeros(len(table))
     xs[rows] = [places.index(table.axes[i].get(axis)) for i in rows]
-    empty = "not measured on any run" if drawn else f"no two runs differ in {axis} alone"
-    for panel, what in zip(panels, _COURSES, strict=True):
+    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    for panel, what in zip(axes, _COURSES, strict=True):
+        panel.set(xlabel=AXIS_NAMES.get(axis, axis), xlim=(-0.4, max(len(places), 1) - 0.6))
+        panels.name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
+        markers.draw(panel, what)
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
-        panel.set(xlabel=AXIS_NAMES.get(axis, axis))
-        panel.set_xlim(-0.4, max(len(places), 1) - 0.6)
-        name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
-        _runs(panel, what, table, thresholds, xs, names, styles, rows, values[rows].tolist(), empty=empty)
         for family, name in zip(drawn, named, strict=True):
-            means = {
-                position: _mean(values[[i for i in family.rows if xs[i] == position]])
-                for position in range(len(places))
-            }
+            mine = np.array(family.rows)
+            means = {position: _mean(values[mine[xs[mine] == position]]) for position in range(len(places))}
             known = {position: mean for position, mean in means.items() if math.isfinite(mean)}
-            curve(panel, [*known], [*known.values()], styles[name], at=())
+            plot(panel, [*known], [*known.values()], styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
 
 
@@ -224,10 +224,9 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
-    figure, panels = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
-    for panel, what in zip(panels, _COURSES, strict=True):
-        curves = [[_number(getattr(point, what.column)) for point in one.points] for one in timelines]
-        panel.set(title=what.title, ylabel=what.unit)
+    figure, axes = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
+    for panel, what in zip(axes, _COURSES, strict=True):
+        curves = [_numbers(getattr(point, what.column) for point in one.points) for one in timelines]
         prepare(panel, [*itertools.chain(*curves)], what, thresholds, "not in these traces")
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
@@ -247,31 +246,32 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
     shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
-    figure, panels = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": NULL} if ends else {})
-    for panel, layer in itertools.zip_longest(panels, shown):
+    figure, axes = page(
+        "Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": panels.NULL} if ends else {}
+    )
+    for panel, layer in itertools.zip_longest(axes, shown):
         if layer is None:
             panel.set_visible(False)
             continue
         panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", ylabel="cosine")
-        curves = [[_number(_gamma_at(point, layer)) for point in one.points] for one in drawn]
+        curves = [_numbers(_gamma_at(point, layer) for point in one.points) for one in drawn]
         band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
-        fit(panel, [*itertools.chain(*curves), *band, 0.0])
+        panels.fit(panel, [*itertools.chain(*curves), *band, 0.0])
         if band:
-            panel.axhspan(min(band), max(band), color=NULL, linewidth=0)
+            panel.axhspan(min(band), max(band), color=panels.NULL, linewidth=0)
         _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
 
 
 def _over_epochs(
-    panel: Axes, timelines: Sequence[Timeline], curves: Sequence[Sequence[float]], styles: Sequence[MethodStyle]
+    panel: Axes, timelines: Sequence[Timeline], curves: Sequence[Floats], styles: Sequence[MethodStyle]
 ) -> None:
     """A curve per run, each with its last point marked."""
     epochs = [point.epoch for one in timelines for point in one.points]
-    panel.set_xlabel("epoch")
-    panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
+    panel.set(xlabel="epoch", xlim=(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
-        curve(panel, [point.epoch for point in one.points], ys, style, at=[-1])
+        plot(panel, [point.epoch for point in one.points], ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
 
 
 def _gamma_at(point: EpochPoint, layer: int) -> float | None:
@@ -297,114 +297,81 @@ def architectures(table: AuditTable) -> list[str]:
     return [str(name or PurePath(home).stem) for name, home in zip(known, homes, strict=True)]
 
 
-def _runs(
-    panel: Axes,
-    what: Panel,
-    table: AuditTable,
-    thresholds: DiagnosticThresholds,
-    xs: Floats,
-    names: Sequence[str] | Mapping[int, str],
-    styles: Mapping[str, MethodStyle],
-    rows: Indices | None = None,
-    scale: Sequence[float] | None = None,
-    baselines: bool = True,
-    empty: str = "",
-) -> None:
-    """A marker per run, filled where the panel's diagnostic fires.
+class Markers(NamedTuple):
+    """Runs as markers.
 
-    Args:
-        panel: where.
-        what: its number.
+    Attributes:
         table: the runs.
         thresholds: what judges them.
-        xs: the place of every run of the table.
-        names: the name of every run, by its place in the table.
+        names: of those that are drawn, by their place in the table.
         styles: by name.
-        rows: the runs that are drawn; None: all.
-        scale: what the axis has to show; None: their values.
-        baselines: whether (d) has marks at every run's frozen baseline, and where its margin is met.
-        empty: what the panel says if there is nothing to show.
+        xs: where every run of the table is drawn.
+        rows: the runs that are drawn.
     """
-    rows = np.arange(len(table)) if rows is None else rows
-    values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
-    judged, finite, always = table.judged(what.letter)
-    limit = DIAGNOSTICS[what.letter].limit(thresholds)
-    fires = (np.asarray(DIAGNOSTICS[what.letter].beyond(judged, limit), dtype=np.bool_) & finite) | always
-    panel.set(title=what.title, ylabel=what.unit)
-    floors: Floats = np.asarray(table.baseline, dtype=np.float64)
-    marks = {MUTED: floors, LIMIT: floors + limit / 100} if what.letter == "d" and baselines else {}
-    shown = [*(values[rows] if scale is None else scale), *(value for mark in marks.values() for value in mark[rows])]
-    prepare(panel, shown, what, thresholds, empty or f"({what.letter}) not measured on any run")
-    for colour, mark in marks.items():
-        known = rows[np.isfinite(mark[rows])]
-        panel.plot(xs[known], mark[known], linestyle="none", marker="_", color=colour, markersize=5, zorder=1.5)
-    for name, style in styles.items():
-        mine = rows[[names[i] == name for i in rows.tolist()]]
-        drawn = np.array(_at_most(values, mine[np.isfinite(values[mine])]), dtype=np.intp)
-        for filled in (False, True):
-            some = drawn[fires[drawn] == filled]
-            dots(panel, xs[some].tolist(), values[some].tolist(), style, filled)
-    if not np.isfinite(values[rows]).any():
-        return
-    lost = [i for i in rows.tolist() if not math.isfinite(values[i])]
-    for i in lost if len(rows) <= NAMED_AT_MOST else ():
-        note(panel, xs[i], *(("NaN/inf", LIMIT) if always[i] else ("N/A", MUTED)))
+
+    table: AuditTable
+    thresholds: DiagnosticThresholds
+    names: Mapping[int, str]
+    styles: Mapping[str, MethodStyle]
+    xs: Floats
+    rows: Indices
+
+    def draw(self, panel: Axes, what: Panel, also: Sequence[float] | Floats = (), baselines: bool = True) -> None:
+        """A marker per run in a panel, filled where its diagnostic fires; what has no finite number is noted.
+
+        Args:
+            panel: where.
+            what: its number.
+            also: what the axis has to show besides.
+            baselines: whether (d) has marks at every run's frozen baseline, and where its margin is met.
+        """
+        table, rows, bit = self.table, self.rows, BIT[what.letter]
+        values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
+        fires = (table.flags(self.thresholds) & bit) != 0
+        floors: Floats = np.asarray(table.baseline, dtype=np.float64)
+        margin = self.thresholds.frozen_acc_margin_pp / 100
+        marks = {panels.MUTED: floors, panels.LIMIT: floors + margin} if what.letter == "d" and baselines else {}
+        shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
+        prepare(panel, shown, what, self.thresholds, f"({what.letter}) not measured on any run")
+        for colour, mark in marks.items():
+            known = rows[np.isfinite(mark[rows])]
+            panel.plot(
+                self.xs[known], mark[known], linestyle="none", marker="_", color=colour, markersize=5, zorder=1.5
+            )
+        finite = rows[np.isfinite(values[rows])]
+        for name, style in self.styles.items():
+            mine = _at_most(values, finite[[self.names[i] == name for i in finite.tolist()]])
+            for face, some in (("white", mine[~fires[mine]]), (style.colour, mine[fires[mine]])):
+                plot(panel, self.xs[some], values[some], style, linestyle="none", markerfacecolor=face)
+        lost = rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
+        for i in lost:
+            said, colour = ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
+            word = panel.text(self.xs[i], 0.02, said, transform=panel.get_xaxis_transform(), color=colour, fontsize=6)
+            word.set(rotation=90, ha="center", va="bottom")
 
 
-def _side_by_side(names: Sequence[str] | Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
+def _variants(
+    table: AuditTable, rows: Iterable[int], without: str = ""
+) -> tuple[dict[int, str], dict[str, MethodStyle]]:
+    """The names of some runs as `variants` gives them, and their styles; one axis may be left out."""
+    rows = list(rows)
+    axes = ({name: value for name, value in table.axes[i].items() if name != without} for i in rows)
+    names, styles = variants(zip((str(table.method[i]) for i in rows), axes, strict=True))
+    return dict(zip(rows, names, strict=True)), styles
+
+
+def _side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
     """For every run the place of its name, runs of one name side by side within ±0.28."""
     xs = np.zeros(int(rows.max(initial=0)) + 1)
     for position, name in enumerate(places):
         mine = [i for i in rows.tolist() if names[i] == name]
-        for order, i in enumerate(mine):
-            xs[i] = position + (0.0 if len(mine) < 2 else 0.56 * (order / (len(mine) - 1) - 0.5))
+        xs[mine] = position + (np.linspace(-0.28, 0.28, len(mine)) if len(mine) > 1 else 0.0)
     return xs
 
 
 def _mean(values: Floats) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else math.nan
-
-
-def _layers(
-    panel: Axes,
-    table: AuditTable,
-    letter: str,
-    names: Sequence[str],
-    styles: Mapping[str, MethodStyle],
-    thresholds: DiagnosticThresholds,
-) -> None:
-    growth = thresholds.h_norm_explosion_ratio
-    name, symbol, title = {
-        "a": ("residual_norms", "‖h‖", f"(a) residual stream (fires: growth > {growth:g}x per block)"),
-        "b": ("bp_grad_norms", "‖g‖", "(b) BP gradient (judged at the deepest layer)"),
-    }[letter]
-    rows = [table.report(i).stream(name) for i in range(len(table))]
-    deepest = max((len(row) - 1 for row in rows), default=0)
-    panel.set(title=title, xlabel="layer l", ylabel=f"median {symbol}")
-    values = [value for row in rows for value in row]
-    empty = f"({letter}) {'no finite norm' if values else 'not measured'} on any run"
-    prepare(panel, values, _GRADIENT if letter == "b" else _STREAM, thresholds, empty)
-    panel.set_xlim(-0.2, max(deepest, 1) + 0.2)
-    panel.set_xticks(range(0, deepest + 1, max(1, math.ceil((deepest + 1) / 13))))
-    if len(rows) > CURVES_AT_MOST:
-        _summary(panel, names, rows, styles)
-        return
-    for name, row in zip(names, rows, strict=True):
-        curve(panel, range(len(row)), row, styles[name])
-
-
-def _summary(
-    panel: Axes, names: Sequence[str], rows: Sequence[Sequence[float]], styles: Mapping[str, MethodStyle]
-) -> None:
-    """Each name's median per layer as a line, and its smallest and largest as faint ones."""
-    for name, style in styles.items():
-        mine = [row for row, own in zip(rows, names, strict=True) if own == name and row]
-        depth = max((len(row) for row in mine), default=0)
-        columns = [[row[l] for row in mine if l < len(row) and math.isfinite(row[l])] for l in range(depth)]
-        layers = [l for l, column in enumerate(columns) if column]
-        for pick, alpha, at in ((np.median, 0.95, None), (np.min, 0.35, ()), (np.max, 0.35, ())):
-            curve(panel, layers, [float(pick(columns[l])) for l in layers], style, alpha, at)
 
 
 def _assumed(table: AuditTable) -> str:
@@ -414,21 +381,22 @@ def _assumed(table: AuditTable) -> str:
     return f", baseline assumed{share}" if runs else ""
 
 
-def _at_most(values: Floats, rows: Indices) -> list[int]:
+def _at_most(values: Floats, rows: Indices) -> Indices:
     """All rows, or as many evenly spaced order statistics of them as a strip can show."""
     if len(rows) <= POINTS_AT_MOST:
-        return [int(i) for i in rows]
-    ranked = rows[np.argsort(values[rows], kind="stable")]
-    chosen: list[int] = ranked[np.linspace(0, len(rows) - 1, POINTS_AT_MOST).round().astype(int)].tolist()
-    return chosen
+        return rows
+    kept = np.linspace(0, len(rows) - 1, POINTS_AT_MOST).round().astype(int)
+    ranked: Indices = rows[np.argsort(values[rows], kind="stable")][kept]
+    return ranked
 
 
-def _places(table: AuditTable, axis: str, drawn: Sequence[Family]) -> list[object]:
-    found = {table.axes[i].get(axis) for family in drawn for i in family.rows}
+def _places(found: Collection[object]) -> list[object]:
+    """The values of an axis in order: none, numbers, words."""
     numbers = sorted(v for v in found if isinstance(v, (int, float)))
     words = sorted(str(v) for v in found if v is not None and not isinstance(v, (int, float)))
     return [*([None] if None in found else []), *numbers, *words]
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+def _numbers(values: Iterable[float | None]) -> Floats:
+    """NaN where there is none."""
+    return np.array([*values], dtype=np.float64)

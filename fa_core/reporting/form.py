@@ -33,7 +33,7 @@ from fa_core.reporting.figures import (
 )
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
-from fa_core.reporting.records import to_csv, to_parquet
+from fa_core.reporting.records import known_ending, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -71,16 +71,16 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
-    measured = table.select(np.asarray(table.coverage) != 0)
-    if len(set(architectures(measured))) > 1:
-        caption = "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed."
-        blocks.append(Figure("architectures", partial(FIGURES["architectures"], measured, thresholds), caption))
-    homes = np.asarray(collections(table))
-    for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
-        blocks += _collection(table.select(homes == home), home, thresholds, number)
-    blocks += _timelines(traces, table, thresholds)
+    drawn = figures_of(_measured(table), thresholds, traces)
+    if len(set(architectures(_measured(table)))) > 1:
+        blocks.append(drawn["architectures"])
+    for number, (home, mine) in enumerate(_per_collection(table), start=1):
+        blocks += _collection(mine, home, thresholds, number)
+    if traces:
+        blocks += [Heading("Timeline", 2), *(drawn[name] for name in ("timeline", "gamma") if name in drawn)]
+        blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
     blocks += runs.pitfalls_block()
-    blocks += runs.provenance(table.select(table.coverage != 0))
+    blocks += runs.provenance(_measured(table))
     blocks += citations(table)
     return blocks
 
@@ -130,77 +130,84 @@ def _in_order(table: AuditTable) -> AuditTable:
     return table.select(sorted(range(len(table)), key=lambda i: (methods[i], seeds[i])))
 
 
-def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    if not traces:
-        return
+def _measured(table: AuditTable) -> AuditTable:
+    return table.select(np.asarray(table.coverage) != 0)
+
+
+def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
+    """Every file or folder with its runs."""
+    homes = np.asarray(collections(table))
+    for home in dict.fromkeys(homes.tolist()):
+        yield home, table.select(homes == home)
+
+
+CAPTIONS: Mapping[str, str] = {
+    "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
+    "markers: the panel's diagnostic fires; background: healthy and degenerate group.",
+    "layers": "Median norms per layer, a curve per run.",
+    "architectures": "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed.",
+    "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖.",
+    "timeline": "Diagnostics over epochs; dotted: first fires.",
+    "gamma": "Γ over epochs; shaded: two standard deviations of Γ under random feedback.",
+}
+"""Of the figures by the names that `write_report` knows; the others are called like the axis that they are over."""
+
+
+def figures_of(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()) -> dict[str, Figure]:
+    """Every figure there is of some runs and traces, by its name."""
     found = timelines(traces, table, thresholds)
-    yield Heading("Timeline", 2)
+    axes = [axis for axis in varying_axes(table) if families(table, axis)]
+    draw: dict[str, Callable[[], Drawing]] = {
+        **{name: partial(each, table, thresholds) for name, each in FIGURES.items() if len(table)},
+        **{axis: partial(axis_figure, table, axis, thresholds) for axis in axes},
+    }
+    if "lam" not in axes:
+        draw.pop("rescue", None)
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
-        caption = "Diagnostics over epochs; dotted: first fires."
-        yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
+        draw["timeline"] = partial(timeline_figure, found, thresholds)
     if any(one.gamma_per_layer for one in found):
-        caption = "Γ over epochs; shaded: two standard deviations of Γ under random feedback."
-        yield Figure("gamma", partial(gamma_figure, found), caption)
-    yield from analyses.timeline_blocks(found)
+        draw["gamma"] = partial(gamma_figure, found)
+    over = (
+        "Accuracy, growth and deepest gradient norm against {0}; each line joins the means over seeds of runs that "
+        "differ in {0} alone."
+    )
+    return {name: Figure(name, each, CAPTIONS.get(name, over.format(name))) for name, each in draw.items()}
 
 
 def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
     yield runs.heading_of(home)
     yield from runs.verdict_table(table, thresholds)
     yield from runs.evidence_note(table)
-    measured = table.select(np.asarray(table.coverage) != 0)
+    measured = _measured(table)
     if not len(measured):
         return
-    yield Figure(
-        f"audit-{number}",
-        partial(FIGURES["audit"], measured, thresholds),
-        "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
-        "markers: the panel's diagnostic fires; background: healthy and degenerate group.",
-    )
-    yield Figure(
-        f"layers-{number}", partial(FIGURES["layers"], measured, thresholds), "Median norms per layer, a curve per run."
-    )
-    if families(measured, "lam"):
-        caption = "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖."
-        yield Figure(f"rescue-{number}", partial(FIGURES["rescue"], measured, thresholds), caption)
-    for axis in varying_axes(measured):
-        if not families(measured, axis):
-            continue
-        yield Figure(
-            f"axis-{number}-{axis}",
-            partial(axis_figure, measured, axis, thresholds),
-            f"Accuracy, growth and deepest gradient norm against {axis}; each line joins the means over seeds of "
-            f"runs that differ in {axis} alone.",
-        )
-    yield Heading("Over seeds", 3)
-    yield from analyses.seeds_blocks(over_seeds(measured, thresholds))
-    yield from analyses.differences_blocks(differences(measured))
-    yield Heading("Threshold sensitivity", 3)
-    yield from analyses.sensitivity_blocks(sensitivities(measured, thresholds))
-    yield Heading("Decision utility", 3)
-    yield from analyses.utility_blocks(decision_utility(measured, thresholds))
-    yield Heading("Diagnostics per layer", 3)
-    yield from runs.layer_tables(measured)
-    yield Heading("Margin to flip and backward gain", 3)
-    yield from runs.beyond_table(measured, thresholds)
-    yield Heading("Confidence", 3)
-    yield from confidence_credit.confidence_tables(measured, thresholds)
-    yield Heading("Credit quality", 3)
-    yield from confidence_credit.credit_table(measured)
-
-
-_OVER_EPOCHS = ("timeline", "gamma")
+    for name, figure in figures_of(measured, thresholds).items():
+        if name != "architectures":
+            yield replace(figure, name=f"{name}-{number}" if name in CAPTIONS else f"axis-{number}-{name}")
+    parts = {
+        "Over seeds": [
+            *analyses.seeds_blocks(over_seeds(measured, thresholds)),
+            *analyses.differences_blocks(differences(measured)),
+        ],
+        "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(measured, thresholds)),
+        "Decision utility": analyses.utility_blocks(decision_utility(measured, thresholds)),
+        "Diagnostics per layer": runs.layer_tables(measured),
+        "Margin to flip and backward gain": runs.beyond_table(measured, thresholds),
+        "Confidence": confidence_credit.confidence_tables(measured, thresholds),
+        "Credit quality": confidence_credit.credit_table(measured),
+    }
+    for title, blocks in parts.items():
+        yield Heading(title, 3)
+        yield from blocks
 
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
     """The tables that a paper prints: verdicts and numbers over seeds, per file."""
     table, blocks = _in_order(table), list[Block]()
-    homes = np.asarray(collections(table))
-    for home in dict.fromkeys(homes.tolist()):
-        mine = table.select(homes == home)
-        measured = mine.select(np.asarray(mine.coverage) != 0)
+    for _, mine in _per_collection(table):
         blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
-        blocks += analyses.seeds_blocks(over_seeds(measured, thresholds)) if len(measured) else []
+        if len(measured := _measured(mine)):
+            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
     return [*blocks, *citations(table)]
 
 
@@ -235,21 +242,15 @@ def write_report(
         FaError: the file cannot be written.
     """
     thresholds = thresholds or DiagnosticThresholds()
-    kind = path.suffix.lower()
-    if kind not in KINDS:
-        known = f"end the name in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
-        raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=known)
+    kind = known_ending(path, KINDS)
+    if kind == ".tex":
+        return write_blocks(path, paper_tables(table, thresholds))
     if kind in WRITERS:
-        tables = kind == ".tex"
-        return write_blocks(
-            path, paper_tables(table, thresholds) if tables else reporting_form(table, thresholds, traces, title)
-        )
+        return write_blocks(path, reporting_form(table, thresholds, traces, title))
     if kind in FIGURE_KINDS:
-        content = rendered(_figure(table, thresholds, traces, figure), kind)
-    elif kind == ".csv":
-        content = to_csv(table, thresholds).encode()
+        content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     else:
-        content = to_parquet(table, thresholds)
+        content = to_csv(table, thresholds).encode() if kind == ".csv" else to_parquet(table, thresholds)
     write_bytes(path, content)
     return [path]
 
@@ -272,39 +273,33 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         UsageError: an unknown ending.
         FaError: the file cannot be written.
     """
-    kind = path.suffix.lower()
-    if kind not in WRITERS:
-        raise UsageError(
-            f"cannot be written as {kind or 'a file without ending'}", where=path, hint="end it in .md, .html or .tex"
-        )
-    figures = {block.name: block for block in blocks if isinstance(block, Figure)} if kind == ".md" else {}
-    files = {name: path.with_name(f"{path.stem}-{name}.svg") for name in figures}
-    for name, file in files.items():
-        write_bytes(file, rendered(figures[name].draw()))
+    kind = known_ending(path, [*WRITERS])
+    figures = [block for block in blocks if isinstance(block, Figure) and kind == ".md"]
+    files = {figure.name: path.with_name(f"{path.stem}-{figure.name}.svg") for figure in figures}
+    for figure in figures:
+        write_bytes(files[figure.name], rendered(figure.draw()))
     paths = {name: quote(file.name) for name, file in files.items()}
     text = to_markdown(blocks, paths) if paths else WRITERS[kind](blocks)
     write_bytes(path, text.encode())
     return [path, *files.values()]
 
 
-def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> Drawing:
-    if figure in _OVER_EPOCHS:
-        if not traces:
-            raise UsageError("no traces here to draw over epochs", where=f"--figure {figure}")
-        found = timelines(traces, table, thresholds)
-        if figure == "gamma" and not any(one.gamma_per_layer for one in found):
-            raise UsageError("no trace here holds Γ per layer", where="--figure gamma")
-        return timeline_figure(found, thresholds) if figure == "timeline" else gamma_figure(found)
-    if not len(table):
-        raise UsageError("no audited run to draw", where=f"--figure {figure}")
-    if figure in FIGURES:
-        if figure == "rescue" and not families(table, "lam"):
-            raise UsageError("no two runs differ in the penalty λ alone", where="--figure rescue")
-        return FIGURES[figure](table, thresholds)
-    axes = varying_axes(table)
-    if figure not in axes:
-        known = ", ".join(dict.fromkeys(("audit", *_OVER_EPOCHS, *FIGURES, *axes)))
-        raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
-    if not families(table, figure):
-        raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")
-    return axis_figure(table, figure, thresholds)
+def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], name: str) -> Figure:
+    """One of `figures_of`.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    drawn = figures_of(table, thresholds, traces)
+    if name in drawn:
+        return drawn[name]
+    if not len(table) and name not in ("timeline", "gamma"):
+        raise UsageError("no audited run to draw", where=f"--figure {name}")
+    missing = {
+        **{axis: f"no two runs differ in {axis} alone" for axis in varying_axes(table)},
+        "timeline": "no traces here to draw over epochs",
+        "gamma": "no trace here holds Γ per layer",
+        "rescue": "no two runs differ in the penalty λ alone",
+    }
+    why = missing.get(name, f"no figure {name!r} for these runs")
+    raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

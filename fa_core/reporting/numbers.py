@@ -38,9 +38,10 @@ def brief(value: float | None, digits: int = 4) -> str:
     """
     if value is None or not math.isfinite(value):
         return significant(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:.{digits}g}" if abs(value) < 10.0**digits else f"{value:.0f}"
-    return scientific(value, digits, trim=True)
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return scientific(value, digits, trim=True)
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e" in text else text
 
 
 def brief_in(value: float | None, cells: int) -> str:
@@ -149,14 +150,7 @@ def short(value: float, digits: int = 3) -> str:
     >>> short(1e-7), short(435299520.0), short(2043.33), short(0.0989839), short(-3.83), short(0.0)
     ('1e-7', '4.35e8', '2043', '0.099', '-3.83', '0')
     """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "-inf" if value < 0 else "inf"
-    if value and not 1e-3 <= abs(value) < 1e5:
-        return scientific(value, digits, trim=True)
-    whole = len(str(int(abs(value))))
-    leading_zeros = 0 if abs(value) >= 0.1 or not value else -math.floor(math.log10(abs(value))) - 1
-    decimals = max(0, digits - whole) if abs(value) >= 1 else digits + leading_zeros
-    return _trim(f"{value:.{decimals}f}")
+    return "NaN" if math.isnan(value) else brief(value, digits)
 
 
 def exact(value: float) -> str:

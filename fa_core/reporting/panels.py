@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.reporting.numbers import brief, plain
+from fa_core.table import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,44 +37,7 @@ _LARGEST, _WIDEST = 1e300, 301
 
 INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
 
-_STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 7,
-    "text.color": INK,
-    # names of methods may hold dollar signs
-    "text.parse_math": False,
-    "axes.titlesize": 7.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 7,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "grid.color": "#e3e6ea",
-    "grid.linewidth": 0.5,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "figure.constrained_layout.w_pad": 0.06,
-    "figure.constrained_layout.h_pad": 0.06,
-    "figure.constrained_layout.hspace": 0.03,
-    "legend.frameon": False,
-    "legend.fontsize": 7,
-    "lines.linewidth": 1.0,
-    "lines.markersize": 3.5,
-    "lines.markeredgewidth": 0.8,
-    "svg.hashsalt": "fa-tui",
-    # letters as outlines look the same in every viewer; publishers refuse Type 3 fonts
-    "svg.fonttype": "path",
-    "pdf.fonttype": 42,
-}
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
@@ -89,8 +54,13 @@ _DOTS_PER_INCH = 200
 _LETTERS_ACROSS = 110
 """Letters of the legend that stand in one line."""
 
+FAINT = 0.85
+"""Opacity of curves, which may lie on each other."""
+
 AT_RIGHT = 1.01
 """Of a panel's width: where lines across it are named."""
+
+_DASHED: Mapping[str, Any] = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
 _STYLING = threading.Lock()
 
@@ -100,11 +70,9 @@ def fixed_style() -> Iterator[None]:
     """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the whole process."""
     import matplotlib
 
-    with _STYLING, matplotlib.rc_context(), warnings.catch_warnings():
+    with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
         # letters that the font does not have are drawn as boxes
         warnings.simplefilter("ignore")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
         yield
 
 
@@ -165,7 +133,7 @@ def page(
     styles: Mapping[str, MethodStyle],
     rows: int,
     columns: int,
-    signs: Mapping[str, Any] | None = None,
+    signs: Mapping[str, Any],
     height: float = 2.45,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
@@ -180,13 +148,10 @@ def page(
     handles: list[Any] = [
         Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name) for name, style in shown
     ]
-    for words, sign in (signs or {}).items() if styles else ():
-        if isinstance(sign, str):
-            handles.append(Patch(color=sign, label=words))
-        else:
-            handles.append(
-                Line2D([], [], **{"linestyle": "none", "color": INK, "markersize": 4.5, **sign}, label=words)
-            )
+    for words, sign in signs.items() if styles else ():
+        is_colour = isinstance(sign, str)
+        look = {"linestyle": "none", "color": INK, "markersize": 4.5, **({} if is_colour else sign)}
+        handles.append(Patch(color=sign, label=words) if is_colour else Line2D([], [], label=words, **look))
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
@@ -232,7 +197,7 @@ def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
     above = -1.0
     for name, level in sorted(levels.items(), key=lambda one: one[1]):
         above = max((level - low) / (high - low), above + 0.05)
-        panel.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
+        panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
         label = f"{name} {brief(level, 3)}" if "pp" not in name else name
         panel.text(AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6)
 
@@ -245,14 +210,20 @@ def laid_out(figure: Figure) -> Figure:
 
 
 def prepare(panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str) -> None:
-    """Scale a panel to its values and its diagnostic's threshold, if it has one; it says ``empty`` without values."""
+    """Name a panel, and scale it to its values and its diagnostic's threshold, if it has one.
+
+    Without finite values it says ``empty``.
+    """
+    panel.set(title=what.title, ylabel=what.unit)
     known = any(map(math.isfinite, values))
     limits = [DIAGNOSTICS[what.letter].limit(thresholds)] if what.limit and known else []
     fit(panel, [*values, *limits], what.log, margin=0.06 if what.log else 0.1)
     for limit in limits:
         threshold_line(panel, what.letter, limit)
     if not known:
-        say(panel, empty)
+        panel.set_yticks([])
+        panel.set_yticks([], minor=True)
+        panel.text(0.5, 0.5, empty, transform=panel.transAxes, ha="center", va="center", color=MUTED)
 
 
 def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
@@ -298,46 +269,26 @@ def _drawable(value: float, log: bool) -> float:
     return min(max(value, 1 / _LARGEST if log else -_LARGEST), _LARGEST)
 
 
-def curve(
-    panel: Axes,
-    xs: Sequence[float],
-    ys: Sequence[float],
-    style: MethodStyle,
-    alpha: float = 0.85,
-    at: Sequence[int] | None = None,
+def plot(
+    panel: Axes, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats, style: MethodStyle, **look: Any
 ) -> None:
-    """Connected points, with markers at all of them or at those named; ``at=()`` draws the line alone."""
+    """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines, says otherwise."""
     drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
-    marked = None if at is None else [range(len(drawn))[i] for i in at if drawn]
-    panel.plot(xs, drawn, color=style.colour, marker=style.marker, alpha=alpha, markevery=marked)
-
-
-def dots(panel: Axes, xs: Sequence[float], ys: Sequence[float], style: MethodStyle, filled: bool) -> None:
-    drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
-    face = style.colour if filled else "white"
-    panel.plot(xs, drawn, linestyle="none", marker=style.marker, color=style.colour, markerfacecolor=face)
+    panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
 def threshold_line(panel: Axes, letter: str, value: float) -> None:
     """A diagnostic's threshold: a dashed line named at its right end, and the side that fires shaded."""
     low, high = panel.get_ylim()
     label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
-    across = panel.get_yaxis_transform()
-    if not low <= value <= high:
-        edge, where = (1.0, "above") if value > high else (0.0, "below")
+    across, height = panel.get_yaxis_transform(), value
+    if low <= value <= high:
+        panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
+        panel.axhline(value, color=LIMIT, **_DASHED)
+    else:
+        across, (height, where) = panel.transAxes, (1.0, "above") if value > high else (0.0, "below")
         label = f"{label}\n({where}\nthis axis)"
-        panel.text(AT_RIGHT, edge, label, transform=panel.transAxes, color=LIMIT, va="center", fontsize=6)
-        return
-    panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
-    panel.axhline(value, color=LIMIT, linewidth=0.9, linestyle=(0, (5, 3)))
-    panel.text(AT_RIGHT, value, label, transform=across, color=LIMIT, va="center", fontsize=6)
-
-
-def say(panel: Axes, words: str) -> None:
-    """Text in the middle of a panel without data, which needs no ticks."""
-    panel.set_yticks([])
-    panel.set_yticks([], minor=True)
-    panel.text(0.5, 0.5, words, transform=panel.transAxes, ha="center", va="center", color=MUTED)
+    panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
@@ -353,9 +304,3 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     else:
         panel.set_xticks([])
         panel.set_xlabel(f"{len(names)} of them, in order")
-
-
-def note(panel: Axes, position: float, words: str, colour: str) -> None:
-    """A word above a method's place, upright, so that neighbours do not overlap."""
-    across = panel.get_xaxis_transform()
-    panel.text(position, 0.02, words, transform=across, rotation=90, ha="center", va="bottom", color=colour, fontsize=6)

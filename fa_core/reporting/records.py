@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, fields
@@ -114,17 +115,30 @@ def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> byt
     return content.getvalue()
 
 
+def known_ending(path: Path, known: Sequence[str]) -> str:
+    """The ending of a file's name, one of those known.
+
+    Raises:
+        UsageError: it is another.
+    """
+    kind = path.suffix.lower()
+    if kind not in known:
+        hint = f"end the name in {', '.join(known[:-1])} or {known[-1]}"
+        raise UsageError(f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint)
+    return kind
+
+
 _OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string") | {
     field.name: "int64" if field.name in ("n", "nonfinite") else "float64" for field in fields(Stat)
 }
 
 
-def seeds_file(analysis: SeedTable, ending: str) -> bytes:
+def seeds_file(analysis: SeedTable, path: Path) -> bytes:
     """Every number of every condition over its seeds, a row each (`Stat`).
 
     Args:
         analysis: the conditions.
-        ending: ``.csv`` or ``.parquet``.
+        path: of the file; it ends in ``.csv`` or ``.parquet``.
 
     Raises:
         UsageError: another ending, or pyarrow is not installed.
@@ -134,12 +148,8 @@ def seeds_file(analysis: SeedTable, ending: str) -> bytes:
         for group in analysis.groups
         for number, stat in group.stats.items()
     ]
-    if ending == ".parquet":
+    if known_ending(path, (".csv", ".parquet")) == ".parquet":
         return _parquet(rows, _OVER_SEEDS)
-    if ending != ".csv":
-        raise UsageError(
-            f"cannot write numbers over seeds as {ending or 'a file without ending'}", hint="end in .csv or .parquet"
-        )
     return csv_text([_OVER_SEEDS, *([_cell(row[name]) for name in _OVER_SEEDS] for row in rows)]).encode()
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.option_values import diagnostic_letters
@@ -18,26 +18,19 @@ from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
-ByOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
-]
-
 
 def seeds_command(
     paths: options.NamedPaths,
-    by: ByOption = None,
-    methods: options.MethodsOption = None,
-    seeds: options.SeedsOption = None,
-    filter: options.FilterOption = "",
-    h0: options.H0Option = None,
-    blocks: options.BlocksOption = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
+    ] = None,
     format: options.FormOption = "table",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
     ] = None,
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
@@ -59,14 +52,12 @@ def seeds_command(
     from fa_core.reporting.records import seeds_file, seeds_record
     from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 
-    thresholds, baseline = criteria
-    runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
-    runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
-    axes = options.split_list(by) if by else None
+    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
+    axes = options.split_list(by) or None
     analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
     if out is not None:
         output.check_folder(out)
-        write_bytes(out, seeds_file(analysis, out.suffix.lower()))
+        write_bytes(out, seeds_file(analysis, out))
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
     _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 
@@ -91,32 +82,23 @@ def _print(
     raise typer.Exit(runs.exit_code)
 
 
-HealthyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="LIST",
-        help="Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present.",
-        show_default=False,
-    ),
-]
-
-
-NeitherOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
-]
-
-
 def sweep_command(
     paths: options.NamedPaths,
-    healthy: HealthyOption = None,
-    neither: NeitherOption = None,
-    methods: options.MethodsOption = None,
-    seeds: options.SeedsOption = None,
-    filter: options.FilterOption = "",
+    healthy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIST",
+            help="Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present.",
+            show_default=False,
+        ),
+    ] = None,
+    neither: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
+    ] = None,
     format: options.FormOption = "table",
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print the gap of each threshold, and how far it may move.
 
@@ -136,30 +118,22 @@ def sweep_command(
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
 
-    thresholds, baseline = criteria
-    runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
-    table = runs.table
-    named = options.split_list(healthy) if healthy else None
-    analysis = sensitivities(table, thresholds, named, options.split_list(neither) if neither else None)
+    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
+    table, named = runs.table, options.split_list(healthy) or None
+    analysis = sensitivities(table, thresholds, named, options.split_list(neither) or None)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
     _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
-ChanceOption = Annotated[
-    float | None,
-    typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."),
-]
-
-
 def utility_command(
     paths: options.NamedPaths,
-    chance: ChanceOption = None,
-    methods: options.MethodsOption = None,
-    seeds: options.SeedsOption = None,
-    filter: options.FilterOption = "",
+    chance: Annotated[
+        float | None,
+        typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."),
+    ] = None,
     format: options.FormOption = "table",
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print the runs that each reporting habit would walk back.
 
@@ -176,31 +150,24 @@ def utility_command(
 
     if chance is not None and not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds, audits=True).filtered(filter, criteria.thresholds)
-    analysis = decision_utility(runs.table, criteria.thresholds, chance)
+    runs = inputs.open_runs(paths, chosen, audits=True)
+    analysis = decision_utility(runs.table, chosen.criteria.thresholds, chance)
     _print(runs, format, analysis.to_dict, utility_blocks(analysis))
-
-
-StopOnOption = Annotated[
-    str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
-]
-EpochsOption = Annotated[
-    int | None,
-    typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."),
-]
-FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")]
 
 
 def timeline_command(
     paths: options.NamedPaths,
-    stop_on: StopOnOption = "ab",
-    epochs: EpochsOption = None,
-    follow: FollowOption = False,
-    methods: options.MethodsOption = None,
-    seeds: options.SeedsOption = None,
+    stop_on: Annotated[
+        str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
+    ] = "ab",
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")] = False,
     format: options.FormOption = "table",
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print the first epoch at which each diagnostic fires.
 
@@ -223,51 +190,39 @@ def timeline_command(
         raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
 
     def once() -> int:
-        runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
-        found = timelines(runs.traces, runs.table, criteria.thresholds, letters, epochs, criteria.baseline)
+        runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
+        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
         output.print_result(format, lambda: timeline_record(found), timeline_blocks(found))
         return runs.exit_code
 
-    raise typer.Exit(_following(paths, once) if follow else once())
-
-
-def _following(paths: Sequence[Path], once: Callable[[], int]) -> int:
-    """Print now, and again after every change under the paths."""
-    from watchfiles import watch
-
     code = once()
-    try:
-        for _ in watch(*paths):
-            code = once()
-    except KeyboardInterrupt:
-        pass
-    return code
+    if follow:
+        from watchfiles import watch
 
-
-OutOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet.")
-]
-FigureOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, gamma "
-        "(over epochs), or an axis such as lam.",
-    ),
-]
-TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
+        with contextlib.suppress(KeyboardInterrupt):
+            for _ in watch(*paths):
+                code = once()
+    raise typer.Exit(code)
 
 
 def report_command(
-    out: OutOption,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."),
+    ],
     paths: options.PathsArgument = None,
-    figure: FigureOption = "audit",
-    title: TitleOption = "Four-diagnostic audit",
-    methods: options.MethodsOption = None,
-    seeds: options.SeedsOption = None,
+    figure: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, "
+            "gamma (over epochs), or an axis such as lam.",
+        ),
+    ] = "audit",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")] = "Four-diagnostic audit",
     blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
 
@@ -300,8 +255,8 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
-    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
-    for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
+    runs = inputs.open_runs(paths, chosen)
+    for file in write_report(out, runs.table, chosen.criteria.thresholds, runs.traces, figure, title):
         print(output.link(file))
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)

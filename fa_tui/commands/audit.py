@@ -115,7 +115,7 @@ def audit_command(
     """
     given = locals()
     from fa_core.atomic import write_json
-    from fa_core.engine.audit import audit, measurable
+    from fa_core.engine.audit import Measuring, audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
@@ -137,13 +137,10 @@ def audit_command(
             targets,
             out,
             settings,
-            placement=placement,
+            Measuring(placement, progress, progress.plan, progress.notice),
             resume=resume,
             replace_old=replace,
             adjust=adjust,
-            on_event=progress,
-            on_plan=progress.plan,
-            on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
@@ -157,11 +154,9 @@ def audit_command(
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
-        if result.unsaved is not None:
-            kept = "see above for what is finished"
-        else:
-            kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
-        print(f"fa-tui: {stop.words}; {kept}", file=sys.stderr)
+        kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
+        kept = kept if result.unsaved is None else "see above for what is finished"
+        print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
     incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
@@ -214,20 +209,13 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
+    from fa_core.engine.audit import Measuring
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
     with AuditProgress() as progress:
-        result = verify(
-            found.rows,
-            data=data,
-            model=model,
-            weights=weights,
-            placement=placement,
-            on_event=progress,
-            on_plan=progress.plan,
-            on_notice=progress.notice,
-        )
+        how = Measuring(placement, progress, progress.plan, progress.notice)
+        result = verify(found.rows, how, data=data, model=model, weights=weights)
     inputs.report_problems([*result.skipped, *result.failures])
     if format == "json":
         output.print_json([verification_record(run) for run in result.runs])
@@ -244,10 +232,10 @@ def verify_command(
 def verification_lines(run: Verification) -> Iterator[str]:
     """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
     comparison = run.comparison
-    if comparison.agrees and comparison.largest == 0:
-        found = f"agrees: {comparison.compared} numbers, bit for bit"
-    elif comparison.agrees:
-        found = f"agrees: {comparison.compared} numbers, at most {comparison.largest:.2g} of what rounding allows"
+    if comparison.agrees:
+        exact = comparison.largest == 0
+        how = "bit for bit" if exact else f"at most {comparison.largest:.2g} of what rounding allows"
+        found = f"agrees: {comparison.compared} numbers, {how}"
     else:
         kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
         found = f"DIFFERS in {', '.join(kinds)}"

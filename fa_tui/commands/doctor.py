@@ -10,7 +10,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -38,6 +37,11 @@ class Finding(NamedTuple):
     state: str
     found: str
     fix: str = ""
+
+
+def looked_at(name: str, found: str, fine: object, fix: str = "") -> Finding:
+    """A finding that is fine, or costs a feature and has a fix."""
+    return Finding(name, OK, found) if fine else Finding(name, NOTE, found, fix)
 
 
 OPTIONAL = {
@@ -111,7 +115,7 @@ def plugins() -> Iterator[Finding]:
     for group in brought.GROUPS:
         for name, point in brought.plugins(group).items():
             _, why = brought.tried(point)
-            yield Finding(name, NOTE if why else OK, why or f"{group}: {point.value}")
+            yield looked_at(name, why or f"{group}: {point.value}", not why)
 
 
 def devices() -> Iterator[Finding]:
@@ -135,9 +139,9 @@ def devices() -> Iterator[Finding]:
     elif not gpus:
         yield Finding("gpu", NOTE, f"one is listed, but torch cannot use it: {sees}", "install a torch for this driver")
     else:
-        yield Finding("gpu", OK if len(nvml) == len(gpus) else NOTE, sees)
+        yield looked_at("gpu", sees, len(nvml) == len(gpus))
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        yield Finding("visible", OK if nvml or gpus else NOTE, f"CUDA_VISIBLE_DEVICES={visible}")
+        yield looked_at("visible", f"CUDA_VISIBLE_DEVICES={visible}", nvml or gpus)
 
 
 def terminal() -> Iterator[Finding]:
@@ -145,21 +149,18 @@ def terminal() -> Iterator[Finding]:
     from fa_tui.terminal.abilities import TRUE_COLOUR, detect
 
     term = os.environ.get("TERM", "")
-    if term in ("", "dumb"):
-        yield Finding("TERM", NOTE, term or "not set", "the explorer needs a terminal; `fa-tui show` does not")
-    else:
-        yield Finding("TERM", OK, term)
+    needs = "the explorer needs a terminal; `fa-tui show` does not"
+    yield looked_at("TERM", term or "not set", term not in ("", "dumb"), needs)
     count = detect(os.environ).colours
     colours = "16 million" if count == TRUE_COLOUR else str(count) if count else "none"
     yield Finding("colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours)
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
-    if "utf" in encoding:
-        yield Finding("characters", OK, encoding)
-    else:
-        yield Finding("characters", NOTE, f"{encoding}: ASCII glyphs", "export LC_ALL=C.UTF-8")
+    unicode = "utf" in encoding
+    yield looked_at(
+        "characters", encoding if unicode else f"{encoding}: ASCII glyphs", unicode, "export LC_ALL=C.UTF-8"
+    )
     columns, lines = shutil.get_terminal_size()
-    wrong = "" if columns >= 80 and lines >= 24 else "the explorer wants 80x24"
-    yield Finding("size", NOTE if wrong else OK, f"{columns}x{lines}", wrong)
+    yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
     if os.environ.get("TMUX"):
         fix = "tmux set -g set-clipboard on   # copying from the explorer over SSH"
         yield Finding("tmux", NOTE, "no synchronised painting under tmux; OSC 52 is swallowed", fix)
@@ -174,19 +175,12 @@ def folders() -> Iterator[Finding]:
     except UnreadableInput as error:
         yield Finding("sample runs", NOTE, error.what, "install it again from its source")
     for name, folder in (("settings", config_folder()), ("logs", state_folder())):
-        if _writable(folder):
-            yield Finding(name, OK, str(folder))
-        else:
-            yield Finding(name, NOTE, f"{folder} cannot be written", f"mkdir -p {folder}")
+        nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+        writable = os.access(nearest, os.W_OK)
+        yield looked_at(name, f"{folder}{'' if writable else ' cannot be written'}", writable, f"mkdir -p {folder}")
     for problem in load_settings().problems:
         what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")
         yield Finding("settings file", NOTE, what, fix)
-
-
-def _writable(folder: Path) -> bool:
-    """Whether the folder, or the nearest one above it that exists, can be written."""
-    nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-    return os.access(nearest, os.W_OK)
 
 
 def _version(name: str) -> str | None:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, Bullets
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import canonical_method
-from fa_tui.options import sample_runs, split_list
+from fa_tui.options import Chosen, default_paths, split_list
 from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
     from fa_core.engine.jobs import changed_since
     from fa_core.formats import scan
 
-    found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
+    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 
@@ -83,13 +81,13 @@ class Runs(msgspec.Struct, frozen=True):
         rows: audits, and checkpoints that are not measured yet.
         traces: runs over epochs.
         exit_code: 3 if a path, named or in a folder, could not be read, else 0.
-        unfiltered: the rows before `filtered`.
+        unfiltered: the rows of the methods and seeds before the filter.
     """
 
     rows: list[AuditRow]
     traces: list[Trace]
     exit_code: int
-    unfiltered: list[AuditRow] = []
+    unfiltered: list[AuditRow]
 
     @property
     def table(self) -> AuditTable:
@@ -97,15 +95,6 @@ class Runs(msgspec.Struct, frozen=True):
         from fa_core.table import AuditTable
 
         return AuditTable.from_rows(self.rows)
-
-    def filtered(self, filter: str, thresholds: DiagnosticThresholds) -> Runs:
-        """Those that pass a filter, as it was typed.
-
-        Raises:
-            UsageError: the filter cannot be read.
-        """
-        kept = arranged(Look(filter=filter), self.rows, thresholds)
-        return msgspec.structs.replace(self, rows=kept, unfiltered=self.rows)
 
     def left_out(self, healthy: Collection[str] | None = None) -> Iterator[Block]:
         """A list of what the filter leaves out; nothing where it keeps every run of the methods that it keeps.
@@ -121,45 +110,42 @@ class Runs(msgspec.Struct, frozen=True):
             yield Bullets(words)
 
 
-def open_runs(
-    paths: Sequence[Path],
-    baseline: FrozenBaseline,
-    methods: Sequence[str] | None,
-    seeds: Sequence[str] | None,
-    *,
-    audits: bool = False,
-) -> Runs:
+def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
     """Open the paths.
 
     Args:
         paths: files and folders.
-        baseline: to judge the rows by.
-        methods: only runs of these.
-        seeds: only runs of these.
+        chosen: which of their runs, and what they are judged by.
         audits: whether traces alone are not enough.
 
     Raises:
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
-        UsageError: a method or seed that no run has, or a seed that is no number.
+        UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read.
     """
-    found = open_paths(paths)
+    found, (thresholds, baseline) = open_paths(paths), chosen.criteria
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
     baseline.check(run.method for run in everything)
-    wanted_methods = [canonical_method(name) for name in split_list(methods)]
-    wanted_seeds = [_seed(word) for word in split_list(seeds)]
-    _check("--methods", wanted_methods, [run.method for run in everything])
-    _check("--seeds", wanted_seeds, [run.seed for run in everything])
+    methods = [canonical_method(name) for name in split_list(chosen.methods)]
+    seeds = [_seed(word) for word in split_list(chosen.seeds)]
+    _check("--methods", methods, [run.method for run in everything])
+    _check("--seeds", seeds, [run.seed for run in everything])
 
     def wanted(run: AuditRow | Trace) -> bool:
-        return (not wanted_methods or run.method in wanted_methods) and (not wanted_seeds or run.seed in wanted_seeds)
+        return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    return Runs(
-        rows=baseline.apply(filter(wanted, found.rows)),
-        traces=list(filter(wanted, found.traces)),
-        exit_code=3 if found.problems else 0,
-    )
+    rows = bounded(baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
+    traces, look = list(filter(wanted, found.traces)), Look(filter=chosen.filter)
+    kept = arranged(look, rows, thresholds)
+    if chosen.filter and traces:
+        from fa_tui.views.epochs import traces_of
+
+        alone = [
+            AuditRow(source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes) for one in traces
+        ]
+        traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
+    return Runs(kept, traces, 3 if found.problems else 0, rows)
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

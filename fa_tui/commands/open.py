@@ -16,23 +16,6 @@ from fa_tui.views.filters import CELL_LETTERS, Look
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
-ShowOption = Annotated[
-    str,
-    typer.Option(
-        "--show",
-        metavar="WHAT",
-        help=f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}.",
-        show_default="what the settings say",
-    ),
-]
-RowsOption = Annotated[
-    str, typer.Option("--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method")
-]
-ColumnsOption = Annotated[
-    str, typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
-]
-LongOption = Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")]
-
 
 def open_command(
     context: typer.Context,
@@ -40,12 +23,24 @@ def open_command(
     data: options.DataOption = None,
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
-    show: ShowOption = "",
-    rows: RowsOption = "",
-    columns: ColumnsOption = "",
+    show: Annotated[
+        str,
+        typer.Option(
+            "--show",
+            metavar="WHAT",
+            help=f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}.",
+            show_default="what the settings say",
+        ),
+    ] = "",
+    rows: Annotated[
+        str, typer.Option("--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
+    ] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
-    long: LongOption = False,
+    long: Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")] = False,
     *,
     placement: Placement,
     criteria: options.Criteria,

@@ -15,24 +15,22 @@ from fa_tui.commands import output
 if TYPE_CHECKING:
     from fa_core.pitfalls.demonstrations import Demonstration
 
-NamesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False),
-]
-ScanOption = Annotated[
-    list[Path] | None,
-    typer.Option("--scan", metavar="PATH", help="Search Python files for `.norm(-1)` and clamped cosines instead."),
-]
-RunOption = Annotated[
-    Path | None,
-    typer.Option("--run", metavar="FOLDER", help="Run folder with saved feedback for 4 to 7; default: a sample run."),
-]
-
 
 def pitfalls_command(
-    names: NamesArgument = None,
-    scan: ScanOption = None,
-    run: RunOption = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False),
+    ] = None,
+    scan: Annotated[
+        list[Path] | None,
+        typer.Option("--scan", metavar="PATH", help="Search Python files for `.norm(-1)` and clamped cosines instead."),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run", metavar="FOLDER", help="Run folder with saved feedback for 4 to 7; default: a sample run."
+        ),
+    ] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Compute seven pitfalls: the wrong and the right value.
@@ -60,12 +58,12 @@ def pitfalls_command(
 
 def explained(one: Demonstration) -> Iterator[str]:
     """A demonstration as text."""
-    yield f"{one.number}. {one.name}: {one.title}"
+    yield f"{one.number}. {one.name}: {one.texts['title']}"
     yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
     yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
     yield from (f"   right  {what} = {_value(value)}" for what, value in one.right.items())
-    yield f"   why    {one.why}"
-    yield f"   write  {one.instead}"
+    yield f"   why    {one.texts['why']}"
+    yield f"   write  {one.texts['instead']}"
 
 
 def _value(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,53 +41,31 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(s
 
 
 class Stopped(KeyboardInterrupt):
-    """SIGTERM (a batch system's time limit) or SIGHUP (a lost connection) came.
+    """How a command was stopped, if it was: by Ctrl-C, or by SIGTERM (a time limit) or SIGHUP (a lost connection).
 
     Attributes:
         exit_code: 128 + the signal's number, as a shell would say it.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.exit_code = 128 + number
-
-
-class Stop:
-    """How a command was stopped, if it was: by Ctrl-C unless a signal says otherwise.
-
-    Args:
-        signals: the signals that are handled here.
-    """
-
     exit_code = 130
-    words = "interrupted"
-
-    def __init__(self, signals: Sequence[int] = ()) -> None:
-        self._signals = signals
-
-    def take(self, number: int, frame: FrameType | None) -> None:
-        """Stop once; both signals often come together, and the second must not stop the keeping.
-
-        Raises:
-            Stopped: always.
-        """
-        for each in self._signals:
-            signal.signal(each, signal.SIG_IGN)
-        stopped = Stopped(number)
-        self.exit_code, self.words = stopped.exit_code, str(stopped)
-        raise stopped
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[Stop]:
-    """Within it, SIGTERM and SIGHUP come as a `Stopped`, unless they are ignored (nohup) or handled already."""
-    if threading.current_thread() is not threading.main_thread():
-        yield Stop()
-        return
-    ours = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
-    stop = Stop(ours)
+def stoppable() -> Iterator[Stopped]:
+    """Within it, SIGTERM and SIGHUP come as what it gives, unless they are ignored (nohup) or handled already."""
+    stop = Stopped("interrupted")
+    in_charge = threading.current_thread() is threading.main_thread()
+    ours = [number for number in _SIGNALS if in_charge and signal.getsignal(number) is signal.SIG_DFL]
+
+    def take(number: int, frame: FrameType | None) -> None:
+        # both signals often come together, and the second must not stop the keeping
+        for each in ours:
+            signal.signal(each, signal.SIG_IGN)
+        stop.args, stop.exit_code = (f"stopped by {signal.Signals(number).name}",), 128 + number
+        raise stop
+
     for number in ours:
-        signal.signal(number, stop.take)
+        signal.signal(number, take)
     try:
         yield stop
     finally:
@@ -181,13 +159,8 @@ class AuditProgress(_Bars):
         if worker not in self._tasks:
             self._tasks[worker] = self._bars.add_task("", total=None)
         runs = sum(other == worker for other in self._running.values())
-        what = self._name(view) if runs == 1 else f"{runs} runs"
-        self._bars.update(
-            self._tasks[worker],
-            completed=view.done,
-            total=view.total or None,
-            description=f"{what} {view.device}",
-        )
+        what = f"{self._name(view) if runs == 1 else f'{runs} runs'} {view.device}"
+        self._bars.update(self._tasks[worker], completed=view.done, total=view.total or None, description=what)
 
     def _leave(self, job_id: str) -> None:
         """The run is not measured any more; a worker that measures none has no bar."""

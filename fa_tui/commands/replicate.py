@@ -6,7 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +21,11 @@ from fa_tui.commands import inputs, output
 if TYPE_CHECKING:
     from fa_core.replication import Compared, Experiment
 
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
-]
-
 
 def replicate_command(
-    name: NameArgument = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
+    ] = None,
     cifar10: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-10.")] = "DIR",
     cifar100: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-100.")] = "DIR",
     out: Annotated[Path, typer.Option(help="Folder of the run folders.")] = Path("replication"),
@@ -124,13 +122,12 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
         said = " ".join(files.get(word, word) for word in claim.command.split())
         outcome = "agrees" if claim.agrees(here) else "differs"
         rows.append((claim.text, f"fa-tui {said}", brief(claim.published, 7), brief(here, 7), outcome))
-    headings = ("claim", "command", "published", "here", "outcome")
-    yield Grid(headings=headings, rows=tuple(rows), words=2)
+    yield Grid(headings=("claim", "command", "published", "here", "outcome"), rows=tuple(rows), words=2)
     yield Heading("What training gives")
     figures = [(one.name, figure) for one in experiments() for figure in _figures(one, out)]
     yield Grid(
-        headings=("command", "run", "number", *headings[2:3], "band", *headings[3:]),
-        rows=tuple((f"fa-tui replicate {name} --run", one.run, one.number, *_cells(one)) for name, one in figures),
+        headings=("command", *_COLUMNS),
+        rows=tuple((f"fa-tui replicate {x} --run", *(cell(one) for cell in _COLUMNS.values())) for x, one in figures),
         caption=f"Runs in {out}; the commands need CIFAR-10 or CIFAR-100 in a folder (docs/cifar.md).",
         words=3,
         marked=frozenset(i for i, (_, one) in enumerate(figures) if one.agrees is False),
@@ -143,22 +140,26 @@ def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequenc
     yield from map(Paragraph, lines)
     if chosen.notes:
         yield Paragraph(chosen.notes)
-    headings = ("run", "number", "published", "band", "here", "outcome")
     # nothing was trained yet: the page of published figures
-    shown = len(headings) if any(one.here for one in figures) else headings.index("here")
+    shown = [*_COLUMNS] if any(one.here for one in figures) else [*_COLUMNS][:4]
     if figures:
-        yield Grid(
-            headings=headings[:shown],
-            rows=tuple((one.run, one.number, *_cells(one))[:shown] for one in figures),
-            words=2,
-            marked=frozenset(i for i, one in enumerate(figures) if one.agrees is False),
-        )
+        columns = {name: _COLUMNS[name] for name in shown}
+        yield Grid.of(figures, columns, words=2, marked=lambda one: one.agrees is False)
 
 
-def _cells(one: Compared) -> tuple[str, ...]:
-    outcome = {None: "no figure yet", True: "agrees", False: "differs"}[one.agrees]
-    band = f"×/÷ {one.band:g}" if one.by_factor else f"± {one.band:.3g}" if one.band else f"the same of {one.judged}"
-    return _words(one, one.published), band, _words(one, one.here), outcome
+def _band(one: Compared) -> str:
+    return f"×/÷ {one.band:g}" if one.by_factor else f"± {one.band:.3g}" if one.band else f"the same of {one.judged}"
+
+
+_COLUMNS: Mapping[str, Callable[[Compared], str]] = {
+    "run": lambda one: one.run,
+    "number": lambda one: one.number,
+    "published": lambda one: _words(one, one.published),
+    "band": _band,
+    "here": lambda one: _words(one, one.here),
+    "outcome": lambda one: {None: "no figure yet", True: "agrees", False: "differs"}[one.agrees],
+}
+"""Of a table of figures."""
 
 
 def _words(one: Compared, figures: Sequence[Any]) -> str:

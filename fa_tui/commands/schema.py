@@ -10,12 +10,13 @@ import typer
 
 from fa_tui.commands import output
 
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False)
-]
 
-
-def schema_command(name: NameArgument = None) -> None:
+def schema_command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False),
+    ] = None,
+) -> None:
     """Print the JSON Schema of a file kind.
 
     Without a name, the kinds there are.
@@ -41,12 +42,11 @@ def schema_command(name: NameArgument = None) -> None:
         raise unknown_name("schema", name, schemas)
 
 
-ShellArgument = Annotated[
-    Literal["bash", "zsh", "fish", "man"], typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
-]
-
-
-def completion_command(shell: ShellArgument) -> None:
+def completion_command(
+    shell: Annotated[
+        Literal["bash", "zsh", "fish", "man"], typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
+    ],
+) -> None:
     """Print the completion script of a shell, or the manual page.
 
     Examples:

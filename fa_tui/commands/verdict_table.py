@@ -5,13 +5,11 @@ Rows are judged while they are printed: of many, one report is in memory at a ti
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import repeat
+from itertools import chain, islice, repeat
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
@@ -36,6 +34,7 @@ from fa_core.diagnostics import (
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
+from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
@@ -51,13 +50,8 @@ MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}
 NAMED_AT_MOST = 12
 """Runs in one line below the table."""
 
-_REMEDIES = {
-    "a": "more eval batches (--norm-batches) narrow it",
-    "b": "more eval batches (--norm-batches) narrow it",
-    "c": "more eval batches (--batches) narrow it",
-    "d": "a larger test part narrows it",
-}
-"""What makes a diagnostic's interval smaller."""
+LINES_AT_MOST = 12
+"""Lines of one kind below the table."""
 
 _NUMBERS = (
     ("acc", "headline_acc", ".3f", ""),
@@ -180,30 +174,35 @@ def record(row: AuditRow) -> dict[str, Any]:
     ``intervals`` (of a number → low, high) has ``undecided`` too: the letters whose interval holds the threshold.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
+    known = {
+        "evidence": kinds,
+        "assumed_baseline_acc": report.assumed_baseline_acc if kinds.get("d") == ASSUMED else None,
+        "noise_scale": report.noise_scale,
+        "margins_by_rule": report.margins_by_rule,
+        "undecided": "".join(sorted(report.undecided)) if intervals else None,
+        "intervals": intervals,
+    }
     return {
         "source": row.source,
         "method": row.method,
         "seed": row.seed,
-        "headline_acc": report.headline_acc,
-        "h_L": report.h_L,
-        "g_L": report.g_L,
-        "max_per_block_growth": report.max_per_block_growth,
-        "cross_batch_stability": report.cross_batch_stability,
-        "frozen_baseline_acc": report.frozen_baseline_acc,
-        "margin_pp": report.margin_pp,
+        **{name: getattr(report, name) for name in _RECORDED},
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,
         "verdict": report.verdict,
         "recorded_verdict": report.recorded_verdict,
         "key": row.key,
         "axes": row.axes,
-        **({"evidence": kinds} if kinds else {}),
-        **({"assumed_baseline_acc": report.assumed_baseline_acc} if kinds.get("d") == ASSUMED else {}),
-        **({"noise_scale": report.noise_scale} if report.noise_scale is not None else {}),
-        **({"margins_by_rule": report.margins_by_rule} if report.margins_by_rule else {}),
-        **({"undecided": "".join(sorted(report.undecided)), "intervals": intervals} if intervals else {}),
+        **{name: value for name, value in known.items() if value is not None and value != {}},
         **(_successors(report) if report.thresholds.protocol == "v2" else {}),
     }
+
+
+_RECORDED = (
+    *("headline_acc", "h_L", "g_L", "max_per_block_growth", "cross_batch_stability", "frozen_baseline_acc"),
+    "margin_pp",
+)
+"""Of a report, in its record."""
 
 
 def _successors(report: DiagnosticReport) -> dict[str, Any]:
@@ -237,12 +236,6 @@ def line(row: AuditRow, label: str) -> list[str]:
     return [label, seed, report.cell(), *numbers(row), report.words]
 
 
-def some(names: Sequence[str]) -> str:
-    """The first few of the runs in one line below the table, and how many more there are."""
-    more = len(names) - NAMED_AT_MOST
-    return f"{', '.join(names[:NAMED_AT_MOST])}{f' and {more} more' if more > 0 else ''}"
-
-
 class Doubts:
     """Which diagnostics are undecided on which runs, added one by one."""
 
@@ -250,11 +243,10 @@ class Doubts:
         self._found: dict[str, list[str]] = {}
         self._held: dict[str, tuple[str, float]] = {}
 
-    def add(self, row: AuditRow, label: str) -> None:
-        """Take up a judged run, which `labels` calls so."""
-        report = row.report
+    def add(self, report: DiagnosticReport, name: str) -> None:
+        """Take up a judged run, which is called so."""
         for letter in report.undecided:
-            self._found.setdefault(letter, []).append(with_seed(label, row))
+            self._found.setdefault(letter, []).append(name)
             self._held[letter] = report.range_words(letter), DIAGNOSTICS[letter].limit(report.thresholds)
 
     def lines(self) -> Iterator[str]:
@@ -262,7 +254,9 @@ class Doubts:
         for letter, names in sorted(self._found.items()):
             ends, limit = self._held[letter]
             holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"
-            yield f"({letter}) undecided on {some(names)}: {holds} {limit:g}; {_REMEDIES[letter]}"
+            more = {"c": "--batches", "d": ""}.get(letter, "--norm-batches")
+            remedy = f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
+            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {limit:g}; {remedy}"
 
 
 class Remarks:
@@ -275,46 +269,39 @@ class Remarks:
         self._verdicts: Counter[str] = Counter()
         self._protocol: Protocol = "v1"
         self._per_layer = 0
-        self._assumed: Counter[str] = Counter()
-        self._reasons: Counter[tuple[str, str]] = Counter()
-        self._unexplained: dict[str, list[str]] = {}
-        self._causes: list[str] = []
-        self._modes: dict[str, list[str]] = {}
-        self._oddities: list[str] = []
         self._has_evidence = False
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
-        self._caveats: dict[str, list[str]] = {}
+        self._counted: Counter[str] = Counter()
+        # what is said of runs, with their names: one line for all of which the same is true
+        self._said: dict[str, dict[str, list[str]]] = {"caveat": {}, "cause": {}, "mode": {}, "oddity": {}}
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
-        report = row.report
+        report, name = row.report, with_seed(label, row)
+        coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
-        for words in report.caveats(brief=True):
-            self._caveats.setdefault(words, []).append(with_seed(label, row))
-        coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
         self._per_layer += bool((report.credit or {}).get("gamma"))
         self._protocol = report.thresholds.protocol
-        self._doubts.add(row, label)
+        self._doubts.add(report, name)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
-            self._assumed[report.baseline_words()] += 1
-        if cause is not None and report.batch_size is not None and report.error_norm is not None:
-            self._causes.append(f"{with_seed(label, row)}: (b) fires: {cause}")
-        elif cause is not None:
-            self._unexplained.setdefault(cause, []).append(with_seed(label, row))
-        if mode := failure_mode(report, brief=True):
-            self._modes.setdefault(mode, []).append(with_seed(label, row))
-        if nonfinite:
-            self._oddities += [f"{with_seed(label, row)}: {what}" for what in nonfinite.values()]
-        if coverage:
-            for letter, why in report.unmeasured.items():
-                if letter in LETTERS and letter not in coverage:
-                    self._reasons[letter, why] += 1
-            if report.recorded_differs:
-                recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
-                self._oddities.append(f"{with_seed(label, row)}: recorded as {recorded}")
+            self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
+        for letter, why in report.unmeasured.items() if coverage else ():
+            if letter in LETTERS and letter not in coverage:
+                self._counted[f"({letter}) not measured: {printable(why)}"] += 1
+        cause, mode = floor_in_words(report), failure_mode(report, brief=True)
+        recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
+        self._say("caveat", name, *report.caveats(brief=True))
+        self._say("cause", name, *([f"(b) fires: {cause}"] if cause else ()))
+        self._say("mode", name, *([mode] if mode else ()))
+        self._say("oddity", name, *report.nonfinite.values())
+        self._say("oddity", name, *([f"recorded as {recorded}"] if coverage and report.recorded_differs else ()))
+
+    def _say(self, kind: str, name: str, *said: str) -> None:
+        for words in said:
+            self._said[kind].setdefault(words, []).append(name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -333,24 +320,16 @@ class Remarks:
             yield f"protocol v2 requires Γ per layer: missing on {missing} (`fa-tui audit` where feedback was saved)"
         if self._has_evidence:
             yield EVIDENCE_LEGEND
-        for baseline, count in sorted(self._assumed.items()):
-            yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
+        yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
-        caveats = [f"{some(names)}: {words}" for words, names in self._caveats.items()]
-        yield from caveats[:NAMED_AT_MOST]
-        if len(caveats) > NAMED_AT_MOST:
-            yield f"{len(caveats) - NAMED_AT_MOST} more of this kind: see --format json, or a run in the explorer"
-        yield from self._causes
-        # one line for all runs whose source lacks the same numbers, or that fail alike
-        for words, names in [
-            *((f"(b) fires: {cause}", each) for cause, each in self._unexplained.items()),
-            *self._modes.items(),
-        ]:
-            yield f"{some(names)}: {words}"
-        for (letter, why), count in sorted(self._reasons.items()):
-            yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
-        yield from self._oddities
+        for found in self._said.values():
+            yield from (
+                f"{listed(names, NAMED_AT_MOST)}: {words}" for words, names in islice(found.items(), LINES_AT_MOST)
+            )
+            if len(found) > LINES_AT_MOST:
+                more = len(found) - LINES_AT_MOST
+                yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
 def print_paths(
@@ -378,13 +357,13 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
     if form == "json":
         _print_json(judged(rows, criteria))
     elif form == "csv":
-        each = partial(judged, rows, criteria)
-        columns = list(record(AuditRow(source="", key="", method="")))
-        for row in each():
-            columns += [name for name in record(row) if name not in columns]
-        writer = csv.DictWriter(sys.stdout, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(_flat(record(row)) for row in each())
+        from fa_core.reporting.records import csv_text
+
+        nothing = AuditRow(source="", key="", method="")
+        columns = dict.fromkeys(chain.from_iterable(map(record, chain([nothing], judged(rows, criteria)))))
+        records = (_flat(record(row)) for row in judged(rows, criteria))
+        cells = ([values.get(name, "") for name in columns] for values in records)
+        sys.stdout.write(csv_text(chain([columns], cells)))
     elif form == "markdown":
         for text in markdown(rows, criteria):
             print(text)

@@ -84,7 +84,7 @@ def check_command(
             code = 1
         elif row.report.undecided:
             code = code or UNDECIDED
-        doubts.add(row, label)
+        doubts.add(row.report, with_seed(label, row))
     runs, letters = len(found.rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
     summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], criteria.thresholds.protocol)}"
     summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")

@@ -145,9 +145,6 @@ class AnalysisScreen(JudgedScreen):
             (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
 
-    def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
-        self.action_open(message.place)
-
     def on_resize(self) -> None:
         self.soon()
 

@@ -143,41 +143,40 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
 
     Curves of a method have its colour; other curves those of Matplotlib.
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
-    from fa_core.reporting.panels import fixed_style, power_of_ten, rendered
+    from fa_core.reporting.panels import fixed_style, laid_out, page, power_of_ten, rendered
 
     with fixed_style():
         columns = min(2, len(charts))
-        rows = -(-len(charts) // columns)
-        figure = Figure(figsize=(3.6 * columns, 2.6 * rows), layout="constrained")
-        for place, (title, chart) in enumerate(charts, 1):
-            axes = figure.add_subplot(rows, columns, place, title=title, xlabel=chart.x_label)
+        figure, panels = page("Charts", {}, -(-len(charts) // columns), columns, {}, height=2.6)
+        for panel in panels[len(charts) :]:
+            panel.set_visible(False)
+        for panel, (title, chart) in zip(panels, charts, strict=False):
             for curve in chart.curves:
-                colour = {"strong": "black", "bad": "red", "faint": "lightgrey"}.get(curve.style)
-                colour = f"#{curve.style[7:]}" if curve.style.startswith("method-") else colour
+                _, of_method, colour = curve.style.rpartition("method-")
                 alone = len(curve.points) == 1
-                axes.plot(
+                panel.plot(
                     *zip(*curve.points, strict=True),
-                    color=colour,
+                    color=f"#{colour}" if of_method else _COLOURS.get(curve.style),
                     marker="x" if alone else "",
                     label="" if alone else curve.name or curve.mark,
                 )
             if math.isfinite(chart.limit):
-                axes.axhline(chart.limit, linestyle="--", color="grey")
-            axes.set(xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))
-            axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
-            for scale, axis in ((chart.x, axes.xaxis), (chart.y, axes.yaxis)):
+                panel.axhline(chart.limit, linestyle="--", color="grey")
+            panel.set(title=title, xlabel=chart.x_label, xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))
+            panel.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
+            for scale, axis in ((chart.x, panel.xaxis), (chart.y, panel.yaxis)):
                 if scale.log:
                     axis.set_major_formatter(lambda value, _: power_of_ten(round(math.log10(value))))
                     axis.set_minor_formatter(NullFormatter())
             if 0 < sum(bool(curve.name or curve.mark) for curve in chart.curves) <= _NAMED:
-                axes.legend(fontsize="x-small")
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+                panel.legend(fontsize="x-small")
+        laid_out(figure)
     return rendered(figure, kind)
 
+
+_COLOURS = {"strong": "black", "bad": "red", "faint": "lightgrey"}
 
 _NAMED = 12
 """Curves that a legend names; of more it would hide the chart."""

@@ -16,8 +16,8 @@ import msgspec
 from fa_core.analysis.timeline import timelines
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.reporting.blocks import Block, Grid
-from fa_core.reporting.numbers import MISSING, brief
+from fa_core.reporting.blocks import Block, Grid, to_markdown
+from fa_core.reporting.numbers import MISSING, brief, exact
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
@@ -125,8 +125,8 @@ def table_pieces(table: Table) -> Iterator[Piece]:
     grid = table.grid
     if table.line is not None and table.line < len(grid.rows):
         line = Grid(headings=grid.headings, rows=(grid.rows[table.line],), words=grid.words)
-        yield Piece("n", "line", f"{grid.rows[table.line][0]}, as a Markdown table", lambda: _markdown([line]))
-    yield Piece("t", "table", f"{table.name}, in Markdown", lambda: _markdown(table.blocks))
+        yield Piece("n", "line", f"{grid.rows[table.line][0]}, as a Markdown table", lambda: to_markdown([line]))
+    yield Piece("t", "table", f"{table.name}, in Markdown", lambda: to_markdown(table.blocks))
     if table.record is not None:
         yield Piece("j", "JSON", f"{table.name}, with every digit", lambda: table_json(table))
 
@@ -149,12 +149,6 @@ def shortened(text: str, begins: str = "") -> str:
     return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
 
 
-def _markdown(blocks: Sequence[Block]) -> str:
-    from fa_core.reporting.blocks import to_markdown
-
-    return to_markdown(blocks)
-
-
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     from fa_tui.commands.verdict_table import markdown
     from fa_tui.options import Criteria
@@ -166,7 +160,7 @@ def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     from fa_core.reporting.form import reporting_form
     from fa_core.table import AuditTable
 
-    return _markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
+    return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
@@ -227,7 +221,7 @@ def command_line(
     protocol = DiagnosticThresholds()
     for name, value in msgspec.structs.asdict(thresholds).items():
         if not value == getattr(protocol, name) == getattr(usual or protocol, name):
-            words += [f"--{name.replace('_', '-')}", value if name == "protocol" else _number(value)]
+            words += [f"--{name.replace('_', '-')}", value if name == "protocol" else exact(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)
 
@@ -247,11 +241,6 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
 def _path(path: Path) -> str:
     """A path that cannot be taken for an option."""
     return f"./{path}" if str(path).startswith("-") else str(path)
-
-
-def _number(value: float) -> str:
-    """A number with every digit it needs."""
-    return repr(int(value)) if abs(value) < 1e15 and value == int(value) else repr(value)
 
 
 def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Table:

@@ -118,14 +118,14 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--by[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--out[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks[Number of blocks of such logs]:L:_files' \
                 '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--out[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -138,10 +138,13 @@ _fa-tui() {
                 '*--help[Show the help]' \
                 '*--healthy[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
                 '*--neither[Methods of neither group]:LIST:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -153,10 +156,13 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--chance[Accuracy of guessing, a fraction (S0 withdraws it)]:ACC:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -170,9 +176,13 @@ _fa-tui() {
                 '*--stop-on[Diagnostics that would end a run, e.g. b or ab]:LETTERS:_files' \
                 '*--epochs[Planned length of the runs, if the traces are not complete]:N:_files' \
                 '*--follow[Print again whenever a trace grows, until Ctrl-C]' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -186,9 +196,13 @@ _fa-tui() {
                 '*--out[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
                 '*--figure[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:_files' \
                 '*--title[Heading of .md and .html]:TEXT:_files' \
+                '*--blank[The empty form, as .md, .html or .tex]' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--blank[The empty form, as .md, .html or .tex]' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 
 from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
@@ -27,22 +28,21 @@ _RANGE_CELLS = 7
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
     apart = any(group.collection for group in analysis.groups)
-    yield Grid(
-        headings=(
-            "method",
-            *(("from",) if apart else ()),
-            *analysis.by,
-            "verdict",
-            "fires on",
-            "disagree",
-            *(heading for _, letter, heading in NUMBERS.values() if letter),
-        ),
-        rows=tuple(_seed_row(group, apart) for group in analysis.groups),
+    columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
+    if apart:
+        columns["from"] = lambda group: PurePath(group.collection).name
+    columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
+    columns |= {"verdict": lambda group: group.verdict, "fires on": fires_on}
+    columns["disagree"] = lambda group: ", ".join(group.disagree) or "–"
+    columns |= {heading: partial(_stat, name=name) for name, (_, letter, heading) in NUMBERS.items() if letter}
+    yield Grid.of(
+        analysis.groups,
+        columns,
         caption=f"Over seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its factor; "
         "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
         "only.",
         words=4 + apart + len(analysis.by),
-        marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
+        marked=lambda group: any(group.fired.values()),
     )
     credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
     yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
@@ -87,18 +87,12 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
         yield f"({letter}) is a {kind}, {states}"
 
 
-def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
-    axes = ("–" if value is None else plain(value) for value in group.axes.values())
-    disagree = ", ".join(group.disagree) or "–"
-    return (
-        group.method,
-        *((PurePath(group.collection).name,) if apart else ()),
-        *axes,
-        group.verdict,
-        fires_on(group),
-        disagree,
-        *(stat_words(group.stats[name]) for name, (_, letter, _) in NUMBERS.items() if letter),
-    )
+def _axis(group: SeedGroup, axis: str) -> str:
+    return "–" if group.axes[axis] is None else plain(group.axes[axis])
+
+
+def _stat(group: SeedGroup, name: str) -> str:
+    return stat_words(group.stats[name])
 
 
 def _stats_grid(
@@ -170,12 +164,15 @@ NO_LETTER_CHANGES = "no letter changes"
 
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
-    yield Grid(
-        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", NO_LETTER_CHANGES),
-        rows=tuple(
-            (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
-            for one in analysis
-        ),
+    yield Grid.of(
+        analysis,
+        {
+            "fires when": fires_when,
+            "healthy (median) fires": lambda one: group_range(one.healthy),
+            "degenerate (median) fires": lambda one: group_range(one.degenerate),
+            "gap": gap_words,
+            NO_LETTER_CHANGES: plateau_words,
+        },
         caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
         "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's letters change.",
         words=5,
@@ -246,17 +243,14 @@ def interval_words(lo: float | None, hi: float | None) -> str:
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
     """Which reporting habit would have withdrawn what."""
-    yield Grid(
-        headings=("strategy", "looks at", "walks back", "agreement"),
-        rows=tuple(
-            (
-                one.name,
-                one.looks_at,
-                f"{len(one.walked_back)}/{analysis.runs}",
-                MISSING if one.agreement is None else f"{one.agreement:.0%}",
-            )
-            for one in analysis.strategies
-        ),
+    yield Grid.of(
+        analysis.strategies,
+        {
+            "strategy": lambda one: one.name,
+            "looks at": lambda one: one.looks_at,
+            "walks back": lambda one: f"{len(one.walked_back)}/{analysis.runs}",
+            "agreement": lambda one: _share(one.agreement),
+        },
         caption="Decision utility: runs that each reporting habit would withdraw; agreement with S_full.",
         words=2,
     )
@@ -281,24 +275,41 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
-    fires = tuple(f"({x}) first fires" for x in LETTERS)
     inexact = any(one.evidence for one in timelines)
     basis = " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact." if inexact else ""
-    yield Grid(
-        headings=("method", "seeds", *fires, "runs stopped", "epochs saved", "acc at stop", "final acc"),
-        rows=tuple(_method_row(one) for one in by_method(timelines)),
+    yield Grid.of(
+        by_method(timelines),
+        {
+            "method": group_name,
+            "seeds": lambda one: "/".join(map(_epoch, one.seeds)),
+            **{f"({x}) first fires": partial(_first_fires, letter=x) for x in LETTERS},
+            "runs stopped": lambda one: f"{one.stopped}/{len(one.seeds)}",
+            "epochs saved": lambda one: _share(one.saved),
+            "acc at stop": lambda one: fixed(one.acc_at_stop, 4),
+            "final acc": lambda one: fixed(one.final_acc, 4),
+        },
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis,
         words=2 + len(LETTERS),
     )
-    aligned = any(point.deep_gamma is not None for one in timelines for point in one.points)
-    gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback." if aligned else ""
-    credited = ("null Γ", "deep Γ")[: 2 * aligned]
-    yield Grid(
-        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *credited),
-        rows=tuple((*_run_row(one), *(_null(one), _gammas(one))[: len(credited)]) for one in timelines),
+    columns: dict[str, Callable[[Timeline], str]] = {
+        "run": lambda one: one.key,
+        "epochs": lambda one: f"{one.epochs}{' (growing)' if one.unfinished else ''}",
+        **{f"({x}) first fires": partial(_fire_text, letter=x) for x in LETTERS},
+        "stop": _stop_words,
+        "epochs saved": lambda one: _share(one.stop.saved if one.stop else None),
+        "acc at stop": lambda one: fixed(one.stop.acc if one.stop else None, 4),
+        "final acc": lambda one: fixed(one.final_acc, 4),
+    }
+    gamma = ""
+    if any(point.deep_gamma is not None for one in timelines for point in one.points):
+        columns |= {"null Γ": _null, "deep Γ": _gammas}
+        gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback."
+    yield Grid.of(
+        timelines,
+        columns,
         caption="Per run; in brackets the epoch since which it fires to the end." + basis + gamma,
         words=2 + len(LETTERS),
-        marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
+        marked=lambda one: one.stop,
     )
     notes = by_note((note, one.key) for one in timelines for note in one.skipped)
     if len(notes) > NOTES_AT_MOST:
@@ -307,33 +318,19 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Bullets(tuple(notes))
 
 
-def _method_row(one: MethodTimeline) -> tuple[str, ...]:
-    fires = (
-        _with_basis(one.evidence, x, "/".join(map(_epoch, one.first_fire[x]))) if x in one.first_fire else MISSING
-        for x in LETTERS
-    )
-    return (
-        group_name(one),
-        "/".join(map(_epoch, one.seeds)),
-        *fires,
-        f"{one.stopped}/{len(one.seeds)}",
-        MISSING if one.saved is None else f"{one.saved:.0%}",
-        fixed(one.acc_at_stop, 4),
-        fixed(one.final_acc, 4),
-    )
+def _share(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.0%}"
 
 
-def _run_row(one: Timeline) -> tuple[str, ...]:
+def _first_fires(one: MethodTimeline, letter: str) -> str:
+    if letter not in one.first_fire:
+        return MISSING
+    return _with_basis(one.evidence, letter, "/".join(map(_epoch, one.first_fire[letter])))
+
+
+def _stop_words(one: Timeline) -> str:
     stop = one.stop
-    return (
-        one.key,
-        f"{one.epochs}{' (growing)' if one.unfinished else ''}",
-        *(_fire_text(one, x) for x in LETTERS),
-        "–" if stop is None else f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})",
-        MISSING if stop is None else f"{stop.saved:.0%}",
-        fixed(stop.acc, 4) if stop else MISSING,
-        fixed(one.final_acc, 4),
-    )
+    return f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})" if stop else "–"
 
 
 def _gammas(one: Timeline) -> str:

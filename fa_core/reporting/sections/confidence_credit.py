@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
@@ -15,7 +14,7 @@ from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
-from fa_core.reporting.sections.runs import ROWS_AT_MOST, by_layer
+from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
@@ -33,49 +32,45 @@ def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> It
 
     Source: docs/protocol.md §3, §8.
     """
-    names = run_names(table)
-    reports = [table.report(i).with_thresholds(thresholds) for i in range(min(len(table), ROWS_AT_MOST))]
-    yield from _intervals(names, reports)
-    yield from _resamples(names, reports)
-    yield from _precision(names, reports)
+    shown = shown_runs(table, thresholds)
+    yield from _intervals([run for run in shown if run.report.judged_intervals])
+    yield from _resamples(shown)
+    yield from _precision(shown)
 
 
-def _intervals(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
-    known = {i: found for i, report in enumerate(reports) if (found := report.judged_intervals)}
-    if not known:
-        return
-    undecided = {i: "".join(sorted(reports[i].undecided)) for i in known}
-    yield Grid(
-        headings=("run", "undecided", *_TITLES, "acc"),
-        rows=tuple(
-            (names[i], undecided[i] or "–", *(_interval(found, name) for name in _SHOWN)) for i, found in known.items()
-        ),
-        caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is undecided "
-        "where its interval holds its threshold: on other samples it might fire or not.",
-        marked=frozenset(row for row, i in enumerate(known) if undecided[i]),
-    )
+def _intervals(known: Sequence[Run]) -> Iterator[Block]:
+    if known:
+        yield Grid(
+            headings=("run", "undecided", *_TITLES, "acc"),
+            rows=tuple(
+                (name, "".join(sorted(one.undecided)) or "–", *(_interval(one.judged_intervals, x) for x in _SHOWN))
+                for name, one in known
+            ),
+            caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is "
+            "undecided where its interval holds its threshold: on other samples it might fire or not.",
+            marked=frozenset(row for row, (_, one) in enumerate(known) if one.undecided),
+        )
 
 
-def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
-    found = {i: confidence(report) for i, report in enumerate(reports)}
-    known = {i: one for i, one in found.items() if one is not None}
+def _resamples(shown: Sequence[Run]) -> Iterator[Block]:
+    found = [(run.name, confidence(run.report)) for run in shown]
+    known = [(name, one) for name, one in found if one is not None]
     if not known:
         yield Paragraph("Resamples: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
         return
-    sizes = sorted({one.resamples for one in known.values()})
+    sizes = sorted({one.resamples for _, one in known})
     yield Grid(
         headings=("run", "same verdict", *_TITLES, "acc"),
         rows=tuple(
-            (names[i], percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one.intervals, "acc"))
-            for i, one in known.items()
+            (name, percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one.intervals, "acc"))
+            for name, one in known
         ),
         caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: share with the same "
         "verdict, and the central 95% of each number with the share in which it fires. (a), (b): samples of the norm "
         "batches; (c): batches; accuracy: samples of the test part. The baseline of (d) is taken as exact.",
-        marked=frozenset(row for row, one in enumerate(known.values()) if one.same_verdict < 0.95),
+        marked=frozenset(row for row, (_, one) in enumerate(known) if one.same_verdict < 0.95),
     )
-    missing = [names[i] for i, one in found.items() if one is None]
-    if missing:
+    if missing := [name for name, one in found if one is None]:
         yield Paragraph(f"Not resampled: {listed(missing)}.")
 
 
@@ -92,35 +87,30 @@ def _interval(intervals: Mapping[str, Interval], name: str) -> str:
     return f"[{low}, {high}]"
 
 
-def _precision(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
-    known = {i: report.reference_precision for i, report in enumerate(reports) if report.reference_precision}
+def _precision(shown: Sequence[Run]) -> Iterator[Block]:
+    known = [(run.name, one) for run in shown if (one := run.report.reference_precision)]
     if not known:
         yield Paragraph(
             "Reference precision: N/A, no gradient was compared with its float64 version (`fa-tui audit --precision`)."
         )
     else:
-        deepest = max(len(one.cosine) for one in known.values())
+        deepest = max(len(one.cosine) for _, one in known)
         yield Grid(
             headings=("run", "arithmetic", *(f"l = {l}" for l in range(deepest)), "worst sample", "lost"),
             rows=tuple(
                 (
-                    names[i],
-                    one.dtype,
-                    *(_apart(cosine) for cosine in one.cosine),
-                    *([MISSING] * (deepest - len(one.cosine))),
-                    _apart(_lowest(one.worst)),
-                    str(sum(one.lost)),
+                    *(name, one.dtype, *map(_apart, one.cosine), *[MISSING] * (deepest - len(one.cosine))),
+                    *(_apart(_lowest(one.worst)), str(sum(one.lost))),
                 )
-                for i, one in known.items()
+                for name, one in known
             ),
             caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, mean over samples; lost: "
             "gradients that are 0 as measured and not in float64, over all layers.",
             words=2,
-            marked=frozenset(row for row, one in enumerate(known.values()) if any(one.lost)),
+            marked=frozenset(row for row, (_, one) in enumerate(known) if any(one.lost)),
         )
-    reasons = ((names[i], report.unmeasured.get("reference_precision")) for i, report in enumerate(reports))
-    said = tuple(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why)
-    if said:
+    reasons = ((run.name, run.report.unmeasured.get("reference_precision")) for run in shown)
+    if said := tuple(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why):
         yield Bullets(said)
 
 
@@ -154,12 +144,11 @@ _METRICS = {
 
 def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and the null."""
-    names = run_names(table)
-    reports = [table.report(i) for i in range(len(table))]
+    runs = shown_runs(table)
     rows = [
-        (name, _METRICS.get(metric, metric), _deep_mean(report, metric), *(_shown(metric, v) for v in values))
-        for name, report in zip(names, reports, strict=True)
-        for metric, values in (report.credit or {}).items()
+        (run.name, _METRICS.get(metric, metric), _deep_mean(run.report, metric), *(_shown(metric, v) for v in values))
+        for run in runs
+        for metric, values in (run.report.credit or {}).items()
         # where no credit is lost, its zeros are not listed
         if _per_layer(values) and any(value if metric == "zeros" else value is not None for value in values)
     ]
@@ -174,16 +163,18 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "listed where it is not 0: lost to its arithmetic, or of units that take no part.",
             words=2,
         )
-    pooled = {name: aggregations(report.credit) for name, report in zip(names, reports, strict=True)}
-    if known := {name: values for name, values in pooled.items() if not all(map(math.isnan, values))}:
+    pooled = ((run.name, aggregations(run.report.credit)) for run in runs)
+    if known := [
+        (name, *(_shown("gamma", v) for v in values)) for name, values in pooled if not all(map(math.isnan, values))
+    ]:
         yield Grid(
             headings=("run", *AGGREGATIONS),
-            rows=tuple((name, *(_shown("gamma", value) for value in values)) for name, values in known.items()),
+            rows=tuple(known),
             caption="Γ as one number, five ways: means and median over layers of the mean over samples; mean over "
             "layers of the cosine of batch means; mean over samples of the cosine of the layers' vectors joined.",
         )
-    yield from _nulls(names, reports)
-    yield from _reasons(table, names, [report.credit or {} for report in reports])
+    yield from _nulls(runs)
+    yield from _reasons(runs, table.method.tolist())
 
 
 def _per_layer(values: Any) -> bool:
@@ -208,27 +199,19 @@ def _shown(metric: str, value: float | None) -> str:
     return f"{brief(value, 3)}" if metric.startswith("nudge") else fixed(float(value), 4, sign=True)
 
 
-def _nulls(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
+def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
     """Deep Γ with the feedback of the training next to that with fresh feedback."""
     rows = []
-    for name, report in zip(names, reports, strict=True):
+    for name, report in runs:
         mean, std = null_gamma(report.credit, report.method_name)
         if math.isnan(mean):
             continue
         null = (report.credit or {})["null"]
         fresh = fixed(mean, 4, sign=True) + ("" if math.isnan(std) else f" ± {fixed(std, 4)}")
-        rank = None if math.isnan(std) else null.get("rank")
+        rank = MISSING if math.isnan(std) or null.get("rank") is None else brief(null["rank"], 2)
         layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
-        rows.append(
-            (
-                name,
-                _deep_mean(report, "gamma"),
-                fresh,
-                str(null.get("draws")),
-                MISSING if rank is None else brief(rank, 2),
-                *(_shown("gamma", value) for value in layers),
-            )
-        )
+        drawn = (fresh, str(null.get("draws")), rank, *(_shown("gamma", value) for value in layers))
+        rows.append((name, _deep_mean(report, "gamma"), *drawn))
     if rows:
         yield by_layer(
             ("run", "deep Γ", "with fresh feedback", "draws", "rank"),
@@ -236,28 +219,24 @@ def _nulls(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterato
             "Null: deep Γ with the feedback of the training, and with freshly drawn feedback as mean ± std over draws; "
             "rank: share of draws that reach the former; then the fresh Γ per layer. A layer that drawn feedback does "
             "not reach (FA's last: its credit comes from the head) keeps its own Γ there.",
-            words=1,
         )
 
 
-def _reasons(table: AuditTable, names: Sequence[str], credits: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+def _reasons(runs: Sequence[Run], methods: Sequence[str]) -> Iterator[Block]:
     """What is N/A, and why: one line per reason."""
     why: dict[tuple[str, str], list[str]] = {}
-    for i, (name, credit) in enumerate(zip(names, credits, strict=True)):
+    for (name, report), method in zip(runs, methods, strict=False):
+        credit = report.credit or {"missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}}
         missing = credit.get("missing")
-        if not credit:
-            missing = {"gamma, rho, nudge": table.report(i).unmeasured.get("credit", NOT_SAVED)}
         stated = missing if isinstance(missing, Mapping) else {}
         for metric, reason in stated.items():
             why.setdefault((metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []).append(name)
         if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
-            reason = _UNTRAINED.get(str(table.method[i]), "no credit there, or a gradient of norm 0")
+            reason = _UNTRAINED.get(method, "no credit there, or a gradient of norm 0")
             why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
-    said = tuple(f"{metric}: N/A for {listed(runs)}: {reason}." for (metric, reason), runs in why.items())
-    if len(said) > 1:
-        yield Bullets(said)
-    elif said:
-        yield Paragraph(said[0])
+    said = tuple(f"{metric}: N/A for {listed(names)}: {reason}." for (metric, reason), names in why.items())
+    if said:
+        yield Bullets(said) if len(said) > 1 else Paragraph(said[0])
 
 
 def _gaps(values: Any) -> str:

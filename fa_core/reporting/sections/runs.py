@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
-from fa_core.analysis.margins import Margin, coverage, margins_to_flip
+from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import (
     CALIBRATION,
@@ -28,6 +30,20 @@ from fa_core.table import AuditTable
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
+
+
+class Run(NamedTuple):
+    """A run in a per-run table: its name among the others, and its report."""
+
+    name: str
+    report: DiagnosticReport
+
+
+def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
+    """The runs that per-run tables show, judged by these thresholds (default: the protocol's)."""
+    judged_by = thresholds or DiagnosticThresholds()
+    reports = (table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST)))
+    return list(map(Run, run_names(table), reports))
 
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
@@ -82,8 +98,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
-    for i in range(min(len(table), ROWS_AT_MOST)):
-        said += [f"{names[i]}: {words}" for words in table.report(i).caveats()]
+    said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
     said += table.uneven_notes
     if said:
         yield Bullets(tuple(said))
@@ -91,37 +106,46 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """One row per run: the numbers that decide, and the verdict."""
-    names, flags = run_names(table), table.flags(thresholds)
-    shown = range(min(len(table), ROWS_AT_MOST))
-    yield Grid(
-        headings=("run", "abcd", "verdict", "acc", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) cosine", "(d) pp"),
-        rows=tuple((names[i], *_verdict_cells(table.report(i).with_thresholds(thresholds))) for i in shown),
+    yield Grid.of(
+        shown_runs(table, thresholds),
+        {
+            "run": lambda run: run.name,
+            "abcd": lambda run: (
+                run.report.cell() + ("*" if run.report.evidence else "") + _if_assumed(run, ", d assumed")
+            ),
+            "verdict": lambda run: "; ".join(filter(None, [_verdict(run.report), run.report.doubt])),
+            "acc": lambda run: fixed(run.report.headline_acc, 4),
+            "(a) growth": lambda run: _times(run.report.max_per_block_growth),
+            "‖h_L‖": lambda run: significant(run.report.h_L),
+            "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
+            "(c) cosine": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
+            "(d) pp": lambda run: (
+                fixed(run.report.margin_pp, 2, sign=True)
+                + _if_assumed(run, f" (baseline {run.report.baseline_words()})")
+            ),
+        },
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; cosine: mean "
         f"over pairs of batches; pp: 100·(acc − frozen baseline). abcd: {CELL_LEGEND}.",
         words=3,
-        marked=frozenset(i for i in shown if flags[i]),
+        marked=lambda run: run.report.flags,
     )
-    if len(table) > ROWS_AT_MOST:
-        left = len(table) - ROWS_AT_MOST
+    if (left := len(table) - ROWS_AT_MOST) > 0:
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
 
 
-def _verdict_cells(report: DiagnosticReport) -> tuple[str, ...]:
+def _verdict(report: DiagnosticReport) -> str:
     fired = ", ".join(sorted(report.flags))
-    verdict = f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
-    assumed = report.kinds.get("d") == ASSUMED and "d" in report.coverage
-    growth = report.max_per_block_growth
-    return (
-        report.cell() + ("*" if report.evidence else "") + (", d assumed" if assumed else ""),
-        "; ".join(filter(None, [verdict, report.doubt])),
-        fixed(report.headline_acc, 4),
-        significant(growth) + ("x" if growth is not None else ""),
-        significant(report.h_L),
-        significant(report.g_L),
-        fixed(report.cross_batch_stability, 3, sign=True),
-        fixed(report.margin_pp, 2, sign=True) + (f" (baseline {report.baseline_words()})" if assumed else ""),
-    )
+    return f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
+
+
+def _times(growth: float | None) -> str:
+    return MISSING if growth is None else f"{significant(growth)}x"
+
+
+def _if_assumed(run: Run, words: str) -> str:
+    """What is said where (d) is by an assumed baseline."""
+    return words if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage else ""
 
 
 def evidence_note(table: AuditTable) -> Iterator[Block]:
@@ -140,8 +164,7 @@ def evidence_note(table: AuditTable) -> Iterator[Block]:
 
 def layer_tables(table: AuditTable) -> Iterator[Block]:
     """‖h_l‖ and ‖g_l‖ of every run, layer by layer."""
-    names = run_names(table)
-    shown = range(min(len(table), ROWS_AT_MOST))
+    shown = shown_runs(table)
     for field, symbol, what in (
         ("residual_norms", "‖h_l‖", "Diagnostic (a): median residual norm per layer"),
         (
@@ -150,7 +173,7 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
             "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)",
         ),
     ):
-        rows = {names[i]: row for i in shown if (row := table.report(i).by_layer(field))}
+        rows = {run.name: row for run in shown if (row := run.report.by_layer(field))}
         layers = in_order(layer for row in rows.values() for layer in row)
         cells = [(run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()]
         headings = ("run", *(f"l = {layer}" for layer in layers))
@@ -163,14 +186,9 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
 
 def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1) -> Grid:
     """A table with a column per layer behind the named ones; shorter rows end in N/A."""
-    width = max(map(len, rows))
-    layers = (f"l = {l}" for l in range(width - len(headings)))
-    return Grid(
-        headings=(*headings, *layers),
-        rows=tuple((*row, *([MISSING] * (width - len(row)))) for row in rows),
-        caption=caption,
-        words=words,
-    )
+    columns = list(zip_longest(*rows, fillvalue=MISSING))
+    layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
+    return Grid((*headings, *layers), tuple(zip(*columns, strict=True)), caption, words)
 
 
 def heading_of(collection: str) -> Heading:
@@ -180,39 +198,33 @@ def heading_of(collection: str) -> Heading:
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode, why (b) fired."""
-    names = run_names(table)
-    shown = range(min(len(table), ROWS_AT_MOST))
-    yield Grid(
-        headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "mode", "(b) fired because"),
-        rows=tuple(
-            (names[i], *(_room(report, margin) for margin in margins_to_flip(report)), *_gain(report))
-            for i, report in ((i, table.report(i).with_thresholds(thresholds)) for i in shown)
-        ),
+    runs = shown_runs(table, thresholds)
+    yield Grid.of(
+        runs,
+        {
+            "run": lambda run: run.name,
+            **{f"({letter}) room": partial(_room, place=place) for place, letter in enumerate(LETTERS)},
+            "γ_L": lambda run: significant(next(reversed(backward_gain(run.report)), None), 3),
+            "‖e_T‖": lambda run: significant(run.report.error_norm, 3),
+            "mode": lambda run: failure_mode(run.report) or "–",
+            "(b) fired because": lambda run: cause_of_floor(run.report) or "–",
+        },
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
         "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. "
         "mode: scale ((a), (b)) or direction ((d) alone), and what (c) says of a fired (b) or (c)."
-        + (" ?: by an assumed frozen baseline." if table.assumed[: len(shown)].any() else ""),
+        + (" ?: by an assumed frozen baseline." if table.assumed[: len(runs)].any() else ""),
     )
 
 
-def _room(report: DiagnosticReport, margin: Margin) -> str:
-    doubt = "?" if margin.value is not None and report.kinds.get(margin.letter) == ASSUMED else ""
+def _room(run: Run, place: int) -> str:
+    margin = margins_to_flip(run.report)[place]
+    doubt = "?" if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED else ""
     if margin.room is None:
         return ("fires always" if margin.fires else MISSING) + doubt
     sign = "−" if margin.fires else "+"
     if margin.factor is not None:
         return f"{sign}{brief(margin.factor, 3)}x{doubt}"
     return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}{doubt}"
-
-
-def _gain(report: DiagnosticReport) -> tuple[str, ...]:
-    gains = backward_gain(report)
-    return (
-        significant(gains[-1] if gains else None, 3),
-        significant(report.error_norm, 3),
-        failure_mode(report) or "–",
-        cause_of_floor(report) or "–",
-    )
 
 
 PITFALLS = (
