@@ -75,9 +75,19 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
 
     def at(self, value: float) -> tuple[int, int]:
         """(fired, walk_backs) at one threshold."""
-        side = "right" if self.closed == "left" else "left"
-        step = int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        step = self._step(value)
         return int(self.fired[step]), int(self.walk_backs[step])
+
+    def unchanged(self, value: float) -> tuple[float | None, float | None]:
+        """The interval around a threshold in which no verdict changes; an end is None where nothing bounds it."""
+        # the count is monotone, so where it is the same no verdict changed
+        same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
+        ends = [None, *self.points.tolist(), None]
+        return ends[same[0]], ends[same[-1] + 1]
+
+    def _step(self, value: float) -> int:
+        side = "right" if self.closed == "left" else "left"
+        return int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
