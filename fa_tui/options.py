@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
@@ -20,6 +19,7 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.reporting.numbers import parse
 from fa_core.runs import canonical_method
 
 PUBLISHED = "source:audit_table"
@@ -122,15 +122,10 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     by_method: dict[str, float] = {}
     for item in split_list(values):
         name, equals, text = item.rpartition("=")
-        if equals and not name.strip():
-            raise UsageError(f"--frozen-baseline {item!r} names no method", hint="write 0.349 or METHOD=0.349")
-        try:
-            acc = float(text)
-        except ValueError:
-            raise UsageError(
-                f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
-            ) from None
-        if math.isnan(acc) or not 0.0 <= acc <= 1.0:
+        acc = parse(text)
+        if acc is None or (equals and not name.strip()):
+            raise UsageError(f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349")
+        if not 0.0 <= acc <= 1.0:
             hint = "accuracies are fractions: divide by 100" if acc > 1 else "write a fraction such as 0.349"
             raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
         if name:
@@ -348,10 +343,8 @@ Results go to stdout, progress and messages to stderr. Add --debug to any comman
 
 def build(names: Sequence[str]) -> typer.Typer:
     """The command-line application with the named commands."""
-    app = typer.Typer(
-        add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
-    )
-    app.callback()(_intro)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=INTRO)(lambda: None)
     for name in names:
         module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
         app.command(name)(expanded(getattr(module, f"{name}_command")))
@@ -363,10 +356,3 @@ def command(name: str) -> Any:
     """One command, as click holds it."""
     group: Any = typer.main.get_command(build((name,)))
     return group.commands[name]
-
-
-def _intro() -> None:
-    pass
-
-
-_intro.__doc__ = INTRO

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -227,11 +227,8 @@ def verify_command(
             on_notice=progress.notice,
         )
     inputs.report_problems([*result.skipped, *result.failures])
-    if format == "json":
-        output.print_json([verification_record(run) for run in result.runs])
-    else:
-        for run in result.runs:
-            print("\n".join(verification_lines(run)))
+    lines = chain.from_iterable(map(verification_lines, result.runs))
+    output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
     if result.failures or found.problems:
@@ -260,12 +257,10 @@ def verification_record(run: Verification) -> dict[str, Any]:
     """The outcome for one run as JSON."""
     comparison = run.comparison
     return {
-        "source": run.row.source,
-        "method": run.row.method,
-        "seed": run.row.seed,
+        **{name: getattr(run.row, name) for name in ("source", "method", "seed")},
         "agrees": comparison.agrees,
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,
-        "differences": [msgspec.to_builtins(difference) for difference in comparison.differences],
+        "differences": msgspec.to_builtins(comparison.differences),
         "unrecorded": comparison.unrecorded,
     }

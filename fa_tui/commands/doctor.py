@@ -70,20 +70,21 @@ def doctor_command(
         fa-tui doctor --format json
     """
     areas = {area.__name__: list(area()) for area in (python, packages, plugins, devices, terminal, folders)}
-    areas = {area: found for area, found in areas.items() if found}
-    if format == "json":
-        output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
-    else:
-        print("\n\n".join("\n".join(_lines(area, found)) for area, found in areas.items()))
-    raise typer.Exit(3 if any(one.state == MISSING for found in areas.values() for one in found) else 0)
+    found = [(area, one) for area, findings in areas.items() for one in findings]
+    output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], _lines(areas))
+    raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 
-def _lines(area: str, findings: Sequence[Finding]) -> Iterator[str]:
-    yield area
-    for finding in findings:
-        yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
-        if finding.fix:
-            yield f"    {'':<14} → {finding.fix}"
+def _lines(areas: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
+    before = ""
+    for area, findings in areas.items():
+        if findings:
+            yield f"{before}{area}"
+        for finding in findings:
+            yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
+            if finding.fix:
+                yield f"    {'':<14} → {finding.fix}"
+        before = "\n"
 
 
 _MARKS: Mapping[str, str] = {OK: "✓", NOTE: "·", MISSING: "✗"}
