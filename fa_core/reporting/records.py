@@ -24,7 +24,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 
-_IDENTITY = ("source", "key", "method", "seed")
 _NUMBERS = (
     "headline_acc",
     "frozen_baseline_acc",
@@ -157,7 +156,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
     ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
     inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
     return {
-        **{name: getattr(row, name) for name in _IDENTITY},
+        **{name: getattr(row, name) for name in ("source", "key", "method", "seed")},
         **{name: getattr(report, name) for name in _NUMBERS},
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,

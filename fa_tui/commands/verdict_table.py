@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text
 
@@ -103,13 +103,9 @@ class _Once:
 class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     """A report that caches what follows from it: a line of the table asks ten times for the same."""
 
-    max_per_block_growth = _Once("max_per_block_growth")
-    margin_pp = _Once("margin_pp")
-    nonfinite = _Once("nonfinite")
-    coverage = _Once("coverage")
-    flags = _Once("flags")
-    undecided = _Once("undecided")
-    verdict = _Once("verdict")
+
+for _name in ("max_per_block_growth", "margin_pp", "nonfinite", "coverage", "flags", "undecided", "verdict"):
+    setattr(JudgedReport, _name, _Once(_name))
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
@@ -120,15 +116,7 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
         row = criteria.baseline.filled(each) if criteria.baseline else each
         report = JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds})
         report.__dict__.update(facts)
-        yield AuditRow(
-            source=row.source,
-            key=row.key,
-            method=row.method,
-            seed=row.seed,
-            report=report,
-            checkpoint=row.checkpoint,
-            axes=row.axes,
-        )
+        yield replace(row, report=report)
 
 
 def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[dict[str, Any]]:

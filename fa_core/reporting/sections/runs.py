@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from fa_core.analysis.margins import coverage, margins_to_flip
@@ -115,7 +114,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             ),
             "verdict": lambda run: "; ".join(filter(None, [_verdict(run.report), run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
-            "(a) growth": lambda run: _times(run.report.max_per_block_growth),
+            "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
             "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
             "(c) cosine": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
@@ -137,10 +136,6 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 def _verdict(report: DiagnosticReport) -> str:
     fired = ", ".join(sorted(report.flags))
     return f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
-
-
-def _times(growth: float | None) -> str:
-    return MISSING if growth is None else f"{significant(growth)}x"
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -189,11 +184,6 @@ def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption
     columns = list(zip_longest(*rows, fillvalue=MISSING))
     layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
     return Grid((*headings, *layers), tuple(zip(*columns, strict=True)), caption, words)
-
-
-def heading_of(collection: str) -> Heading:
-    """The heading of one file's or folder's runs."""
-    return Heading(PurePath(collection).name or collection, 2)
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
