@@ -39,15 +39,11 @@ def sample_runs() -> Path:
     raise UnreadableInput("the sample runs are not installed", where=here, hint="name a file or folder to open")
 
 
-PathsArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
-    ),
-]
-NamedPaths = Annotated[
-    list[Path], typer.Argument(metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.")
-]
+_PATHS = typer.Argument(
+    metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
+)
+PathsArgument = Annotated[list[Path] | None, _PATHS]
+NamedPaths = Annotated[list[Path], _PATHS]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
 
 DataOption = Annotated[
@@ -99,15 +95,12 @@ BlocksOption = Annotated[
 Form = Literal["table", "json"]
 """How a result is printed."""
 
-RowForm = Literal["table", "json", "csv", "markdown"]
-"""How rows are printed."""
-
 FormOption = Annotated[
     Form,
     typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."),
 ]
 RowFormOption = Annotated[
-    RowForm,
+    Literal["table", "json", "csv", "markdown"],
     typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
 ]
 

@@ -35,9 +35,10 @@ _NUMBERS = (
 )
 
 
-_BOUNDED = {"headline_acc": "acc", **{diagnostic.number: diagnostic.column for diagnostic in DIAGNOSTICS.values()}}
 _ENDS = {
-    f"{number}_{end}": (name, place) for number, name in _BOUNDED.items() for place, end in enumerate(("low", "high"))
+    f"{number}_{end}": (name, place)
+    for number, name in [("headline_acc", "acc"), *((one.number, one.column) for one in DIAGNOSTICS.values())]
+    for place, end in enumerate(("low", "high"))
 }
 """Columns of the ends of the 95 % intervals → what they are about, and which end."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.reporting.blocks import Block, Bullets
+from fa_core.reporting.blocks import Block, bullets
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import canonical_method
 from fa_tui.options import Chosen, sample_runs, split_list
@@ -105,9 +105,7 @@ class Runs(msgspec.Struct, frozen=True):
         from fa_tui.views.analysed import left_out_words
 
         kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        words = tuple(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
-        if words:
-            yield Bullets(words)
+        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:

@@ -335,7 +335,7 @@ def print_paths(
 
 
 def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
-    """Judge rows and print them in one of the forms of `fa_tui.options.RowForm`."""
+    """Judge rows and print them in one of the forms of `fa_tui.options.RowFormOption`."""
     if form == "json":
         _print_json(judged(rows, criteria))
     elif form == "csv":

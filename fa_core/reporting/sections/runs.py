@@ -23,7 +23,7 @@ from fa_core.diagnostics import (
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport, in_order
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
+from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable
 
@@ -99,8 +99,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
     said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
     said += table.uneven_notes
-    if said:
-        yield Bullets(tuple(said))
+    yield from bullets(said)
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -266,10 +265,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    if extras:
-        yield Bullets(tuple(_extra(name, values) for name, values in sorted(extras.items())))
-    else:
-        yield Bullets(("No hashes, versions or devices are recorded with these numbers.",))
+    said = [_extra(name, values) for name, values in sorted(extras.items())]
+    yield from bullets(said or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(str(source) for source in table.source))
     yield Bullets((f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}"))
 
