@@ -11,7 +11,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -21,6 +21,8 @@ from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.numbers import parse
 from fa_core.runs import canonical_method
+
+Number = TypeVar("Number", int, float)
 
 PUBLISHED = "source:audit_table"
 """A filter: of the sample runs, those of the published table."""
@@ -135,6 +137,20 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     ['42', '123', '456']
     """
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
+
+
+def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> list[Number]:
+    """The numbers of a list option.
+
+    Raises:
+        UsageError: one is none of its kind.
+    """
+    try:
+        return [kind(text) for text in split_list(values)]
+    except ValueError as error:
+        what = "whole numbers" if kind is int else "numbers"
+        given = ",".join(values or ())
+        raise UsageError(f"{option} {given!r} cannot be read", hint=f"write {what} with commas") from error
 
 
 class Criteria(NamedTuple):

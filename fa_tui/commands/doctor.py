@@ -9,7 +9,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, NamedTuple
 
 import typer
@@ -69,22 +71,17 @@ def doctor_command(
 
         fa-tui doctor --format json
     """
-    areas = {area.__name__: list(area()) for area in (python, packages, plugins, devices, terminal, folders)}
-    found = [(area, one) for area, findings in areas.items() for one in findings]
-    output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], _lines(areas))
+    found = [(area.__name__, one) for area in (python, packages, plugins, devices, terminal, folders) for one in area()]
+    text = "\n\n".join("\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0)))
+    output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text])
     raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 
-def _lines(areas: Mapping[str, Sequence[Finding]]) -> Iterator[str]:
-    before = ""
-    for area, findings in areas.items():
-        if findings:
-            yield f"{before}{area}"
-        for finding in findings:
-            yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
-            if finding.fix:
-                yield f"    {'':<14} → {finding.fix}"
-        before = "\n"
+def _lines(found: Iterable[tuple[str, Finding]]) -> Iterator[str]:
+    for _, finding in found:
+        yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
+        if finding.fix:
+            yield f"    {'':<14} → {finding.fix}"
 
 
 _MARKS: Mapping[str, str] = {OK: "✓", NOTE: "·", MISSING: "✗"}
