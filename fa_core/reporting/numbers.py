@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 MISSING = "N/A"
@@ -55,6 +56,16 @@ def plain(value: object) -> str:
     """
     # as many digits as a few operations leave as they were
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def with_axes(name: str, axes: Mapping[str, object]) -> str:
+    """A name with the axes that have a value.
+
+    >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
+    ('dfa (lam 0.01)', 'bp')
+    """
+    words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
+    return f"{name} ({words})" if words else name
 
 
 def scientific(value: float, digits: int, *, trim: bool = False) -> str:

@@ -207,7 +207,7 @@ def numbers(row: AuditRow) -> list[str]:
     kinds, cells = evidence(row), []
     for _, name, form, letter in _NUMBERS:
         value = getattr(row.report, name)
-        mark = MARKS[kinds[letter]] if letter in kinds and value is not None else ""
+        mark = MARKS.get(kinds[letter], "≈") if letter in kinds and value is not None else ""
         cells.append("–" if value is None else mark + ("nan" if isnan(value) else format(value, form)))
     return cells
 

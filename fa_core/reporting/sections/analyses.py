@@ -16,7 +16,7 @@ from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
-from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread
+from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
 _SAMPLE = "sample standard deviation"
@@ -74,16 +74,17 @@ def share_words(share: Interval) -> str:
 
 def group_name(group: Condition | MethodTimeline) -> str:
     """The method, with its second axes where it has any."""
-    axes = ", ".join(f"{name} {plain(value)}" for name, value in group.axes.items() if value is not None)
-    return f"{group.method} ({axes})" if axes else group.method
+    return with_axes(group.method, group.axes)
 
 
 def _inexact(group: SeedGroup) -> Iterator[str]:
-    for letter, kind in group.evidence.items():
-        if kind == ASSUMED:  # said once for the whole table
-            continue
-        states = "that can show it fires, not that it passes" if kind == "bound" else "from another layer"
-        yield f"({letter}) is a {kind}, {states}"
+    states = {"bound": "that can show it fires, not that it passes"}
+    # what is assumed is said once for the whole table
+    return (
+        f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
+        for x, kind in group.evidence.items()
+        if kind != ASSUMED
+    )
 
 
 def _axis(group: SeedGroup, axis: str) -> str:
