@@ -19,7 +19,6 @@ from fa_core.formats import Scan, scan
 from fa_core.replication import Experiment, compared, experiments
 from fa_core.reporting.blocks import to_markdown
 from fa_core.train import Run, RunPlan
-from fa_core.training.loop import train_epoch
 from fa_tui import options
 from fa_tui.commands.replicate import experiment_blocks
 from fa_tui.commands.train import plans_of
@@ -85,7 +84,7 @@ def time_of(plan: RunPlan, data: DataSet, device: str, seen: dict[str, float]) -
             times = []
             for epoch in range(1, 4):
                 start = time.perf_counter()
-                train_epoch(run.net, run.method, run.optimizer, run.recipe, data, seed=0, epoch=epoch)
+                run.epoch(epoch)
                 times.append(time.perf_counter() - start)
             seen[kind] = min(times) / STEPS
     return seen[kind] * plan.recipe.epochs * (TRAINING // 128)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -42,34 +42,28 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def keep_old(path: Path) -> Path | None:
-    """Give the file at `path` a second name that stays when `path` is replaced: ``audit.json.~1~``, or the next one.
+    """Copy the file at `path` to a name that stays when `path` is replaced: ``audit.json.~1~``, or the next one.
 
     Numbered as ``cp --backup=numbered`` does it; a search of folders leaves such names out.
 
     Returns:
-        The second name; None where there is no file.
+        The copy; None where there is no file.
 
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
     """
     path = place_of(path)
-    for number in range(1, 1 << 20):
-        kept = path.with_name(f"{path.name}.~{number}~")
-        try:
-            os.link(path, kept)
-        except FileExistsError:
-            continue
-        except FileNotFoundError:
-            return None
-        except OSError:
-            # a file system without hard links
-            if kept.exists():
-                continue
-            try:
-                shutil.copy2(path, kept)
-            except OSError as error:
-                raise FaError(f"cannot be kept as {kept.name} ({error.strerror})", where=path) from error
-        return kept
+    try:
+        content = path.read_bytes()
+        for number in range(1, 1 << 20):
+            kept = path.with_name(f"{path.name}.~{number}~")
+            with contextlib.suppress(FileExistsError), kept.open("xb") as file:
+                file.write(content)
+                return kept
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FaError(f"its old version cannot be kept ({error.strerror})", where=path) from error
     raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
 
 

@@ -24,17 +24,10 @@ LARGEST = 1 << 63
 
 TOO_DEEP = "nested too deep"
 
-_STEERED = rb"\\(?:[bfr]|u(?:00|20[26]|[dD]))|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
 _ESCAPES = (rb"\b", rb"\f", rb"\r", rb"\u00", rb"\u202", rb"\u206", rb"\ud", rb"\uD")
 _RAW_BYTES = [re.compile(part) for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")]
-_ODD = re.compile(rb"\d{19}|" + _STEERED)
-_PAIR = r"\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}"
-_HALF = r"(?P<half>\\ud[89a-f][\da-f]{2})"
-_CODE = r"\\(?P<code>[bfr]|u00(?:0[0-8b-f]|1.|7f|[89].)|u20(?:2[89a-e]|6[6-9]))"
-_ESCAPE = re.compile(rf"{_PAIR}|{_HALF}|{_CODE}|\\.", re.IGNORECASE | re.DOTALL)
-_RAW = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_STEERING = re.compile(rf"{_RAW.pattern}|[\x00-\x08\x0b-\x1f]")
-_FLAT = {float, int, bool, type(None)}
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HAS_NO_KEYS = {float, bool, type(None)}
 _INFINITY_DIGITS = 400
 
 
@@ -50,18 +43,18 @@ class RepeatedKeys(dict[str, Any]):
         self.pairs = pairs
 
 
-def loads(data: bytes, *, repeats: bool = False) -> Any:
+def loads(data: bytes, *, in_parts: bool = False) -> Any:
     """Any JSON, with NaN and Infinity as Python writes them.
 
     Args:
         data: UTF-8.
-        repeats: whether an object with a key twice is a `RepeatedKeys` instead of an error: other readers silently
-            drop all but the last.
+        in_parts: whether the caller looks at the parts with `checked` instead: a key twice, or what is nested too deep,
+            is an error of that part alone. An object with a key twice is then a `RepeatedKeys`.
 
     Raises:
         ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the place.
     """
-    if not repeats and not _ODD.search(data):
+    if not is_odd(data):
         try:
             value = msgspec.json.decode(data)
             # each key is followed by a colon, and what else has one is a text
@@ -71,45 +64,53 @@ def loads(data: bytes, *, repeats: bool = False) -> Any:
             pass
     import json  # for the first file that needs it, not at the start
 
-    text = _RAW.sub(lambda found: rf"\\u{ord(found[0]):04x}", _ESCAPE.sub(_spelled, data.decode()))
     try:
-        value = json.loads(text, parse_int=integer, object_pairs_hook=_object)
+        value = _harmless(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    checked(value, repeats=repeats)
+    if not in_parts:
+        checked(value)
     return value
 
 
-def checked(value: Any, room: int = DEEPEST, *, repeats: bool = False) -> int:
+def checked(value: Any, room: int = DEEPEST) -> int:
     """How many colons a decoded value was written with at least: its keys, and those inside texts.
 
     Raises:
-        ValueError: nested too deep, or a key twice where that is not to be kept.
+        ValueError: nested too deep, a key twice, or an integer of more than 64 bits.
     """
     if isinstance(value, str):
         return value.count(":")
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        raise ValueError("an integer of more than 64 bits")
     if not isinstance(value, (dict, list)):
         return 0
     if not room:
         raise ValueError(TOO_DEEP)
     if isinstance(value, list):
-        return 0 if _FLAT.issuperset(map(type, value)) else sum(checked(x, room - 1, repeats=repeats) for x in value)
-    if isinstance(value, RepeatedKeys) and not repeats:
+        return 0 if _HAS_NO_KEYS.issuperset(map(type, value)) else sum(checked(member, room - 1) for member in value)
+    if isinstance(value, RepeatedKeys):
         names = [name for name, _ in value.pairs]
         raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
-    found = len(value)
-    for name, member in value.items():
-        found += name.count(":") + checked(member, room - 1, repeats=repeats)
+    found: int = len(value) + sum(name.count(":") + checked(member, room - 1) for name, member in value.items())
     return found
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    pairs = [(harmless(name), _harmless(value)) for name, value in pairs]
     members = dict(pairs)
     return members if len(members) == len(pairs) else RepeatedKeys(pairs)
 
 
+def _harmless(value: Any) -> Any:
+    """A value with harmless texts; objects have them already."""
+    if isinstance(value, list):
+        return [_harmless(member) for member in value]
+    return harmless(value) if isinstance(value, str) else value
+
+
 def harmless(text: str) -> str:
-    r"""A text in which no character steers a terminal or turns the direction of writing; those are spelled out.
+    r"""A text in which what steers a terminal, turns the direction of writing or is half a surrogate is spelled out.
 
     Line ends and tabs stay.
 
@@ -123,13 +124,6 @@ def is_odd(text: bytes) -> bool:
     """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for single bytes."""
     escaped = b"\\" in text and any(escape in text for escape in _ESCAPES)
     return escaped or b"\x7f" in text or (not text.isascii() and any(part.search(text) for part in _RAW_BYTES))
-
-
-def _spelled(escape: re.Match[str]) -> str:
-    """An escape in JSON: half a surrogate replaced, and one that steers as the text of itself."""
-    if escape["half"]:
-        return r"\ufffd"
-    return rf"\\{escape['code']}" if escape["code"] else escape[0]
 
 
 def integer(digits: str) -> int | float:

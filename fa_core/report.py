@@ -296,18 +296,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         total = sum(self.residual_norms) + sum(self.bp_grad_norms)
         if math.isfinite(total + sum(scalar for _, _, scalar in scalars if scalar is not None)):
             return {}
+        norms = (("a", "residual norm", self.residual_norms), ("b", "BP gradient norm", self.bp_grad_norms))
+        layers = [(x, f"{name} at layer {l}", norm) for x, name, values in norms for l, norm in enumerate(values)]
         found: dict[str, str] = {}
-        for letter, name, values in (
-            ("a", "residual norm", self.residual_norms),
-            ("b", "BP gradient norm", self.bp_grad_norms),
-        ):
-            for layer, value in enumerate(values):
-                if not math.isfinite(value):
-                    found[letter] = f"{name} at layer {layer} is {value}"
-                    break
-        for letter, name, scalar in scalars:
-            if scalar is not None and not math.isfinite(scalar):
-                found.setdefault(letter, f"{name} is {scalar}")
+        for letter, name, value in (*layers, *scalars):
+            if value is not None and not math.isfinite(value):
+                found.setdefault(letter, f"{name} is {value}")
         return found
 
     @property
@@ -417,8 +411,6 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
     def as_recorded(self) -> DiagnosticReport:
         """The report without an assumed baseline."""
-        if self.assumed_baseline_acc is None:
-            return self
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
@@ -474,15 +466,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         ``verdict`` is the recomputed one; a differing recorded verdict is kept as ``recorded_verdict``. An assumed
         baseline is left out, the verdict is without it.
         """
-        if self.assumed_baseline_acc is not None:
-            return self.as_recorded().to_dict()
-        values = [_plain(value) for value in msgspec.structs.astuple(self)]
-        data = dict(zip(self.__struct_encode_fields__[:_FIXED_FIELDS], values, strict=False))
-        data["verdict"] = self.verdict
-        if self.recorded_verdict is not None and self.recorded_verdict != self.verdict:
-            data["recorded_verdict"] = self.recorded_verdict
-        optional = zip(self.__struct_fields__[_FIXED_FIELDS:], values[_FIXED_FIELDS:], strict=True)
-        return data | {name: value for name, value in optional if value is not None and value != [] and value != {}}
+        report = self.as_recorded()
+        data: dict[str, Any] = msgspec.to_builtins(report)
+        data |= {"verdict": report.verdict, "thresholds": self.thresholds.numbers()}
+        fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
+        if self.recorded_verdict not in (None, report.verdict):
+            fixed["recorded_verdict"] = self.recorded_verdict
+        return fixed | {
+            name: value for name, value in data.items() if value is not None and value != [] and value != {}
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "report") -> DiagnosticReport:
@@ -593,13 +585,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
     def basis(self, letter: str) -> str:
         """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
-        kind = self.kinds.get(letter, "")
-        if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
-            return f"baseline {self.baseline_words()} given by hand"
-        rule = self.provenance.get(BASELINE_RULE)
-        if letter == "d" and not kind and rule:
-            return f"baseline {self.baseline_words()} of frozen blocks trained by {rule}"
-        return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
+        kind, rule = self.kinds.get(letter, ""), self.provenance.get(BASELINE_RULE)
+        baseline = f"baseline {self.baseline_words()}"
+        if letter != "d" or kind:
+            return baseline if kind == ASSUMED else kind
+        if self.provenance.get(BASELINE_FROM) == GIVEN:
+            return f"{baseline} given by hand"
+        return f"{baseline} of frozen blocks trained by {rule}" if rule else ""
 
     @property
     def margins_by_rule(self) -> dict[str, float]:
@@ -678,13 +670,6 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
 _FIXED_FIELDS = 10
 """Of `to_dict`, the first ones of the class."""
-
-
-def _plain(value: Any) -> Any:
-    """A field's value for JSON: a struct as a dict, a list as one of its own."""
-    if isinstance(value, msgspec.Struct):
-        return value.numbers() if isinstance(value, DiagnosticThresholds) else msgspec.structs.asdict(value)
-    return list(value) if isinstance(value, list) else value
 
 
 def _why_missing(report: DiagnosticReport, letter: str) -> str:

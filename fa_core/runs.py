@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import WITHOUT_BASELINE
-from fa_core.decode import loads
+from fa_core.baseline import TRAINED_BY, WITHOUT_BASELINE
+from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.method_style import known_method
 
@@ -101,7 +101,7 @@ def recorded_baseline(manifest: Manifest) -> float | None:
 LONGEST_SEED = 18
 """Digits of a seed in a name."""
 
-_SEED = re.compile(rf"(?:^|[_-])(?:s|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
+_SEED = re.compile(rf"(?:^|[_-])(?:[sS]|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
 _SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _AXES: dict[str, tuple[type, re.Pattern[str]]] = {
@@ -153,7 +153,24 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     rest = (method[: network.start()] + method[network.end() :]).strip("_") if network else ""
     if network and known_method(rest):
         axes["arch"], method = network[1], rest
-    return method or canonical_method(key), int(at[1]) if at else None, axes
+    method, trained_by = control_of(method or canonical_method(key))
+    return method, int(at[1]) if at else None, {**trained_by, **axes}
+
+
+_CONTROL = re.compile(r"(frozen|shallow)_of_(\w+)|(\w+)_(frozen|shallow)")
+
+
+def control_of(method: str) -> tuple[str, dict[str, Any]]:
+    """A control, and as an axis the rule that trains it, where a name says both; any other method as it is.
+
+    >>> control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"), control_of("my_frozen")
+    (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
+    """
+    found = _CONTROL.fullmatch(method)
+    control, rule = (found[1] or found[4], found[2] or found[3]) if found else ("", "")
+    if not rule or known_method(rule) != rule:
+        return method, {}
+    return control, {} if rule == TRAINED_BY[control] else {"of": rule}
 
 
 def seed_in_words(text: str) -> int | None:
@@ -250,19 +267,12 @@ def _leads(places: Iterable[str]) -> dict[str, str]:
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
     """Each path by as few trailing parts as distinguish it from the others."""
-    names: dict[str, str] = {}
     parts = {path: PurePath(path).parts for path in paths}
-    count = 1
-    while len(names) < len(parts):
-        # a tail that a named path has is the tail of no other, so the others need not be compared with it
-        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
-        shared = Counter(tails.values())
-        for path, tail in tails.items():
-            if tail and shared[tail] == 1:
-                names[path] = str(PurePath(*tail))
-            elif tail == parts[path]:
-                names[path] = path
-        count += 1
+    tails = Counter(each[place:] for each in parts.values() for place in range(len(each)))
+    names = {}
+    for path, each in parts.items():
+        unique = [each[place:] for place in range(len(each)) if tails[each[place:]] == 1]
+        names[path] = str(PurePath(*unique[-1])) if unique else path
     return names
 
 
@@ -277,19 +287,11 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
-    try:
-        with open(f"{folder}{os.sep}{MANIFEST}", "rb") as file:  # noqa: PTH123 (thousands of times)
-            data = loads(file.read())
+    path = folder / MANIFEST
+    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+        data = loads(path.read_bytes())
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
-                f"run format {data['format']!r} is not known here",
-                where=folder / MANIFEST,
-                hint=f"this version reads {FORMAT}",
+                f"run format {data['format']!r} is not known here", hint=f"this version reads {FORMAT}"
             )
         return msgspec.convert(data, Manifest)
-    except OSError as error:
-        raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=folder / MANIFEST) from error
-    except ValueError as error:
-        raise UnreadableInput(
-            f"not a run manifest: {error}", where=folder / MANIFEST, hint="see `fa-tui schema manifest`"
-        ) from error

@@ -15,18 +15,14 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
-from fa_core.errors import UsageError
 from fa_core.gamma import CREDIT, credit_numbers
-from fa_core.option_values import listed, unknown_name
+from fa_core.option_values import listed
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
-from fa_core.runs import canonical_method
 
 _MANY = 10_000
 """Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
@@ -122,16 +118,21 @@ class AuditTable:
         assumed, rebased = optional(column("assumed_baseline_acc"))
         frozen, has_frozen = optional(column("frozen_baseline_acc"))
         baseline, has_baseline = np.where(rebased, assumed, frozen), rebased | has_frozen
-        bad_a = residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds))
-        nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
-        measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
-        nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
+        nonfinite = bits_of(
+            a=residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds)),
+            b=gradient.any_nonfinite(),
+            c=has_stability & ~np.isfinite(stability),
+            d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)),
+        )
+        measured = bits_of(
+            a=(residual.lengths >= 2) | has_bound,
+            b=gradient.lengths > 0,
+            c=has_stability,
+            d=has_acc & has_baseline,
+        )
         low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
-        texts: dict[str | None, str | None] = {}  # one object for all equal ones
-        known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
         return cls(
-            recorded_verdict=objects(recorded),
+            recorded_verdict=_shared(column("recorded_verdict")),
             residual_norms=residual,
             bp_grad_norms=gradient,
             growth=growth_of(residual, bounds),
@@ -141,7 +142,7 @@ class AuditTable:
             acc=acc,
             baseline=baseline,
             margin_pp=margin_of(acc, baseline),
-            coverage=coverage,
+            coverage=nonfinite | measured,
             nonfinite=nonfinite,
             low=low,
             high=high,
@@ -150,8 +151,8 @@ class AuditTable:
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
-            _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
-            _conditions=objects([known.setdefault(each, each) for each in map(conditions_of, reports)]),
+            _inexact=rebased | np.array(list(map(bool, column("evidence"))), np.bool_),
+            _conditions=_shared(list(map(conditions_of, reports))),
             _rows=objects([None] * len(reports)),
         )
 
@@ -193,8 +194,7 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
-            beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
-            fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
+            fired |= bits_of(**{letter: diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))})
         fired &= np.uint8(t.mask)
         return fired
 
@@ -202,17 +202,12 @@ class AuditTable:
         """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
-        for place in self._bounded:
-            letter = LETTERS[place]
-            diagnostic = DIAGNOSTICS[letter]
-            at_low, at_high = (diagnostic.beyond(ends[:, place], diagnostic.limit(t)) for ends in (self.low, self.high))
-            found |= (at_low != at_high).view(np.uint8) * np.uint8(BIT[letter])
+        for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
+            if self.low.shape[1]:
+                ends = self.low[:, place], self.high[:, place]
+                at_low, at_high = (diagnostic.beyond(end, diagnostic.limit(t)) for end in ends)
+                found |= bits_of(**{letter: at_low != at_high})
         return found & self.coverage & ~self.nonfinite
-
-    @cached_property
-    def _bounded(self) -> list[int]:
-        """The places of the diagnostics of which some run has an interval."""
-        return [place for place in range(self.low.shape[1] and len(LETTERS)) if not np.isnan(self.low[:, place]).all()]
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -272,8 +267,8 @@ class AuditTable:
     def assumed_notes(self) -> tuple[str, ...]:
         """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where it is not.
 
-        >>> row = AuditRow(source="", key="", method="ep", report=DiagnosticReport(headline_acc=0.4))
-        >>> AuditTable.from_rows([row]).with_frozen_baseline(0.349).assumed_notes
+        >>> report = DiagnosticReport(headline_acc=0.4).with_assumed_baseline(0.349)
+        >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep", report=report)]).assumed_notes
         ('(d) is assumed, not measured, on 1 of 1 runs: against a frozen baseline of 0.349 (ep)',)
         """
         where = self.assumed
@@ -292,15 +287,12 @@ class AuditTable:
         return tuple(uneven(Counter(self._conditions.tolist())))
 
     def row(self, index: int) -> AuditRow:
-        """One row with its whole report, its baseline as in this table."""
+        """One row with its whole report."""
         row: AuditRow = self._rows[index]
-        if not self._rebased[index]:
-            return row
-        report = row.report.with_assumed_baseline(float(self.baseline[index]))
-        return msgspec.structs.replace(row, report=report)
+        return row
 
     def report(self, index: int) -> DiagnosticReport:
-        """One row's report, its baseline as in this table."""
+        """One row's report."""
         return self.row(index).report
 
     def kinds(self, rows: Indices) -> dict[str, str]:
@@ -308,10 +300,8 @@ class AuditTable:
 
         Reports are read only where they say something of it.
         """
-        inexact = self._inexact[rows]
-        assumed = np.flatnonzero(self._rebased[rows] & ~inexact)  # they all say the same: the ends tell
-        telling = np.union1d(np.flatnonzero(inexact), assumed[[0, -1]] if len(assumed) else assumed)
-        return {letter: kind for i in rows[telling].tolist() for letter, kind in self.report(i).kinds.items()}
+        inexact = rows[self._inexact[rows]]
+        return {letter: kind for i in inexact.tolist() for letter, kind in self.report(i).kinds.items()}
 
     def rows(self) -> Iterator[AuditRow]:
         """All rows, in order."""
@@ -344,49 +334,6 @@ class AuditTable:
             and not (self.low > self.high).any()
             and _within(self.acc[self._has_acc], 0.0, 1.0)
             and _within(self.baseline[self._has_baseline], 0.0, 1.0)
-        )
-
-    def with_frozen_baseline(
-        self, default: float | None = None, by_method: Mapping[str, float] | None = None
-    ) -> AuditTable:
-        """The same measurements against frozen baselines that are assumed (see `assumed`).
-
-        Args:
-            default: accuracy for every run without a baseline, but for the controls that get none; None for no change.
-            by_method: accuracy for all runs of a method, in place of a recorded one too.
-
-        Raises:
-            UsageError: an accuracy outside [0, 1], or a method that no run has.
-        """
-        aimed = {canonical_method(method): acc for method, acc in (by_method or {}).items()}
-        for acc in [*([] if default is None else [default]), *aimed.values()]:
-            if not 0.0 <= acc <= 1.0:
-                raise UsageError(f"frozen baseline {acc} is no fraction", hint="give an accuracy in [0, 1], e.g. 0.349")
-        baseline, given = self.baseline.copy(), np.zeros(len(self), np.bool_)
-        if default is not None:
-            given |= ~self._has_baseline & ~np.isin(self.method, list(WITHOUT_BASELINE))
-            baseline[given] = default
-        for method, acc in aimed.items():
-            of_method = self.method == method
-            if not of_method.any():
-                raise unknown_name("method", method, self.methods)
-            baseline[of_method] = acc
-            given |= of_method
-        has_baseline = self._has_baseline | given
-        low, high = (_with_margins(ends, baseline, given) for ends in (self.low, self.high))
-        nonfinite, coverage = depth_utility_bits(
-            self.nonfinite, self.coverage, self.acc, baseline, self._has_acc, has_baseline
-        )
-        return dataclasses.replace(
-            self,
-            baseline=baseline,
-            margin_pp=margin_of(self.acc, baseline),
-            nonfinite=nonfinite,
-            coverage=coverage,
-            low=low,
-            high=high,
-            _has_baseline=has_baseline,
-            _rebased=self._rebased | given,
         )
 
     def _columns(self) -> dict[str, Any]:
@@ -429,15 +376,6 @@ def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
     ends = ends.copy()
     ends[:, _MARGIN] = np.where(rebased | np.isnan(ends[:, _MARGIN]), derived, ends[:, _MARGIN])
     return ends
-
-
-def depth_utility_bits(
-    nonfinite: Bits, coverage: Bits, acc: Floats, baseline: Floats, has_acc: Mask, has_baseline: Mask
-) -> tuple[Bits, Bits]:
-    """`nonfinite` and `coverage` with (d)'s bit set again."""
-    bad = bits_of(d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)))
-    others = np.uint8(~BIT["d"] & 0xFF)
-    return nonfinite & others | bad, coverage & others | bad | bits_of(d=has_acc & has_baseline)
 
 
 def bits_of(**masks: Mask) -> Bits:
@@ -557,11 +495,9 @@ class Ragged:
 
     def any_nonfinite(self) -> Mask:
         """Which rows hold a NaN or ±inf."""
-        finite = np.isfinite(self.flat)
-        if finite.all():  # the usual case, and three times as fast
-            return np.zeros(len(self), np.bool_)
-        bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(~finite)])
-        return np.diff(bad[self.offsets]) > 0
+        found = np.zeros(len(self), np.bool_)
+        found[np.searchsorted(self.offsets, np.flatnonzero(~np.isfinite(self.flat)), side="right") - 1] = True
+        return found
 
 
 def read_only(array: _Array) -> _Array:
@@ -584,6 +520,12 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
 def objects(values: Sequence[object]) -> Objects:
     """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length)."""
     return np.fromiter(values, object, len(values))
+
+
+def _shared(values: Sequence[Any]) -> Objects:
+    """As `objects`, with one object for all equal ones."""
+    known: dict[Any, Any] = {}
+    return objects([known.setdefault(value, value) for value in values])
 
 
 def growth_of(norms: Ragged, bounds: Floats) -> Floats:

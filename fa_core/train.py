@@ -7,6 +7,7 @@ measures them.
 from __future__ import annotations
 
 import io
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from fa_core.data import DataSet, eval_batches
 from fa_core.decode import loads, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, Watch, input_hashes, versions
+from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats.audit_table_writer import printable_drift
@@ -36,18 +37,26 @@ from fa_core.option_values import diagnostic_letters
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry, write_trace
-from fa_core.training.loop import Diverged, deterministic, fitted_args, make_optimizer, steps_per_epoch, train_epoch
+from fa_core.training.loop import deterministic, fitted_args, make_optimizer, sample_order, steps_per_epoch
 from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
 
 Batches = list[tuple[Tensor, Tensor]]
 
+CHECK_EVERY = 50
+"""Steps between two looks at whether the loss is still finite: on a GPU each look waits for the device."""
+
+
+class Diverged(FaError):
+    """The training loss is no longer finite."""
+
+
 _PROGRESS = ("epochs_done", "stopped", "headline_acc")
 """What of a manifest changes while the run is trained."""
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
+class Moment(msgspec.Struct, frozen=True):
     """How far a run is, for its progress display.
 
     Attributes:
@@ -179,30 +188,54 @@ class Run:
 
     def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         """Train the epochs that are left."""
-        steps = steps_per_epoch(self.data, self.recipe) if self.optimizer else 0
         self.baseline = _judged(DiagnosticReport(), self.writer.folder, self.manifest).frozen_baseline_acc
         while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
-            epoch = self.manifest.epochs_done + 1
-            moment = Moment(run=self.name, epoch=epoch, epochs=self.recipe.epochs, step=0, steps=steps)
             # a baseline that stops before the runs it is compared with is none
-            self._train_epoch(epoch, frozenset() if self.manifest.method == FROZEN else stop_on, moment, on_moment)
+            self._train_epoch(frozenset() if self.manifest.method == FROZEN else stop_on, on_moment)
 
-    def _train_epoch(
-        self, epoch: int, stop_on: frozenset[str], moment: Moment, on_moment: Callable[[Moment], None]
-    ) -> None:
+    def epoch(self, epoch: int, on_step: Callable[[int], None] = lambda step: None) -> float:
+        """Train one epoch: the same few lines for every method.
+
+        Args:
+            epoch: 1, 2, ...
+            on_step: called with the number of steps done.
+
+        Returns:
+            Mean cross entropy over the epoch's steps.
+
+        Raises:
+            Diverged: it became NaN or infinite.
+        """
         assert self.optimizer is not None
+        self.net.train()
+        data, recipe, steps = self.data, self.recipe, steps_per_epoch(self.data, self.recipe)
+        order = sample_order(len(data.train_y), self.manifest.seed, epoch).to(data.train_y.device)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for step in range(steps):
+            rate = recipe.lr_at((epoch - 1) * steps + step, recipe.epochs * steps)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            rows = order[step * recipe.batch_size : (step + 1) * recipe.batch_size]
+            x, y = data.train_x[rows].to(self.device), data.train_y[rows].to(self.device)
+            loss, info = self.method.loss(self.net, x, y, recipe.lam)
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            self.method.extra_step(self.net, info)
+            total += info.ce
+            if (step + 1) % CHECK_EVERY == 0 or step + 1 == steps:
+                if not math.isfinite(float(total)):
+                    raise Diverged(f"the loss is {float(info.ce)} by step {step + 1} of epoch {epoch}")
+                on_step(step + 1)
+        return float(total) / steps
+
+    def _train_epoch(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
+        assert self.optimizer is not None
+        epoch, epochs = self.manifest.epochs_done + 1, self.recipe.epochs
+        moment = Moment(self.name, epoch, epochs, step=0, steps=steps_per_epoch(self.data, self.recipe))
         start, stopped = time.perf_counter(), None
         try:
-            loss = train_epoch(
-                self.net,
-                self.method,
-                self.optimizer,
-                self.recipe,
-                self.data,
-                seed=self.manifest.seed,
-                epoch=epoch,
-                on_step=lambda step: on_moment(msgspec.structs.replace(moment, step=step)),
-            )
+            loss = self.epoch(epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step)))
         except Diverged as error:
             loss, stopped = float("nan"), f"diverged: {error.what}"
         given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
@@ -211,10 +244,10 @@ class Run:
         rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
         fired = report.flags & stop_on
-        if fired and not stopped and epoch < self.recipe.epochs:
-            saved = 100 * (self.recipe.epochs - epoch) / self.recipe.epochs
+        if fired and not stopped and epoch < epochs:
             letters = ", ".join(f"({letter})" for letter in sorted(fired))
-            stopped = f"{letters} fired at epoch {epoch} of {self.recipe.epochs}: {saved:.0f} % of the epochs saved"
+            saved = 100 * (epochs - epoch) / epochs
+            stopped = f"{letters} fired at epoch {epoch} of {epochs}: {saved:.0f} % of the epochs saved"
         self.trace.append(entry)
         self.manifest = msgspec.structs.replace(
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
@@ -347,20 +380,24 @@ def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> Diagn
     return siblings(folder).judge(report, rule_of(manifest.method, manifest.method_args), _facts(manifest))
 
 
-def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = None) -> DiagnosticReport:
+def audit_run(
+    folder: Path, device: torch.device, samples: Evaluation | None = None, resamples: int = 0
+) -> DiagnosticReport:
     """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
 
     Args:
         folder: the run folder.
         device: where to measure.
         samples: its evaluation samples, if they are loaded already.
+        resamples: R of the bootstrap over batches and samples; 0 = none.
 
     Raises:
         FaError: it cannot be read or measured, or the report cannot be written.
     """
     manifest = msgspec.structs.replace(read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None)
     RunWriter(folder).manifest(manifest)
-    report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), Watch(), samples)
+    job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
+    report = measure_run(job, str(device), Watch(), samples)
     report = _judged(report, folder, manifest)
     found = {
         "headline_acc": report.headline_acc,

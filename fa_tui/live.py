@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.run_folder import sniff
-from fa_core.formats.scan import NOTHING_HERE, Walk
+from fa_core.formats.scan import NOTHING_HERE, places
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 from fa_tui.session import News, Session
@@ -159,16 +158,16 @@ class Follower:
 
 def _places(folder: str) -> Iterator[str]:
     """The run folders and files in a folder that appeared."""
-    walk = Walk(folder, set())
-    with contextlib.suppress(UnreadableInput):
-        for place in walk:
-            if not place.is_folder:
-                yield place.path
-            elif sniff(Path(place.path)):
-                walk.skip = RUN_FILES
-                yield str(Path(place.path))
-            else:
-                walk.skip = frozenset({CREDIT})
+    for place in places(folder, set()):
+        if isinstance(place, Problem):
+            continue
+        if not place.is_folder:
+            yield place.path
+        elif sniff(Path(place.path)):
+            place.skip = RUN_FILES
+            yield str(Path(place.path))
+        else:
+            place.skip = frozenset({CREDIT})
 
 
 def _state(place: Path) -> tuple[_Stamp, ...] | None:

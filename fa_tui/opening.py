@@ -52,7 +52,7 @@ def open_explorer(
     from fa_core import formats
     from fa_core.engine.jobs import changed_since
     from fa_tui import app as explorer
-    from fa_tui.options import PUBLISHED, sample_runs
+    from fa_tui.options import PUBLISHED, default_paths
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
@@ -63,7 +63,8 @@ def open_explorer(
     if not paths and not look.filter:
         # the published table; the other sample sets are a key (f) away
         look = look._replace(filter=PUBLISHED)
-    paths = list(paths) or [sample_runs()]
+    title = "" if paths else "sample_runs"
+    paths = list(paths) or default_paths()
     since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
     found = formats.scan(paths, run_traces=False)
@@ -79,6 +80,7 @@ def open_explorer(
     app = explorer.ExplorerApp(
         session,
         look=understood(look, session),
+        title=title,
         paths=paths,
         since=since,
         settings=loaded,

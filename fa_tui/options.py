@@ -41,6 +41,11 @@ def sample_runs() -> Path:
     raise UnreadableInput("the sample runs are not installed", where=here, hint="name a file or folder to open")
 
 
+def default_paths() -> list[Path]:
+    """What is opened where nothing is named: the sample runs but for the atlas, more runs than all others together."""
+    return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
+
+
 _PATHS = typer.Argument(
     metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
 )

@@ -1,4 +1,6 @@
-"""Write README.md from the audits in this folder: ``python sample_runs/readme.py``. Every number is read, none typed.
+"""Write README.md and docs/atlas.md from the audits in this folder: ``python sample_runs/readme.py``.
+
+Every number is read, none typed.
 
 Only the reference figures are constants: what the protocol's authors and our own first trials report.
 """
@@ -6,12 +8,14 @@ Only the reference figures are constants: what the protocol's authors and our ow
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fa_core.diagnostics import DIAGNOSTICS
+from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, read_manifest
 
@@ -62,6 +66,10 @@ class Run:
             if letter in report.flags:
                 return int(entry["epoch"])
         return None
+
+    def gamma(self, epoch: int) -> float:
+        """Deep Γ at an epoch of the trace, counted as a list is; NaN without."""
+        return deep_gamma({"gamma": self.trace[epoch].get("gamma") if self.trace else None}, self.manifest.method)
 
     @property
     def gain(self) -> float:
@@ -156,6 +164,44 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
         ],
         rows,
     )
+
+
+ATLAS_NUMBERS = (
+    "accuracy",
+    "(d) pp",
+    "(a) growth",
+    "(b) ‖g_L‖",
+    "(c) drift",
+    "deep Γ, epoch 1",
+    "at the end",
+    "its null",
+)
+
+
+def atlas_table(arch: str) -> str:
+    """A row per method on one network, its values from the smallest to the largest over the seeds."""
+    rows = []
+    for place, runs in kinds_of(run for run in runs_of("atlas") if run.manifest.arch == arch).items():
+        reports = [run.report for run in runs]
+        rows.append(
+            [
+                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
+                spread((report.headline_acc for report in reports), "{:.3f}"),
+                spread((report.margin_pp for report in reports), "{:+.1f}"),
+                spread((report.max_per_block_growth for report in reports), "{:.3g}"),
+                spread((report.g_L for report in reports), "{:.1e}"),
+                spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
+                spread((known(run.gamma(0)) for run in runs), "{:+.2f}"),
+                spread((known(run.gamma(-1)) for run in runs), "{:+.2f}"),
+                spread((known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs), "{:+.2f}"),
+                verdicts(runs),
+            ]
+        )
+    return table(["method", *ATLAS_NUMBERS, "fires"], rows)
+
+
+def known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def single_table(group: str, reference: Mapping[str, str]) -> str:
@@ -254,9 +300,16 @@ def _number(value: float | None, pattern: str) -> str:
     return "–" if value is None else pattern.format(value)
 
 
-def text() -> str:
-    """The README: the template with its tables filled in."""
-    filled = (HERE / "README.template.md").read_text(encoding="utf-8")
+def text(template: str, blocks: Mapping[str, str]) -> str:
+    """A template with its tables filled in."""
+    filled = (HERE / template).read_text(encoding="utf-8")
+    for name, block in blocks.items():
+        filled = filled.replace(f"{{{{{name}}}}}", block)
+    return filled
+
+
+def readme() -> str:
+    """The page of the sample runs."""
     blocks = {
         "main": seeds_table("main", REFERENCE_MAIN),
         "wide": seeds_table("wide", {}),
@@ -267,10 +320,15 @@ def text() -> str:
         "timeline": timeline_table(),
         "published": published_table(),
     }
-    for name, block in blocks.items():
-        filled = filled.replace(f"{{{{{name}}}}}", block)
-    return filled
+    return text("README.template.md", blocks)
+
+
+def atlas() -> str:
+    """The page of the atlas."""
+    archs = sorted({run.manifest.arch for run in runs_of("atlas")})
+    return text("atlas.template.md", {arch: atlas_table(arch) for arch in archs})
 
 
 if __name__ == "__main__":
-    (HERE / "README.md").write_text(text(), encoding="utf-8")
+    (HERE / "README.md").write_text(readme(), encoding="utf-8")
+    (HERE.parent / "docs" / "atlas.md").write_text(atlas(), encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 import fa_core
 from fa_core.errors import EXTRAS
@@ -51,3 +52,17 @@ def test_no_line_installs_this_project_from_an_index(project: dict[str, Any]) ->
         assert not re.search(r"\bfa[-_](tui|audit)\b", commands), f"{file}: {line}"
         required = re.findall(r"'([a-z][a-z-]*[<>=][^']*)'", commands)
         assert set(required) <= extras(project), f"{file}: {line}"
+
+
+def test_every_file_of_the_lock_has_a_hash_and_its_versions_are_those_of_the_constraints() -> None:
+    entries = re.split(r"\n(?=[a-z])", (ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    assert all(" --hash=sha256:" in entry for entry in entries)
+    locked = {one.name: one for one in (Requirement(entry.split("\\")[0]) for entry in entries)}
+    on = {"python_version": "3.11", "sys_platform": "linux"}
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line[:1].isalpha()]
+    pins = [pin for pin in pins if pin.name in locked and (pin.marker is None or pin.marker.evaluate(on))]
+    assert {"torch", "textual", "ray", "pytest"} <= {pin.name for pin in pins}
+    for pin in pins:
+        (version,) = locked[pin.name].specifier
+        assert pin.specifier.contains(version.version), pin

@@ -14,7 +14,7 @@ from fa_core.table import AuditTable
 from fa_core.trace import growth_bound
 
 
-class Margin(Result, frozen=True, kw_only=True):
+class Margin(Result, frozen=True):
     """One diagnostic of one run: how far from flipping.
 
     Attributes:
@@ -54,9 +54,7 @@ def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
     if value is not None and math.isfinite(value) and letter not in report.nonfinite:
         room = limit - value if diagnostic.fires_above else value - limit
         factor = max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None
-    return Margin(
-        letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=fires, room=room, factor=factor
-    )
+    return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
 
 
 class Coverage(Result, frozen=True, kw_only=True):
@@ -76,14 +74,9 @@ def coverage(table: AuditTable) -> Coverage:
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
-    bits = table.coverage
-    marks = table.nonfinite
-    methods = table.method
-    seen = {
-        str(method): int(np.bitwise_or.reduce(bits[methods == method])) for method in dict.fromkeys(methods.tolist())
-    }
+    seen = {method: int(np.bitwise_or.reduce(table.coverage[table.method == method])) for method in table.methods}
     return Coverage(
-        nonfinite={x: int(((marks & bit) != 0).sum()) for x, bit in BIT.items()},
+        nonfinite={x: int(((table.nonfinite & bit) != 0).sum()) for x, bit in BIT.items()},
         missing={method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111},
     )
 
@@ -184,16 +177,16 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
         kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, NO_REASON)
     else:
         kind = report.kinds.get(letter, EXACT)
-        state, why = _state(letter in report.flags, kind)
+        state, why = FIRES if letter in report.flags else PASSES, _BASIS.get(kind, _BASIS[EXACT])
+        if kind == BOUND and state == PASSES:
+            state, why = LIKELY_PASSES, "only a lower bound, which is below the limit: one block may still exceed it"
         why = f"against a frozen baseline of {report.baseline_words()}" if kind == ASSUMED else why
     return Evidence(letter=letter, value=value if kind else None, kind=kind, threshold=limit, state=state, why=why)
 
 
-def _state(fires: bool, kind: str) -> tuple[str, str]:
-    if kind == BOUND:
-        if fires:
-            return FIRES, "already the lower bound is above the limit"
-        return LIKELY_PASSES, "only a lower bound, which is below the limit: one block may still exceed it"
-    if kind == PROXY:
-        return (FIRES if fires else PASSES), "by proxy: measured at an earlier layer than the protocol's"
-    return (FIRES if fires else PASSES), "measured as defined"
+_BASIS = {
+    EXACT: "measured as defined",
+    BOUND: "already the lower bound is above the limit",
+    PROXY: "by proxy: measured at an earlier layer than the protocol's",
+}
+"""What a state rests on, by the kind of its number."""

@@ -56,6 +56,11 @@ def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
     return (f"controls are in no group: {', '.join(found)}",) if found else ()
 
 
+def baseline_hint(table: AuditTable) -> str:
+    """What to do where (d) was not measured; nothing without an accuracy, of which a baseline says nothing."""
+    return " (give a baseline with --frozen-baseline)" if np.isfinite(table.acc).any() else ""
+
+
 def _known(name: str, present: set[str]) -> str:
     if name in present:
         return name

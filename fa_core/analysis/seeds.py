@@ -14,14 +14,14 @@ import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import collections, varying_axes
+from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.baseline import CONTROLS, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval, exact_share_interval
 from fa_core.option_values import listed
-from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
+from fa_core.table import AuditTable, Floats, Indices, Mask
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"
@@ -48,11 +48,11 @@ class Stat(Result, frozen=True, kw_only=True):
         n: seeds with a finite value.
         nonfinite: seeds measured as NaN or ±inf: not in mean and std.
         mean: None without a finite value.
-        std: sample standard deviation √(Σ(x−mean)²/(n−1)); None for fewer than two values.
+        std: standard deviation √(Σ(x−mean)²/(n−ddof)), the sample one unless asked; None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
         geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value is not above 0.
-        factor: exp of the sample standard deviation of log x: the seeds lie within about ×/÷ this.
+        factor: exp of the standard deviation of log x: the seeds lie within about ×/÷ this.
     """
 
     n: int
@@ -133,15 +133,20 @@ class SeedTable(Result, frozen=True, kw_only=True):
         by: names of the second axes.
         groups: one per method × second axes.
         notes: what was left out of the whole, or assumed, and why.
+        ddof: 1 = sample standard deviations, 0 = population ones.
     """
 
     by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
     notes: tuple[str, ...] = ()
+    ddof: int = 1
 
 
 def over_seeds(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, by: Sequence[str] | None = None
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    by: Sequence[str] | None = None,
+    ddof: int = 1,
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 
@@ -149,18 +154,18 @@ def over_seeds(
         table: n runs.
         thresholds: default: the protocol's.
         by: second axes to keep apart; None takes every axis that varies, ``()`` none.
+        ddof: 1 for sample standard deviations, as published; 0 for population ones.
 
     Raises:
         UsageError: an axis that no run has.
 
-    Source: docs/protocol.md §9, seeds. Sample std (ddof = 1), as published.
+    Source: docs/protocol.md §9, seeds.
     """
     axes, members = _members(table, by)
-    flags, undecided = table.flags(thresholds), table.undecided(thresholds)
-    texts = table.verdicts(thresholds)
-    groups = tuple(_group(table, rows, axes, key[0], flags, undecided, texts) for key, rows in members.items())
+    t = thresholds or DiagnosticThresholds()
+    groups = tuple(_group(table.select(rows), axes, key[0], t, ddof) for key, rows in members.items())
     notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes))
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof)
 
 
 _Key: TypeAlias = tuple[str, ...]
@@ -186,7 +191,8 @@ def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ..
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
     """The effect of every factor of every condition, and the interaction of every two: the penalty's, the gap to BP.
 
-    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its first value. With
+    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its smallest number or
+    first value. With
     x(c) a number of condition c, and c' the condition with factor f at its reference, the effect of f is x(c) − x(c');
     the interaction of f and g is (x(c) − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose
     reference was not run at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared
@@ -223,7 +229,15 @@ def _reference(keys: Sequence[_Key]) -> _Key:
     """The level of every factor that others are compared with: BP, an axis that is not set, or what comes first."""
     usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
     levels = zip(*keys, strict=True)
-    return tuple(level if level in found else found[0] for level, found in zip(usual, levels, strict=True))
+    return tuple(level if level in found else _lowest(found) for level, found in zip(usual, levels, strict=True))
+
+
+def _lowest(levels: Sequence[str]) -> str:
+    """The smallest number, or what comes first where they are not all numbers."""
+    try:
+        return min(levels, key=float)
+    except ValueError:
+        return levels[0]
 
 
 def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
@@ -236,17 +250,18 @@ def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
 def _difference(
     table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, Indices]
 ) -> Difference:
-    by_seed = [dict(zip(table.seed[rows], rows, strict=True)) for rows in terms.values()]
-    unique = all(len(rows) == len(seeds) for rows, seeds in zip(terms.values(), by_seed, strict=True))
-    shared = set.intersection(*map(set, by_seed)) - {None} if unique else set()
-    seeds = tuple(sorted(shared))
-    chosen = [np.array([rows[seed] for seed in seeds]) for rows in by_seed] if seeds else list(terms.values())
+    runs = [table.select(rows) for rows in terms.values()]
+    places = [dict(zip(part.seed, range(len(part)), strict=True)) for part in runs]
+    unique = all(len(part) == len(found) for part, found in zip(runs, places, strict=True))
+    seeds = tuple(sorted(set.intersection(*map(set, places)) - {None})) if unique else ()
+    if seeds:
+        runs = [part.select([found[seed] for seed in seeds]) for part, found in zip(runs, places, strict=True)]
     return Difference(
         factors=factors,
-        conditions=tuple(_condition(table, axes, key[0], rows) for key, rows in terms.items()),
+        conditions=tuple(_condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)),
         seeds=seeds,
         stats={
-            name: _contrast([getattr(table, column)[rows] for rows in chosen], name in GEOMETRIC, bool(seeds))
+            name: _contrast([getattr(part, column) for part in runs], name in GEOMETRIC, bool(seeds))
             for name, (column, *_) in NUMBERS.items()
         },
     )
@@ -272,74 +287,53 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
     """The collection of each run if some run occurs in two collections, else nothing."""
-    nowhere = ("",) * len(table)
-    if len(set(table.source)) < 2:
-        return nowhere
     homes = collections(table)
-    if len(set(homes)) < 2:
-        return nowhere
-    places: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    first: dict[tuple[Any, ...], str] = {}
     for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
-        run = (method, seed, *(repr(row_axes.get(name)) for name in axes))
-        places[run].add(home)
-    return homes if any(len(found) > 1 for found in places.values()) else nowhere
+        if first.setdefault((method, seed, *(repr(row_axes.get(name)) for name in axes)), home) != home:
+            return homes
+    return ("",) * len(table)
 
 
 def _group(
-    table: AuditTable,
-    rows: Indices,
-    axes: tuple[str, ...],
-    home: str,
-    flags: Bits,
-    undecided: Bits,
-    texts: Sequence[str],
+    runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
 ) -> SeedGroup:
-    coverage = table.coverage[rows]
-    nonfinite = table.nonfinite[rows]
+    flags, rows = runs.flags(thresholds), np.arange(len(runs))
     fired, measured, doubtful = (
         {x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()}
-        for bits in (flags[rows], coverage, undecided[rows])
+        for bits in (flags, runs.coverage, runs.undecided(thresholds))
     )
-    seeds = tuple(table.seed[rows])
-    condition = _condition(table, axes, home, rows)
     return SeedGroup(
-        **structs.asdict(condition),
-        seeds=seeds,
+        **structs.asdict(_condition(runs, axes, home)),
+        seeds=tuple(runs.seed),
         stats={
-            name: stat_of(getattr(table, column)[rows], name in GEOMETRIC, (nonfinite & BIT.get(letter, 0)) != 0)
+            name: stat_of(getattr(runs, column), name in GEOMETRIC, (runs.nonfinite & BIT.get(letter, 0)) != 0, ddof)
             for name, (column, letter, _) in NUMBERS.items()
         },
-        verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
+        verdicts=dict(Counter(runs.verdicts(thresholds))),
         fired=fired,
         measured=measured,
         fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
         undecided={x: count for x, count in doubtful.items() if count},
-        verdict=_verdict(flags[rows], coverage),
+        verdict=_verdict(flags[runs.coverage != 0] != 0),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
-        evidence=table.kinds(rows),
-        notes=_notes(
-            condition.method,
-            seeds,
-            measured,
-            int((nonfinite != 0).sum()),
-            int((coverage == 0).sum()),
-            scored=bool(np.isfinite(table.acc[rows]).any()),
-        ),
+        evidence=runs.kinds(rows),
+        notes=_notes(runs, measured),
     )
 
 
-def _condition(table: AuditTable, axes: tuple[str, ...], home: str, rows: Indices) -> Condition:
-    row = table.axes[rows[0]]
-    return Condition(method=str(table.method[rows[0]]), axes={name: row.get(name) for name in axes}, collection=home)
+def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
+    return Condition(method=str(runs.method[0]), axes={name: runs.axes[0].get(name) for name in axes}, collection=home)
 
 
-def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:
+def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: int = 1) -> Stat:
     """A number over seeds.
 
     Args:
         values: (n,); not finite where it was not measured.
         geometric: whether it spans decades.
         marked: (n,), where it was measured as NaN or ±inf.
+        ddof: 1 for sample standard deviations, 0 for population ones.
     """
     finite = values[np.isfinite(values)]
     nonfinite = int((~np.isfinite(values) & marked).sum())
@@ -355,41 +349,36 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
         n=len(finite),
         nonfinite=nonfinite,
         mean=float(np.ldexp(scaled.mean(), exponent)),
-        std=float(np.ldexp(scaled.std(ddof=1), exponent)) if several else None,
+        std=float(np.ldexp(scaled.std(ddof=ddof), exponent)) if several else None,
         min=lowest,
         max=highest,
         geometric_mean=float(np.exp(logs.mean())) if len(logs) else None,
-        factor=float(np.exp(logs.std(ddof=1))) if several and len(logs) else None,
+        factor=float(np.exp(logs.std(ddof=ddof))) if several and len(logs) else None,
     )
 
 
-def _verdict(flags: Bits, coverage: Bits) -> str:
-    measured = coverage != 0
-    if not measured.any():
+def _verdict(walked_back: Mask) -> str:
+    """Of the runs that were measured."""
+    if not len(walked_back):
         return NOT_MEASURED
-    walked_back = flags[measured] != 0
     if walked_back.all():
         return WALKED_BACK
     return MIXED if walked_back.any() else TRUSTWORTHY
 
 
-def _notes(
-    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int, scored: bool
-) -> tuple[str, ...]:
-    n = len(seeds)
-    said = []
-    if n == 1:
-        said.append("one seed: no spread, and seeds cannot disagree")
-    repeated = sorted(seed for seed, count in Counter(seeds).items() if seed is not None and count > 1)
+def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
+    n, unmeasured = len(runs), int((runs.coverage == 0).sum())
+    said = ["one seed: no spread, and seeds cannot disagree"] if n == 1 else []
+    repeated = sorted(seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1)
     if repeated:
         said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
-    if nonfinite:
+    if nonfinite := int((runs.nonfinite != 0).sum()):
         said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
         said.append(f"{unmeasured} of {n} runs not measured")
     for letter in LETTERS:
-        if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(method)):
-            hint = " (give a baseline with --frozen-baseline)" if letter == "d" and scored else ""
+        if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(runs.method[0])):
+            hint = baseline_hint(runs) if letter == "d" else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
             said.append(f"({letter}) not measured {share}{hint}")
     return tuple(said)

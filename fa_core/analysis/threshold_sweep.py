@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note, split_groups
+from fa_core.analysis.method_groups import baseline_hint, controls_note, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
+from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
 def flip_points(table: AuditTable, letter: str) -> Floats:
@@ -30,7 +30,8 @@ def flip_points(table: AuditTable, letter: str) -> Floats:
 
     Source: definition of the verdict; O(n log n).
     """
-    return read_only(np.unique(_points(table, letter)))
+    values, finite, _ = table.judged(letter)
+    return read_only(np.unique(values[finite]))
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
@@ -49,7 +50,8 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    points = _points(table, letter)
+    values, finite, _ = table.judged(letter)
+    points = values[finite]
     below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
     return float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
 
@@ -81,8 +83,8 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
         # the count is monotone, so where it is the same no verdict changed
         same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
         low, high = int(same[0]), int(same[-1])
-        ends = self.points[low - 1] if low else None, self.points[high] if high < len(self.points) else None
-        return ends[0] if ends[0] is None else float(ends[0]), ends[1] if ends[1] is None else float(ends[1])
+        points = self.points.tolist()
+        return points[low - 1] if low else None, points[high] if high < len(points) else None
 
     def _step(self, value: float) -> int:
         side = "right" if self.closed == "left" else "left"
@@ -104,34 +106,22 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     values, finite, always = table.judged(letter)
     # runs on which none of the other diagnostics fires
     undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
-    ordered = np.sort(values[finite])
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    points = ordered[is_first]
-    fired = _steps(diagnostic, np.flatnonzero(is_first), len(ordered)) + int(always.sum())
-    fixed = int((always | ~undecided).sum())
-    ordered = np.sort(values[finite & undecided])
-    walk_backs = _steps(diagnostic, np.searchsorted(ordered, points), len(ordered)) + fixed
+    points = flip_points(table, letter)
+    fired = _steps(diagnostic, values[finite], points) + int(always.sum())
+    walk_backs = _steps(diagnostic, values[finite & undecided], points) + int((always | ~undecided).sum())
     return VerdictCurve(
         letter=letter,
-        points=read_only(points),
+        points=points,
         fired=read_only(fired),
         walk_backs=read_only(walk_backs),
         closed="left" if diagnostic.fires_above else "right",
     )
 
 
-def _points(table: AuditTable, letter: str) -> Floats:
-    """The finite numbers of a diagnostic."""
-    values, finite, _ = table.judged(letter)
-    points: Floats = values[finite]
-    return points
-
-
-def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
-    """Counts per interval between the points, from how many of all values lie before each point."""
-    below: Indices = np.append(before, count)
-    return count - below if diagnostic.fires_above else below
+def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
+    """How many of the values fire, per interval between the points."""
+    below: Indices = np.append(np.searchsorted(np.sort(values), points), len(values))
+    return len(values) - below if diagnostic.fires_above else below
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -158,9 +148,6 @@ class Spread(Result, frozen=True, kw_only=True):
     fired: int = 0
 
 
-_NO_POINTS = read_only(np.zeros(0))
-
-
 class Sensitivity(Result, frozen=True, kw_only=True):
     """How one diagnostic separates two groups of runs, and how robust its threshold is.
 
@@ -179,8 +166,6 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         gap_interval: the two nearest values.
         plateau: thresholds around the current one at which no run's letters change; an end is None
             where nothing bounds it. None when no run has a finite value.
-        flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
-            none where not asked for.
         skipped: what is assumed, what could not be said, and which input is missing.
     """
 
@@ -195,7 +180,6 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     gap: float | None = None
     gap_interval: tuple[float, float] | None = None
     plateau: tuple[float | None, float | None] | None = None
-    flip_points: Floats = _NO_POINTS
     skipped: tuple[str, ...] = ()
 
 
@@ -205,8 +189,6 @@ def sensitivity(
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
     neither: Sequence[str] | None = None,
-    *,
-    points: bool = True,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted values.
 
@@ -220,7 +202,6 @@ def sensitivity(
         thresholds: default: the protocol's.
         healthy: methods of the healthy group; default bp, fa, ep where present, the rest degenerate.
         neither: methods of neither group; default the controls.
-        points: whether to list the flip points: that is most of the time and of the memory.
 
     Raises:
         UsageError: a method named that is not in the table.
@@ -229,11 +210,11 @@ def sensitivity(
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    values, finite, always = table.judged(letter)
     masks = split_groups(table, healthy, neither)
-    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
+    good, bad = (_spread(table.select(mask), diagnostic, limit) for mask in masks)
+    left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, good, bad)
-    around = plateau(table, letter, limit) if finite.any() else None
+    ends = plateau(table, letter, limit)
     return Sensitivity(
         letter=letter,
         name=diagnostic.name,
@@ -241,15 +222,14 @@ def sensitivity(
         threshold=limit,
         healthy=good,
         degenerate=bad,
-        neither=tuple(dict.fromkeys(table.method[~(masks[0] | masks[1])].tolist())),
+        neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
         gap=_gap(diagnostic, interval) if separable and interval else None,
         gap_interval=interval if separable else None,
-        plateau=None if around is None else (_bounded(around[0]), _bounded(around[1])),
-        flip_points=flip_points(table, letter) if points else _NO_POINTS,
+        plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
             *(table.assumed_notes if letter == "d" else ()),
-            *controls_note(table.method[~masks[0] & ~masks[1]]),
+            *controls_note(left_out),
             *_skipped(table, diagnostic, good, bad, separable),
         ),
     )
@@ -260,25 +240,21 @@ def sensitivities(
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
     neither: Sequence[str] | None = None,
-    *,
-    points: bool = True,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of all four diagnostics."""
-    return tuple(sensitivity(table, letter, thresholds, healthy, neither, points=points) for letter in LETTERS)
+    return tuple(sensitivity(table, letter, thresholds, healthy, neither) for letter in LETTERS)
 
 
-def _spread(
-    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: Objects
-) -> Spread:
-    inside = values[finite]
-    n_always = int(always.sum())
+def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
+    values, finite, always = runs.judged(diagnostic.letter)
+    inside, nonfinite = values[finite], int(always.sum())
     ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
     return Spread(
-        methods=tuple(dict.fromkeys(methods.tolist())),
-        runs=len(methods),
-        measured=len(inside) + n_always,
-        nonfinite=n_always,
-        fired=int(diagnostic.beyond(inside, limit).sum()) + n_always,
+        methods=tuple(runs.methods),
+        runs=len(runs),
+        measured=len(inside) + nonfinite,
+        nonfinite=nonfinite,
+        fired=int(diagnostic.beyond(inside, limit).sum()) + nonfinite,
         **{name: float(end) for name, end in ends.items()},
     )
 
@@ -318,13 +294,11 @@ def _skipped(
     table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
 ) -> tuple[str, ...]:
     said = []
-    # without an accuracy a baseline says nothing
-    scored = diagnostic.letter == "d" and np.isfinite(table.acc).any()
     for name, group in (("healthy", good), ("degenerate", bad)):
         if not group.runs:
             said.append(f"the {name} group is empty: no separation (choose the groups with --healthy)")
         elif not group.measured:
-            why = " (give a baseline with --frozen-baseline)" if scored else ""
+            why = baseline_hint(table) if diagnostic.letter == "d" else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
         elif group.nonfinite:
             one = group.nonfinite == 1

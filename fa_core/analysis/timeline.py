@@ -161,11 +161,7 @@ def timeline(
     accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
     kinds = table.kinds(np.arange(len(table)))
     return Timeline(
-        key=trace.key,
-        method=trace.method,
-        seed=trace.seed,
-        axes=trace.axes,
-        source=trace.source,
+        **{name: getattr(trace, name) for name in ("key", "method", "seed", "axes", "source", "unfinished")},
         epochs=len(numbers),
         first_fire=replay.first_fires(0, fired) if numbers else {},
         lasting={x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0) for x in measured},
@@ -173,64 +169,29 @@ def timeline(
         stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
         points=_points(trace, table, fired),
-        unfinished=trace.unfinished,
-        skipped=(*_assumed(table), *_skipped(trace, measured, stop_on, bool(accs))),
+        skipped=_skipped(trace, table, measured, stop_on),
     )
 
 
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
-    start = None
-    for number, fires, known in zip(reversed(numbers), fired[::-1], measured[::-1], strict=True):
-        if fires:
-            start = number
-        elif known:
-            break
-    return start
+    passing = np.flatnonzero(measured & ~fired)
+    later = np.flatnonzero(fired[passing[-1] :]) + passing[-1] if len(passing) else np.flatnonzero(fired)
+    return numbers[later[0]] if len(later) else None
 
 
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
-    columns: dict[str, list[Any]] = {
-        name: table.numbers(name) for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
-    }
+    columns = {name: table.numbers(name) for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")}
     return tuple(
         EpochPoint(
             epoch=epoch.epoch,
             gamma=tuple(epoch.gamma),
             deep_gamma=_mean([deep_gamma({"gamma": epoch.gamma}, trace.method)]),
-            **{name: values[i] for name, values in columns.items()},
             flags=letters_of(int(fired[i])),
             coverage=letters_of(int(table.coverage[i])),
+            **{name: values[i] for name, values in columns.items()},
         )
         for i, epoch in enumerate(trace.epochs)
-    )
-
-
-def stopped_at(trace: Trace, at: int, on: str, total_epochs: int | None = None) -> EarlyStop:
-    """What ending a run at one of its records saves and costs.
-
-    Args:
-        trace: a run over its epochs.
-        at: the index of the record.
-        on: the letters that fire there.
-        total_epochs: length the run was planned for; default: what the trace holds.
-    """
-    epochs = trace.epochs
-    trained = epochs_done(trace, at)
-    total = max(total_epochs or 0, epochs_done(trace, len(epochs) - 1))
-    accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
-    acc, final = epochs[at].test_acc, accs[-1] if accs else None
-    later = [epoch.seconds for epoch in epochs[at + 1 :]]
-    return EarlyStop(
-        on=on,
-        epoch=epochs[at].epoch,
-        epochs_trained=trained,
-        epochs_total=total,
-        saved=1.0 - trained / total if total else 0.0,
-        seconds_saved=sum(s for s in later if s is not None) if later and None not in later else None,
-        acc=acc,
-        final_acc=final,
-        acc_change=None if acc is None or final is None else acc - final,
     )
 
 
@@ -245,24 +206,21 @@ def epochs_done(trace: Trace, index: int) -> int:
     return number + 1 if counts_from_zero else number
 
 
-def _assumed(table: AuditTable) -> tuple[str, ...]:
-    judged = table.baseline[table.assumed]
-    return (f"(d) is assumed, not measured: against a frozen baseline of {judged[0]:.4g}",) if len(judged) else ()
-
-
-def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[str, ...]:
+def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
+    has_acc = bool(table.measured("acc").any())
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",
         "c": "the cross-batch cosine",
         "d": "a frozen baseline (--frozen-baseline)" if has_acc else "test accuracy",
     }
-    why = {x: f"the trace lacks {what}" for x, what in wants.items()}
-    why |= trace.epochs[-1].unmeasured
+    why = {x: f"the trace lacks {what}" for x, what in wants.items()} | trace.epochs[-1].unmeasured
     why["d"] = why_no_baseline(trace.method) or why["d"]
-    said = [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
+    judged = table.baseline[table.assumed]
+    said = [f"(d) is assumed, not measured: against a frozen baseline of {acc:.4g}" for acc in judged[:1]]
+    said += [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
         said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:
@@ -294,7 +252,7 @@ def timelines(
     for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True):
         replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
         audit = audits.get(run_place(trace.source))
-        if audit is not None and any(epoch.gamma for epoch in trace.epochs):
+        if audit is not None and any(point.deep_gamma is not None for point in replayed.points):
             report = table.report(audit)
             null = null_band(report.credit, trace.method, report.provenance)
             replayed = msgspec.structs.replace(replayed, null=null)
@@ -314,12 +272,17 @@ def frozen_baselines(
         table: audits.
         assumed: frozen baselines to assume.
     """
-    assumed = assumed or FrozenBaseline()
-    known = _known_baselines(table)
-    return [
-        assumed if trace.method in assumed.by_method else known.get(run_place(trace.source), assumed)
-        for trace in traces
-    ]
+    for_all = assumed or FrozenBaseline()
+    audits, is_assumed = _audits(table), table.assumed
+
+    def judging(trace: Trace) -> Baseline:
+        row = audits.get(run_place(trace.source))
+        if trace.method in for_all.by_method or row is None or not math.isfinite(table.baseline[row]):
+            return for_all
+        acc = float(table.baseline[row])
+        return FrozenBaseline(by_method={trace.method: acc}) if is_assumed[row] else acc
+
+    return [judging(trace) for trace in traces]
 
 
 def _audits(table: AuditTable) -> dict[str, int]:
@@ -327,16 +290,6 @@ def _audits(table: AuditTable) -> dict[str, int]:
     places = [run_place(source) for source in table.source.tolist()]
     runs_in = Counter(places)
     return {place: row for row, place in enumerate(places) if runs_in[place] == 1}
-
-
-def _known_baselines(table: AuditTable) -> dict[str, Baseline]:
-    """Place of a run → its audit's frozen baseline."""
-    rows = [(place, table.method[row], float(table.baseline[row]), row) for place, row in _audits(table).items()]
-    return {
-        place: FrozenBaseline(by_method={method: acc}) if table.assumed[row] else acc
-        for place, method, acc, row in rows
-        if math.isfinite(acc)
-    }
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):
@@ -414,10 +367,15 @@ class Replay:
     """
 
     def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None) -> None:
-        given = list(baselines) if baselines is not None else [None] * len(traces)
-        kept = [(trace, baseline) for trace, baseline in zip(traces, given, strict=True) if trace.epochs]
+        kept = [
+            (t, baseline) for t, baseline in zip(traces, baselines or [None] * len(traces), strict=True) if t.epochs
+        ]
         self.traces = [trace for trace, _ in kept]
-        self.table = AuditTable.from_rows(row for trace, baseline in kept for row in _rows(trace, baseline))
+        self.table = AuditTable.from_rows(
+            _row(trace, _lent(baseline, epoch.report(trace.method, trace.seed), trace.method))
+            for trace, baseline in kept
+            for epoch in trace.epochs
+        )
         self._starts = [0, *accumulate(len(trace.epochs) for trace in self.traces)]
         self._numbers = [[epoch.epoch for epoch in trace.epochs] for trace in self.traces]
         self.epochs: list[int] = sorted({number for numbers in self._numbers for number in numbers})
@@ -448,8 +406,7 @@ class Replay:
         record = self.record_at(run, epoch)
         if record is not None:
             return self.table.row(record)
-        trace = self.traces[run]
-        return AuditRow(source=trace.source, key=trace.key, method=trace.method, seed=trace.seed, axes=trace.axes)
+        return _row(self.traces[run], DiagnosticReport())
 
     def first_fires(self, run: int, flags: Bits) -> dict[str, int | None]:
         """Letter → the first epoch at which it fires, None if never, for letters measured at all.
@@ -460,7 +417,8 @@ class Replay:
         """
         records = self.records(run)
         mine, measured = flags[records], int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
-        return {x: self._first(run, (mine & BIT[x]) != 0) for x in LETTERS if measured & BIT[x]}
+        places = {x: np.flatnonzero(mine & BIT[x]).tolist() for x in letters_of(measured)}
+        return {x: self._numbers[run][found[0]] if found else None for x, found in places.items()}
 
     def stop(self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None) -> EarlyStop | None:
         """What ending the run at the first epoch at which one of the chosen diagnostics fires saves; None if none does.
@@ -471,13 +429,27 @@ class Replay:
             stop_on: letters that end the run.
             total_epochs: length the run was planned for; default: what its trace holds.
         """
-        mine = flags[self.records(run)]
-        fired = np.flatnonzero(mine & sum(BIT[x] for x in set(stop_on)))
-        if not len(fired):
+        trace = self.traces[run]
+        chosen = flags[self.records(run)] & sum(BIT[x] for x in set(stop_on))
+        if not chosen.any():
             return None
-        at = int(fired[0])
-        on = "".join(x for x in stop_on if int(mine[at]) & BIT[x])
-        return stopped_at(self.traces[run], at, "".join(sorted(on)), total_epochs)
+        at = int(np.flatnonzero(chosen)[0])
+        epochs, trained = trace.epochs, epochs_done(trace, at)
+        total = max(total_epochs or 0, self.trained(run))
+        accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
+        acc, final = epochs[at].test_acc, accs[-1] if accs else None
+        later = [epoch.seconds for epoch in epochs[at + 1 :]]
+        return EarlyStop(
+            on=letters_of(int(chosen[at])),
+            epoch=epochs[at].epoch,
+            epochs_trained=trained,
+            epochs_total=total,
+            saved=1.0 - trained / total if total else 0.0,
+            seconds_saved=sum(s for s in later if s is not None) if later and None not in later else None,
+            acc=acc,
+            final_acc=final,
+            acc_change=None if acc is None or final is None else acc - final,
+        )
 
     def flips(self, flags: Bits) -> list[int]:
         """The epochs at which some run's letters differ from those of its record before, sorted."""
@@ -486,29 +458,18 @@ class Replay:
         numbers = [number for run in self._numbers for number in run]
         return sorted({numbers[record] for record in changed.tolist() if record not in starts})
 
-    def _first(self, run: int, fired: Mask) -> int | None:
-        places = np.flatnonzero(fired)
-        return self._numbers[run][int(places[0])] if len(places) else None
 
-
-def _rows(trace: Trace, baseline: Baseline) -> list[AuditRow]:
-    return [
-        AuditRow(
-            source=trace.source,
-            key=trace.key,
-            method=trace.method,
-            seed=trace.seed,
-            axes=trace.axes,
-            report=_lent(baseline, epoch.report(trace.method, trace.seed), trace.method),
-        )
-        for epoch in trace.epochs
-    ]
+def _row(trace: Trace, report: DiagnosticReport) -> AuditRow:
+    named = {name: getattr(trace, name) for name in ("source", "key", "method", "seed", "axes")}
+    return AuditRow(**named, report=report)
 
 
 def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> DiagnosticReport:
     """The report, judged by this baseline if it records none."""
     if baseline is None or report.frozen_baseline_acc is not None:
         return report
-    if isinstance(baseline, FrozenBaseline):
-        return baseline.lent_to(report, method)
-    return report.with_frozen_baseline(baseline)
+    return (
+        baseline.lent_to(report, method)
+        if isinstance(baseline, FrozenBaseline)
+        else report.with_frozen_baseline(baseline)
+    )

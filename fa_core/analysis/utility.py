@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.table import AuditTable, Mask
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10
 """Assumed where a report does not say, as in the published audits."""
@@ -79,89 +77,64 @@ def decision_utility(
     Source: docs/protocol.md §9, decision utility.
     """
     measured = table.coverage != 0
-    runs = np.flatnonzero(measured & ~np.isin(table.method, CONTROLS))
-    names = run_names(table)
-    flags = table.flags(thresholds)[runs]
-    coverage = table.coverage[runs]
-    acc = table.acc[runs]
-    gamma = table.mean_gamma[runs]
-    classes = table.classes[runs]
-    guessing = 1 / np.where(np.isnan(classes), CLASSES, classes) if chance is None else np.full(len(runs), chance)
+    judged = measured & ~np.isin(table.method, CONTROLS)
+    runs, names = table.select(judged), objects(run_names(table))[judged]
+    flags, acc, gamma, methods = runs.flags(thresholds), runs.acc, runs.mean_gamma, runs.method.tolist()
+    classes = np.where(np.isnan(runs.classes), CLASSES, runs.classes)
+    guessing = 1 / classes if chance is None else np.full(len(runs), chance)
     by_accuracy: Mask = acc <= guessing
     full: Mask = by_accuracy | (flags != 0)
-    methods: list[str] = table.method[runs].tolist()
-
-    def strategy(name: str, looks_at: str, caught: Mask, judged: Mask) -> Strategy:
-        hit = np.flatnonzero(caught)
-        return Strategy(
-            name=name,
-            looks_at=looks_at,
-            walked_back=tuple(names[int(runs[i])] for i in hit),
-            judged=int(judged.sum()),
-            agreement=float((caught & full).sum() / full.sum()) if full.any() else None,
-            by_method=dict.fromkeys(methods, 0) | Counter(methods[int(i)] for i in hit),
-        )
-
-    singles = [
-        strategy(
-            f"S{number}",
-            f"accuracy + ({x}) {DIAGNOSTICS[x].name}",
-            by_accuracy | ((flags & BIT[x]) != 0),
-            (coverage & BIT[x]) != 0,
-        )
-        for number, x in enumerate(LETTERS, start=2)
-    ]
-    strategies = (
-        strategy("S0", "accuracy", by_accuracy, np.isfinite(acc)),
-        strategy("S1", "accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
-        *singles,
-        strategy("S_full", "accuracy + (a) to (d)", full, np.isfinite(acc) | (coverage != 0)),
-    )
-    needs = [int(bits) for bits in flags[full & ~by_accuracy]]
-    caught_rows = runs[full & ~by_accuracy]
+    has_acc = np.isfinite(acc)
+    rules = {
+        "S0": ("accuracy", by_accuracy, has_acc),
+        "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
+    }
+    for number, (x, diagnostic) in enumerate(DIAGNOSTICS.items(), start=2):
+        caught, known = by_accuracy | ((flags & BIT[x]) != 0), (runs.coverage & BIT[x]) != 0
+        rules[f"S{number}"] = f"accuracy + ({x}) {diagnostic.name}", caught, known
+    rules["S_full"] = "accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0)
+    needs = np.where(full & ~by_accuracy, flags, 0)
     return Utility(
         runs=len(runs),
         chance=float(guessing[0]) if len(set(guessing.tolist())) == 1 else None,
-        strategies=strategies,
-        smallest_sets=_smallest_covers(needs) if full.any() else (),
-        missed_without={
-            x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
-            for x in LETTERS
-        },
+        strategies=tuple(
+            Strategy(
+                name=name,
+                looks_at=looks_at,
+                walked_back=tuple(names[caught]),
+                judged=int(known.sum()),
+                agreement=float((caught & full).sum() / full.sum()) if full.any() else None,
+                by_method=dict.fromkeys(methods, 0) | Counter(runs.method[caught].tolist()),
+            )
+            for name, (looks_at, caught, known) in rules.items()
+        ),
+        smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
+        missed_without={x: tuple(names[needs == bit]) for x, bit in BIT.items()},
         skipped=(
             *table.assumed_notes,
             *table.uneven_notes,
             *controls_note(table.method[measured]),
-            *_skipped(len(table) - int(measured.sum()), acc, gamma, coverage),
+            *_skipped(runs, len(table) - int(measured.sum())),
         ),
     )
 
 
-def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
+def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     """All smallest letter sets that share a bit with every mask in ``needs``."""
-    wanted = set(needs)
-    for size in range(len(LETTERS) + 1):
-        covers = tuple(
-            "".join(letters)
-            for letters in combinations(LETTERS, size)
-            if all(any(bits & BIT[x] for x in letters) for bits in wanted)
-        )
-        if covers:
-            return covers
-    raise AssertionError("all four letters cover every non-empty mask")
+    masks = [mask for mask in range(1 << len(LETTERS)) if all(mask & bits for bits in needs)]
+    smallest = min(mask.bit_count() for mask in masks)
+    return tuple(sorted(letters_of(mask) for mask in masks if mask.bit_count() == smallest))
 
 
-def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:
-    n = len(acc)
-    said = []
-    if unmeasured:
-        said.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
+def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
+    n = len(runs)
+    said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"] if unmeasured else []
     if not n:
         return (*said, "no measured run: nothing to decide")
-    if missing := int((~np.isfinite(acc)).sum()):
+    if missing := int((~np.isfinite(runs.acc)).sum()):
         said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
-    if missing := int((~np.isfinite(gamma)).sum()):
+    if missing := int((~np.isfinite(runs.mean_gamma)).sum()):
         said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    gaps = {letter: int(((coverage & bit) == 0).sum()) for letter, bit in BIT.items()}
+    gaps = {letter: int(((runs.coverage & bit) == 0).sum()) for letter, bit in BIT.items()}
     said += [f"({x}) not measured on {gap} of {n} runs: it walks none of them back" for x, gap in gaps.items() if gap]
     return tuple(said)

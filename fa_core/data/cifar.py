@@ -187,18 +187,16 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     """The folder and layout that are complete, or an error that names what is missing from the likeliest one."""
     if not folder.is_dir():
         raise UnreadableInput("no such folder", where=folder)
-    best: tuple[int, Path, list[str]] | None = None
+    found = []
     for layout in layouts:
         for place in (folder, folder / layout.folder):
             files = [*layout.train, layout.test]
-            missing = [name for name in files if not (place / name).is_file()]
-            if not missing:
-                return place, layout
-            present = len(files) - len(missing)
-            if present and (best is None or present > best[0]):
-                best = (present, place, missing)
-    if best is not None:
-        raise UnreadableInput(f"missing {', '.join(best[2])}", where=best[1], hint="unpack the whole archive there")
+            found.append((place, layout, [name for name in files if not (place / name).is_file()]))
+    place, layout, missing = min(found, key=lambda one: len(one[2]))
+    if not missing:
+        return place, layout
+    if len(missing) <= len(layout.train):
+        raise UnreadableInput(f"missing {', '.join(missing)}", where=place, hint="unpack the whole archive there")
     known = " or ".join(f"{layout.folder} ({layout.train[0]}, …, {layout.test})" for layout in layouts)
     raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
 

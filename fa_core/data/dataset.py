@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
 from fa_core.data.image_folder import read_images
+from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
@@ -59,11 +59,10 @@ class DataSet:
                 raise UnreadableInput(
                     f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit", where=self.spec
                 )
-            if len(y) == 0:
-                if part == "train":
-                    continue  # all there is to measure on
+            if len(y) == 0 and part == "test":
                 raise UnreadableInput("no test samples", where=self.spec)
-            low, high = int(y.min()), int(y.max())
+            # without training samples there are those to measure on
+            low, high = (int(y.min()), int(y.max())) if len(y) else (0, 0)
             if low < 0 or high >= self.num_classes:
                 raise UnreadableInput(
                     f"{part} labels run from {low} to {high}, with {self.num_classes} classes", where=self.spec
@@ -176,12 +175,13 @@ def _samples(spec: str, values: Any) -> Tensor:
 
 def _labels(spec: str, values: Any) -> Tensor:
     y = _tensor(spec, values)
-    if y.ndim == 2 and y.shape[-1] > 1:
+    y = y.squeeze(-1) if y.ndim == 2 and y.shape[-1] == 1 else y
+    if y.ndim == 2:
         hint = "give class indices: y.argmax(1) where y is one-hot"
         raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
     if y.is_floating_point() or y.is_complex():
         raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
-    return y.squeeze(-1).long() if y.ndim == 2 and y.shape[-1] == 1 else y.long()
+    return y.long()
 
 
 def _tensor(spec: str, values: Any) -> Tensor:
@@ -191,13 +191,11 @@ def _tensor(spec: str, values: Any) -> Tensor:
         raise UnreadableInput(f"not an array of numbers ({error})", where=spec) from None
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option of a data SPEC: its default, how its text is read, what it means."""
+class Option(NamedTuple):
+    """One option of a data SPEC: its default, and how its text is read."""
 
     default: Any
     read: Callable[[str], Any]
-    meaning: str
 
 
 def at_least(lowest: int) -> Callable[[str], int]:
@@ -223,7 +221,7 @@ def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[s
     Raises:
         UsageError: not ``key=value``, an unknown key, a value that cannot be read.
 
-    >>> parse_options("synthetic", "input=16", {"input": Option(128, at_least(1), "")})
+    >>> parse_options("synthetic", "input=16", {"input": Option(128, at_least(1))})
     {'input': 16}
     """
     values = {key: option.default for key, option in options.items()}
@@ -253,8 +251,10 @@ def per_channel(lowest: float) -> Callable[[str], tuple[float, ...]]:
 
 
 SCALING = {
-    "mean": Option((0.0,), per_channel(-math.inf), "is subtracted from pixels in [0, 1], per channel"),
-    "std": Option((1.0,), per_channel(0), "divides them then"),
+    # is subtracted from pixels in [0, 1], per channel
+    "mean": Option((0.0,), per_channel(-math.inf)),
+    # divides them then
+    "std": Option((1.0,), per_channel(0)),
 }
 
 
@@ -278,12 +278,18 @@ def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path
 
 
 _SYNTHETIC = {
-    "alpha": Option(1.0, float, "nonlinearity of the teacher, in [0, 1]"),
-    "input": Option(128, at_least(1), "dimension of the teacher's input"),
-    "ambient": Option(0, at_least(0), "dimension of the space that the network sees it in; 0 = the teacher's own"),
-    "train": Option(50_000, at_least(1), "training samples"),
-    "test": Option(10_000, at_least(1), "test samples"),
-    "seed": Option(0, at_least(0), "draws teacher and samples"),
+    # nonlinearity of the teacher, in [0, 1]
+    "alpha": Option(1.0, float),
+    # dimension of the teacher's input
+    "input": Option(128, at_least(1)),
+    # dimension of the space that the network sees it in; 0 = the teacher's own
+    "ambient": Option(0, at_least(0)),
+    # the ambient values as square images of so many channels; 0 = as a vector
+    "channels": Option(0, at_least(0)),
+    "train": Option(50_000, at_least(1)),
+    "test": Option(10_000, at_least(1)),
+    # draws teacher and samples
+    "seed": Option(0, at_least(0)),
 }
 WIDTH = 256
 CLASSES = 10
@@ -297,18 +303,19 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
     φ(z) = (1−α)·z + α·tanh(z),  W_i with N(0, 1/fan_in) entries, widths 256, 256, 10.
 
-    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`.
+    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`. With ``channels=c`` too,
+    those D = c·s² values are an image, of no spatial structure, for networks that take nothing else.
 
     Args:
         spec: the whole SPEC, kept in the data set.
         text: its options, e.g. ``"alpha=0.5,input=16"``.
 
     Returns:
-        train_x (50000, input or D), test_x (10000, input or D), labels in 0..9. Drawn with NumPy in float64
-        and labelled before rounding to float32, so that machines agree.
+        train_x (50000, input or D) or (50000, c, s, s), test_x alike with 10000, labels in 0..9. Drawn with NumPy in
+        float64 and labelled before rounding to float32, so that machines agree.
 
     Raises:
-        UsageError: unknown option, or a value out of range.
+        UsageError: unknown option, a value out of range, or D is no c·s².
 
     Source: docs/protocol.md §7.
     """
@@ -325,6 +332,11 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     ambient = int(options["ambient"])
     seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
     samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
+    if channels := int(options["channels"]):
+        side = math.isqrt(ambient // channels)
+        if not ambient or channels * side**2 != ambient:
+            raise UsageError(f"ambient={ambient} values are no square images of {channels} channels", where=spec)
+        samples = samples.reshape(-1, channels, side, side)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
 
 
@@ -381,24 +393,19 @@ def load_npz(spec: str, text: str) -> DataSet:
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
     path = Path(text).expanduser().resolve()
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UnreadableInput("a single array, not an .npz archive", where=path)
-            for names in _SPELLINGS:
-                if set(names) <= set(archive.files):
-                    return from_arrays(f"npz:{path}", *(archive[name] for name in names))
-            found = ", ".join(archive.files) or "nothing"
-    except OSError as error:
-        raise UnreadableInput(f"cannot read it ({error.strerror or error})", where=path) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UnreadableInput(f"not an .npz archive of numbers ({error})", where=path) from error
+    with reading(path, "not an .npz archive of numbers"), np.load(path, allow_pickle=False) as archive:
+        for names in _SPELLINGS:
+            if set(names) <= set(archive.files):
+                return from_arrays(f"npz:{path}", *(archive[name] for name in names))
+        found = ", ".join(archive.files) or "nothing"
     raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
 
 
 _DIGITS = {
-    "test": Option(360, at_least(1), "test samples, of 1797"),
-    "seed": Option(0, at_least(0), "draws the split"),
+    # of 1797
+    "test": Option(360, at_least(1)),
+    # draws the split
+    "seed": Option(0, at_least(0)),
 }
 
 
@@ -466,12 +473,13 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
         UsageError: no folder named, or an unknown option.
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
-    own = {"mean": replace(SCALING["mean"], default=kind.mean), "std": replace(SCALING["std"], default=kind.std)}
+    own = {"mean": SCALING["mean"]._replace(default=kind.mean), "std": SCALING["std"]._replace(default=kind.std)}
     folder, options, full = folder_of(spec, text, own)
     return DataSet(full, *read_cifar(kind, folder, **options), kind.classes, scaled_by(options))
 
 
-_SIZE = Option(None, at_least(1), "resize the shorter side to this, and cut the centre out")
+_SIZE = Option(None, at_least(1))
+"""What the shorter side is resized to; then the centre is cut out."""
 
 
 def load_images(spec: str, text: str, train: bool = False) -> DataSet:

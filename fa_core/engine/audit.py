@@ -11,7 +11,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +68,112 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     unsaved: FaError | None = None
 
 
+class Measuring(msgspec.Struct, frozen=True):
+    """Where jobs are measured, and who is notified meanwhile.
+
+    Attributes:
+        placement: where.
+        on_event: called with every change of a job, from another thread.
+        on_plan: called once, before measuring: (runs to measure, runs skipped).
+        on_notice: called with what concerns no single run: which cluster it is, a GPU that is not used.
+        measure: what workers run (see `WorkerPool`).
+    """
+
+    placement: Placement = Placement()
+    on_event: OnEvent | None = None
+    on_plan: Callable[[int, int], None] = lambda todo, skipped: None
+    on_notice: Callable[[str], None] = lambda text: None
+    measure: str = DEFAULT_MEASURE
+
+    def check(self) -> None:
+        """Refuse what cannot measure, before anything starts.
+
+        Raises:
+            UsageError: what cannot be meant (see `Placement.check`).
+            MeasureError: no cluster answers at the address.
+        """
+        self.placement.check()
+        if self.placement.engine != LOCAL:
+            from fa_core.engine.ray_pool import find_cluster
+
+            find_cluster(self.placement.address)
+
+    def pool(self, runs: int | None = None) -> Pool:
+        """A pool that measures jobs. Nothing starts before its first job, or `connect`.
+
+        Args:
+            runs: how many there will be, if that is known: a CPU gets more workers for many.
+
+        Raises:
+            UsageError: what cannot be meant (see `Placement.check`).
+        """
+        placement = self.placement
+        placement.check()
+        if placement.engine != LOCAL:
+            from fa_core.engine.ray_pool import RayPool
+
+            return RayPool(placement, self.on_event, measure=self.measure, on_notice=self.on_notice)
+        device, jobs = placement.device, placement.jobs
+        devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
+        if idle := idle_gpu(devices):
+            self.on_notice(idle)
+        threads = threads_per_worker(devices)
+        return WorkerPool(devices, self.on_event, threads=threads, measure=self.measure, group=placement.group)
+
+    def run(self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]) -> bool:
+        """Measure jobs whose ids are numbers, and take in reports as they come.
+
+        Args:
+            todo: the jobs.
+            skipped: how many are left out.
+            on_report: called with (id, report) of each that is done, one at a time.
+            failures: the others are added here.
+
+        Returns:
+            Whether the user interrupted it.
+
+        Raises:
+            FaError: a device or a cluster that is not there.
+        """
+        self.on_plan(len(todo), skipped)
+        waited_for: dict[Future[DiagnosticReport], Job] = {}
+
+        def take_in(future: Future[DiagnosticReport]) -> None:
+            job = waited_for[future]
+            try:
+                report = future.result()
+            except CancelledError:
+                pass
+            except FaError as error:
+                failures.append(Problem(job.checkpoint, str(error)))
+            else:
+                on_report(int(job.id), report)
+            del waited_for[future]
+
+        try:
+            if todo:
+                with self.pool(len(todo)) as pool:
+                    pool.connect()
+                    waited_for.update((pool.submit(job), job) for job in todo)
+                    for future in as_completed(list(waited_for)):
+                        take_in(future)
+        except KeyboardInterrupt:
+            # what was measured before is kept, also what was not taken in yet
+            for future in [future for future in waited_for if future.done()]:
+                take_in(future)
+            return True
+        return False
+
+
 def audit(
     rows: Iterable[AuditRow],
     out: Path | None = None,
     options: MeasureOptions | None = None,
+    how: Measuring = Measuring(),  # noqa: B008 (immutable)
     *,
-    placement: Placement = Placement(),  # noqa: B008 (immutable)
     resume: bool = False,
     replace_old: bool = False,
     adjust: Adjust = list,
-    on_event: OnEvent | None = None,
-    on_plan: Callable[[int, int], None] | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
 ) -> AuditResult:
     """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to the rest.
 
@@ -90,14 +182,10 @@ def audit(
         out: the audit table to write; until the end a journal of the finished runs. Where its disk fails meanwhile,
             measuring goes on, and the rows go to a file in the temporary folder.
         options: how to measure.
-        placement: where to measure.
+        how: where to measure, and who is notified; a job's id is its place in `measurable(rows)`.
         resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
         replace_old: measure everything again; the file that is there is kept under a numbered name.
         adjust: done to finished rows before they are written (thresholds and baselines that the user gave).
-        on_event: called with every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
-        on_plan: called once, before measuring: (runs to measure, runs skipped).
-        on_notice: called with what concerns no single run, e.g. which cluster it is.
-        measure: what workers run (see `WorkerPool`).
 
     Raises:
         UnreadableInput: nothing to measure.
@@ -116,13 +204,11 @@ def audit(
     without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
-    check_reachable(placement)
+    how.check()
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
-    notice = on_notice or (lambda text: None)
     if out is not None:
-        check_writable(out)
-        recorded = recorded_audits(out)
+        recorded = check_writable(out)
         if recorded and not (resume or replace_old):
             what = f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
             hint = "add --resume to go on from there, or --replace to keep that file under another name"
@@ -130,34 +216,26 @@ def audit(
         if resume and not replace_old:
             found, others = finished_before(recorded, targets, options, out)
         if len(found) + len(others) < len(recorded):
-            notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
-    file = AuditFile(out, targets, adjust, others, notice, found)
+            how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
+    file = AuditFile(out, targets, adjust, others, how.on_notice, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [
         job_for(row, str(index), options)
         for index, row in enumerate(targets)
         if index not in found and row.checkpoint not in without_data
     ]
-    if on_plan is not None:
-        on_plan(len(todo), len(found))
-    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
+    interrupted = False
     try:
-        interrupted = run_jobs(todo, file.put, failures, pool)
-    except BaseException:
-        file.write()
-        raise
-    try:
-        file.write()
-    except KeyboardInterrupt:
-        # a large table takes seconds, and it was asked to end, not to forget
-        interrupted = True
-        file.write()
+        interrupted = how.run(todo, len(found), file.put, failures)
+    finally:
+        try:
+            file.write()
+        except KeyboardInterrupt:
+            # a large table takes seconds, and it was asked to end, not to forget
+            interrupted = True
+            file.write()
     return AuditResult(
-        rows=file.rows(),
-        failures=failures,
-        skipped=len(found),
-        interrupted=interrupted,
-        unsaved=file.unsaved,
+        rows=file.rows(), failures=failures, skipped=len(found), interrupted=interrupted, unsaved=file.unsaved
     )
 
 
@@ -179,98 +257,6 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
         if known is None or (known.source != known.checkpoint and row.source == row.checkpoint):
             found[str(path)] = replace(row, checkpoint=str(path))
     return list(found.values())
-
-
-def run_jobs(todo: Sequence[Job], on_report: OnReport, failures: list[Problem], new_pool: Callable[..., Pool]) -> bool:
-    """Measure jobs whose ids are numbers, and take in reports as they come.
-
-    Args:
-        todo: the jobs.
-        on_report: called with (id, report) of each that is done, one at a time.
-        failures: the others are added here.
-        new_pool: `make_pool` but for the number of runs.
-
-    Returns:
-        Whether the user interrupted it.
-
-    Raises:
-        FaError: a device or a cluster that is not there.
-    """
-    if not todo:
-        return False
-    waited_for: dict[Future[DiagnosticReport], Job] = {}
-
-    def take_in(future: Future[DiagnosticReport]) -> None:
-        job = waited_for[future]
-        try:
-            report = future.result()
-        except CancelledError:
-            pass
-        except FaError as error:
-            failures.append(Problem(job.checkpoint, str(error)))
-        else:
-            on_report(int(job.id), report)
-        del waited_for[future]
-
-    try:
-        with new_pool(runs=len(todo)) as pool:
-            pool.connect()
-            waited_for.update((pool.submit(job), job) for job in todo)
-            for future in as_completed(list(waited_for)):
-                take_in(future)
-    except KeyboardInterrupt:
-        # what was measured before is kept, also what was not taken in yet
-        for future in [future for future in waited_for if future.done()]:
-            take_in(future)
-        return True
-    return False
-
-
-def check_reachable(placement: Placement) -> None:
-    """Refuse what cannot measure, before anything starts.
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
-        MeasureError: no cluster answers at the address.
-    """
-    placement.check()
-    if placement.engine != LOCAL:
-        from fa_core.engine.ray_pool import find_cluster
-
-        find_cluster(placement.address)
-
-
-def make_pool(
-    placement: Placement,
-    on_event: OnEvent | None = None,
-    *,
-    runs: int | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
-) -> Pool:
-    """A pool that measures jobs. Nothing starts before its first job, or `connect`.
-
-    Args:
-        placement: where it measures.
-        on_event: called with every change of a job, from another thread.
-        runs: how many there will be, if that is known: a CPU gets more workers for many.
-        on_notice: called with what concerns no single job: which cluster it is, a GPU that is not used.
-        measure: what workers run (see `WorkerPool`).
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
-    """
-    placement.check()
-    if placement.engine == LOCAL:
-        device, jobs = placement.device, placement.jobs
-        devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
-        threads = threads_per_worker(devices)
-        if on_notice is not None and (idle := idle_gpu(devices)):
-            on_notice(idle)
-        return WorkerPool(devices, on_event, threads=threads, measure=measure, group=placement.group)
-    from fa_core.engine.ray_pool import RayPool
-
-    return RayPool(placement, on_event, measure=measure, on_notice=on_notice)
 
 
 class AuditFile:
@@ -404,40 +390,42 @@ def finished_before(
     Raises:
         UsageError: some run would be measured again with less than is recorded of it.
     """
-    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded]
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(recorded):
-        facts = row.report.provenance
-        places[_identity(row, _completed(facts.get("settings")), facts.get("hashes"))].append(place)
-    settings = msgspec.to_builtins(options)
-    wanted = [places.get(_identity(row, settings, _hashes(row)), []) for row in rows]
-    taken: dict[int, int] = {}
-    used: set[int] = set()
-    for moved in (False, True):
-        for index, row in enumerate(rows):
-            for place in wanted[index]:
-                at_home = moved or recorded[place].checkpoint == row.checkpoint
-                if at_home and index not in taken and place not in used:
-                    taken[index] = place
-                    used.add(place)
-    again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
-    left = [row for place, row in enumerate(recorded) if place not in used]
-    others = [row for row in left if row.checkpoint not in again]
-    if more := {name for row in left if row.checkpoint in again for name in _richer(row, options)}:
+    left: defaultdict[str, list[AuditRow]] = defaultdict(list)
+    for row in recorded:
+        row = replace(row, report=_as_measured(row.report))
+        left[_identity(row, _settings(row), row.report.provenance.get("hashes"))].append(row)
+    found: dict[int, DiagnosticReport] = {}
+    for index, row in enumerate(rows):
+        alike = left[_identity(row, options, _hashes(row))]
+        alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
+        if alike:
+            report = alike.pop().report
+            found[index] = replace(report, provenance={**report.provenance, "checkpoint": row.checkpoint})
+    again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
+    others = [row for alike in left.values() for row in alike]
+    if more := {name for row in others if row.checkpoint in again for name in _richer(row, options)}:
         what = f"holds runs that were measured with {', '.join(sorted(more))}, and now they would not be"
         raise UsageError(what, where=out, hint="give these options too, or add --replace to keep that file as it is")
-    return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
+    return found, [row for row in others if row.checkpoint not in again]
+
+
+def _settings(row: AuditRow) -> MeasureOptions | None:
+    """What a row was measured with; settings that its program did not know yet are at their defaults."""
+    try:
+        return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
+    except msgspec.ValidationError:
+        return None
 
 
 def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
     """What a row was measured with and these settings are without."""
-    try:
-        had = msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
-    except msgspec.ValidationError:
+    had = _settings(row)
+    if had is None:
         return
-    for name in ("resamples", "precision"):
-        if getattr(had, name) > getattr(options, name):
-            yield f"--{name}" if name == "precision" else f"--{name} {had.resamples}"
+    if had.resamples > options.resamples:
+        yield f"--resamples {had.resamples}"
+    if had.precision > options.precision:
+        yield "--precision"
     if CREDIT_LEVELS.index(had.credit) > CREDIT_LEVELS.index(options.credit):
         yield f"--credit {had.credit}"
 
@@ -469,20 +457,8 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 
-def _moved_to(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
-    return replace(report, provenance={**report.provenance, "checkpoint": checkpoint})
-
-
-def _identity(row: AuditRow, settings: Any, hashes: Any) -> str:
-    return json.dumps([row.method, row.seed, row.axes, settings, hashes], sort_keys=True)
-
-
-def _completed(kept: Any) -> Any:
-    """Recorded settings with those that the program which wrote them did not know yet, at their defaults."""
-    try:
-        return msgspec.to_builtins(msgspec.convert(kept, MeasureOptions))
-    except msgspec.ValidationError:
-        return kept
+def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: Any) -> str:
+    return json.dumps([row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True)
 
 
 def _hashes(row: AuditRow) -> dict[str, str]:
@@ -493,8 +469,8 @@ def _hashes(row: AuditRow) -> dict[str, str]:
         return {}
 
 
-def check_writable(out: Path) -> None:
-    """Refuse an output file before hours of measuring, not after.
+def check_writable(out: Path) -> list[AuditRow]:
+    """The rows of an output file; refuses it before hours of measuring, not after.
 
     Raises:
         UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
@@ -503,9 +479,10 @@ def check_writable(out: Path) -> None:
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
     out = place_of(out)
     try:
-        recorded_audits(out)
+        recorded = recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         # by a name that nobody could have put a link at
         tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+    return recorded

@@ -144,6 +144,17 @@ def worker_device(device: str, environment: dict[str, str]) -> str:
     return "cuda:0"
 
 
+def check_counts(**counts: int | None) -> None:
+    """Refuse options, by name, that are less than 1.
+
+    Raises:
+        UsageError: one is.
+    """
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {count}", hint="give at least 1")
+
+
 def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
     """Which workers to start: one device name per worker.
 
@@ -155,8 +166,7 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
     Raises:
         UsageError: an unknown device, one that is not there, or fewer than one job.
     """
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}", hint="give at least 1")
+    check_counts(jobs=jobs)
     names: list[str] = []
     for part in (part.strip().lower() for part in spec.split(",") if part.strip()):
         names.extend(name for name in _named(part) if name not in names)
@@ -295,16 +305,14 @@ def _gpu_files() -> list[str]:
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
     used = total = load = None
     try:
-        label = _text(nvml.nvmlDeviceGetName(handle))
+        label = nvml.nvmlDeviceGetName(handle)
     except nvml.NVMLError as error:
         # a card that fell off the bus just now
         return Device(name=f"cuda:{index}", label=f"does not answer any more ({error})")
-    try:
+    with suppress(nvml.NVMLError):
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         used, total = int(memory.used), int(memory.total)
         load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-    except nvml.NVMLError:
-        pass
     return Device(name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load)
 
 
@@ -313,38 +321,32 @@ def _visible(nvml: Any) -> list[Any]:
 
     A MIG instance has a handle of its own. A card without a handle, because it was lost, keeps its place as None.
     """
-    try:
-        count = nvml.nvmlDeviceGetCount()
-    except nvml.NVMLError:
-        return []
+    count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
     every = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return every
-    uuids = [_text(_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "") for handle in every]
+    uuids = [_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "" for handle in every]
     handles: list[Any] = []
     for name in (name.strip() for name in chosen.split(",")):
-        if name.isdigit() and int(name) < len(every):
-            handles.append(every[int(name)])
-            continue
         if name.startswith(_MIG):
             handles.append(_asked(nvml, nvml.nvmlDeviceGetHandleByUUID, name))
             continue
-        matches = [handle for handle, uuid in zip(every, uuids, strict=True) if name and uuid.startswith(name)]
+        matches = [
+            handle
+            for place, (handle, uuid) in enumerate(zip(every, uuids, strict=True))
+            if name == str(place) or (name and uuid.startswith(name))
+        ]
         if len(matches) != 1:
             break
-        handles.append(matches[0])
+        handles += matches
     return handles
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _asked(nvml: Any, question: Callable[[Any], Any], about: Any) -> Any:
+def _asked(nvml: Any, question: Callable[..., Any], *about: Any) -> Any:
     """NVML's answer, None where it has none."""
     try:
-        return question(about)
+        return question(*about)
     except nvml.NVMLError:
         return None
 
@@ -425,10 +427,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
-        for name in ("jobs", "group"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise UsageError(f"--{name} {count}", hint="give at least 1")
+        check_counts(jobs=self.jobs, group=self.group)
         # NaN is above nothing
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
@@ -460,12 +459,7 @@ def named_address(address: str | None) -> str | None:
     named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
     if named is None or named in ("auto", "local"):
         return None
-    if named.startswith("ray://"):
-        raise UsageError(
-            f"--address {named}: Ray's client protocol cannot stream results",
-            hint="run on a node of the cluster, with --address auto or --address HEAD:6379",
-        )
     host, _, port = named.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or "/" in host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
     return named

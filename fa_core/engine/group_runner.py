@@ -153,10 +153,6 @@ class GroupRunner:
             for alike in _by_samples(loaded):
                 self._measure_group(alike, outlet)
 
-    def close(self) -> None:
-        """End the loading thread."""
-        self._loader.close()
-
     def _load_group(self, waiting: deque[Job], outlet: WorkerEvents, group: int | None) -> tuple[list[Loaded], int]:
         """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
         loaded: list[Loaded] = []
@@ -405,9 +401,7 @@ def build_report(
             "settings": msgspec.to_builtins(options),
             **_network_facts(loaded),
             "versions": versions(),
-            "device": device,
-            "device_label": _device_label(device),
-            **({"idle_gpu": idle} if (idle := _idle_gpu(device)) else {}),
+            **_device_facts(device),
             **({"group": group} if group > 1 else {}),
         },
     )
@@ -445,11 +439,8 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _idle_gpu(device: str) -> str:
-    return idle_gpu([device])
-
-
-def _device_label(device: str) -> str:
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(device)
-    return f"{processor_name()}, {torch.get_num_threads()} threads"
+def _device_facts(device: str) -> dict[str, str]:
+    on_gpu = device.startswith("cuda")
+    label = torch.cuda.get_device_name(device) if on_gpu else f"{processor_name()}, {torch.get_num_threads()} threads"
+    idle = idle_gpu([device])
+    return {"device": device, "device_label": label, **({"idle_gpu": idle} if idle else {})}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
-from itertools import islice, takewhile
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from fa_core.engine import messages
 from fa_core.engine.jobs import Job, JobState, JobView, group_key
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
@@ -63,7 +64,6 @@ class JobQueue:
 
     def __init__(self) -> None:
         self.ids: dict[str, None] = {}
-        self._by_hand = False
         self.keys: dict[str, Hashable | None] = {}
 
     def append(self, job_id: str) -> None:
@@ -81,46 +81,31 @@ class JobQueue:
         """Take a job out."""
         del self.ids[job_id]
         self.keys.pop(job_id, None)
-        if not self.ids:
-            self._by_hand = False
 
     def move(self, job_id: str, position: int) -> None:
-        """Put a job at this place; from now on the order is the user's, until the queue is empty."""
+        """Put a job at this place."""
         ids = [other for other in self.ids if other != job_id]
         ids.insert(max(0, position), job_id)
         self.ids = dict.fromkeys(ids)
-        self._by_hand = True
 
     def unknown(self) -> list[str]:
         """Jobs within the horizon whose key was not looked up."""
         return [job_id for job_id in self._nearest() if job_id not in self.keys]
 
     def take(self, most: int, takers: int) -> list[str]:
-        """The jobs that a taker gets now, which leave the queue.
-
-        The most numerous of a key go first; where the user has moved a job, the order is theirs and only
-        neighbours go together.
+        """The jobs that a taker gets now, which leave the queue: the first one, and those that go with it.
 
         Args:
             most: how many jobs it takes at a time.
             takers: how many takers there are.
         """
-        taken = self._choose(share(len(self.ids), takers, most))
+        size, nearest = share(len(self.ids), takers, most), self._nearest()
+        taken = nearest[:1]
+        if size > 1 and taken and (key := self.keys.get(taken[0])) is not None:
+            taken = [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
         for job_id in taken:
             self.remove(job_id)
         return taken
-
-    def _choose(self, size: int) -> list[str]:
-        nearest = self._nearest()
-        first = nearest[:1]
-        if size < 2 or not first or self.keys.get(first[0], "") is None:
-            return first
-        if self._by_hand:
-            key = self.keys.get(first[0])
-            nearest = list(takewhile(lambda job_id: self.keys.get(job_id) == key, nearest))
-        else:
-            key = Counter(map(self.keys.get, nearest)).most_common(1)[0][0]
-        return first if key is None else [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
 
     def _nearest(self) -> list[str]:
         return list(islice(self.ids, HORIZON))
@@ -142,7 +127,10 @@ class JobCancelled(MeasureError, CancelledError):
 
 
 class JobTable:
-    """Every job with its view and its future. All methods may be called from any thread.
+    """Every job with its view, its future, and who has it. All methods may be called from any thread.
+
+    A taker is one that measures jobs: an object that takes some, and has them until they are over or given back.
+    What it says of others, which were cancelled meanwhile, has no effect.
 
     Args:
         emit: called with each new view, in order per job; it must not block.
@@ -159,6 +147,7 @@ class JobTable:
         self._views: dict[str, JobView] = {}
         self._futures: dict[str, Future[DiagnosticReport]] = {}
         self._queue = JobQueue()
+        self._held: dict[str, object] = {}  # job id → its taker
         self._takers: set[object] = set()
         self._waiting = 0
 
@@ -209,51 +198,111 @@ class JobTable:
             self._waiting -= 1
             return not self.closed
 
-    def take(self, most: int, taken: Callable[[Sequence[Job]], None]) -> Sequence[Job]:
-        """Jobs for a taker, which leave the queue; none if others were faster.
-
-        Args:
-            most: how many it takes at a time.
-            taken: called with the jobs before any thread can see that they left the queue.
-        """
+    def take(self, taker: object, most: int) -> list[Job]:
+        """Jobs for a taker, at most so many, which leave the queue; none if others were faster."""
         if most > 1:
-            self.look_up_keys()
+            self._look_up_keys()
+        jobs: list[Job] = []
         with self.changed:
-            while len(self._queue.ids) and not self.closed:
-                ids = self._queue.take(most, len(self._takers))
-                jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
-                if jobs:
-                    taken(jobs)
-                    return jobs
-            return []
+            while not jobs and self._queue.ids and not self.closed:
+                for job_id in self._queue.take(most, len(self._takers)):
+                    future = self._futures[job_id]
+                    if future.running() or future.set_running_or_notify_cancel():
+                        self._held[job_id] = taker
+                        jobs.append(self._views[job_id].job)
+                    else:  # cancelled by who waited for it
+                        self._set(replace(self._views[job_id], state=JobState.CANCELLED))
+        return jobs
 
-    def give_back(self, jobs: Iterable[Job], note: str, *, alone: bool) -> None:
-        """Put jobs back that are not over, in front of the queue; ``alone``: each is to be measured by itself."""
-        jobs = list(jobs)
+    def hand_over(
+        self, taker: object, jobs: Sequence[Job], to: messages.ChildProcess, group: int | None, **facts: Any
+    ) -> None:
+        """Send a taker's jobs to its process; ``facts``: fields of their views from then on."""
+        self.update(taker, [job.id for job in jobs], log=str(to.log), **facts)
+        to.send(messages.Run([*jobs], group))
+        for job in jobs:
+            if self._held.get(job.id) is not taker:  # cancelled before the process had it
+                to.send(messages.Cancel(job.id))
+
+    def held(self, taker: object) -> list[JobView]:
+        """The jobs that a taker has."""
         with self.changed:
-            closed = self.closed
-            if not closed:
+            return [self._views[job_id] for job_id, holder in self._held.items() if holder is taker]
+
+    def holder(self, job_id: str) -> object:
+        """Who has a job; None = it is queued or over."""
+        return self._held.get(job_id)
+
+    def give_back(self, taker: object, note: str = "", *, alone: bool = False) -> None:
+        """Put what a taker has in front of the queue; ``alone``: each is to be measured by itself."""
+        with self.changed:
+            jobs = [view.job for view in self.held(taker)]
+            if not self.closed:
                 self._queue.put_first([job.id for job in jobs], alone)
-                for job in jobs:
+            for job in jobs:
+                if self.closed:
+                    self.cancel(job.id)
+                else:
+                    del self._held[job.id]
                     self._set(JobView(job=job, note=note))
-                self.changed.notify_all()
-        for job in jobs if closed else []:
-            self.finish(job.id, cancellation_of(job))
+            self.changed.notify_all()
 
-    def update(self, job_ids: Iterable[str], **changes: Any) -> None:
-        """Change fields of the views of jobs that are not over."""
+    def update(self, taker: object, job_ids: Iterable[str], **changes: Any) -> None:
+        """Change fields of the views of those of these jobs that the taker has."""
         with self.changed:
             for job_id in job_ids:
-                if not self._views[job_id].state.final:
+                if self._held.get(job_id) is taker:
                     self._set(replace(self._views[job_id], **changes))
 
-    def finish(self, job_id: str, result: DiagnosticReport | FaError) -> None:
-        """Make a job final; its future first, so that a listener to the event finds the report there."""
+    def take_in(self, taker: object, message: messages.FromDriver, log: Path) -> JobFailed | None:
+        """Turn a message of a taker's process into views and outcomes; the failure, if it is one.
+
+        Args:
+            taker: who has the jobs.
+            message: what its process sent.
+            log: the log of that process.
+        """
+        match message:
+            case messages.Begun(job_ids=job_ids):
+                self.update(taker, job_ids, state=JobState.RUNNING)
+            case messages.Progress(job_ids=job_ids, done=done, total=total):
+                self.update(taker, job_ids, done=done, total=total)
+            case messages.Note(job_ids=job_ids, text=text):
+                self.update(taker, job_ids, note=text)
+            case messages.Done(job_id=job_id, report=report):
+                self.finish(job_id, _read(report, self.view(job_id).job.checkpoint), taker)
+            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
+                # the worker does not know the path of its log
+                hint = hint.replace(messages.TRACEBACK_IN_LOG, f"traceback in {log}")
+                error = JobFailed(what, where=where, hint=hint)
+                self.finish(job_id, error, taker)
+                return error
+        return None
+
+    def finish(self, job_id: str, result: DiagnosticReport | FaError, taker: object = None) -> bool:
+        """Make a job final; its future first, so that a listener to the event finds the report there.
+
+        Args:
+            job_id: the job.
+            result: its report, or why it has none.
+            taker: who says so; None = the pool itself.
+
+        Returns:
+            Whether it was not final before, and the taker has it.
+        """
         with self.changed:
             view, future = self._views[job_id], self._futures[job_id]
+            if view.state.final or (taker is not None and self._held.get(job_id) is not taker):
+                return False
+            self._held.pop(job_id, None)
+            if job_id in self._queue.ids:
+                self._queue.remove(job_id)
+            if isinstance(result, JobCancelled):
+                future.cancel()  # of no effect once it was given out
+            wanted = future.running() or future.set_running_or_notify_cancel()
             if isinstance(result, DiagnosticReport):
                 view = replace(view, state=JobState.DONE, done=view.total, report=result)
-            elif isinstance(result, JobCancelled):
+            elif isinstance(result, JobCancelled) or not wanted:
                 view = replace(view, state=JobState.CANCELLED)
             else:
                 state = JobState.CANCELLED if isinstance(result, NobodyLeft) else JobState.FAILED
@@ -261,33 +310,26 @@ class JobTable:
             self._views[job_id] = view
         if isinstance(result, DiagnosticReport):
             future.set_result(result)
-        else:
+        elif wanted:
             future.set_exception(result)
         self._emit(view)
+        return True
 
-    def withdraw(self, job_id: str) -> bool:
-        """Cancel a job that is still queued."""
-        with self.changed:
-            if job_id not in self._queue.ids:
-                return False
-            self._queue.remove(job_id)
-            view, future = self._views[job_id], self._futures[job_id]
-            if not future.cancel():  # it was given out once already
-                self.finish(job_id, cancellation_of(view.job))
-                return True
-            future.set_running_or_notify_cancel()
-            self._set(replace(view, state=JobState.CANCELLED))
-            return True
+    def cancel(self, job_id: str) -> bool:
+        """Make a job final, without a report; False if it is."""
+        return self.finish(job_id, JobCancelled("cancelled"))
 
-    def fail_queued(self, error: FaError) -> None:
-        """Fail everything that is queued, each under its own name unless that has nothing to do with it."""
+    def fail(self, job_ids: Iterable[str], error: FaError) -> None:
+        """Fail jobs for a reason that they share: each under its own name, unless it is no fault of theirs."""
+        for job_id in job_ids:
+            where = self.view(job_id).job.checkpoint
+            theirs = JobFailed(error.what, where=where, hint=error.hint)
+            self.finish(job_id, error if isinstance(error, NobodyLeft) else theirs)
+
+    def queued(self) -> list[str]:
+        """The ids of the jobs that nobody has, in order."""
         with self.changed:
-            ids = list(self._queue.ids)
-            for job_id in ids:
-                self._queue.remove(job_id)
-            jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
-        for job in jobs:
-            self.finish(job.id, under_its_name(error, job))
+            return list(self._queue.ids)
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
@@ -309,14 +351,14 @@ class JobTable:
             return begun + [self._views[job_id] for job_id in self._queue.ids]
 
     def close(self) -> None:
-        """Withdraw what is queued and let no taker wait."""
+        """Cancel what is queued and let no taker wait."""
         with self.changed:
             self.closed = True
-            for job_id in list(self._queue.ids):
-                self.withdraw(job_id)
+            for job_id in self.queued():
+                self.cancel(job_id)
             self.changed.notify_all()
 
-    def look_up_keys(self) -> None:
+    def _look_up_keys(self) -> None:
         """Look up what the next jobs may be grouped by; reads their manifests, so without the lock."""
         with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
@@ -324,33 +366,15 @@ class JobTable:
         with self.changed:
             self._queue.keys.update({job_id: key for job_id, key in keys.items() if job_id in self._queue.ids})
 
-    def _begin(self, job_id: str) -> bool:
-        """Whether a job that left the queue is still wanted."""
-        future = self._futures[job_id]
-        if future.running() or future.set_running_or_notify_cancel():
-            return True
-        self._set(replace(self._views[job_id], state=JobState.CANCELLED))
-        return False
-
     def _set(self, view: JobView) -> None:
         self._views[view.job.id] = view
         self._emit(view)
 
 
-def outcome_of(report: dict[str, Any], where: str) -> DiagnosticReport | FaError:
+def _read(report: dict[str, Any], where: str) -> DiagnosticReport | FaError:
     """The report that a worker sent for a job, or why it is none."""
     try:
         # its verdict is what these numbers say today, not something a file once claimed
         return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
     except InvalidReport as error:
         return error
-
-
-def under_its_name(error: FaError, job: Job) -> JobFailed:
-    """A failure of a job for a reason that others may share; one that has nothing to do with it keeps its one text."""
-    return error if isinstance(error, NobodyLeft) else JobFailed(error.what, where=job.checkpoint, hint=error.hint)
-
-
-def cancellation_of(job: Job) -> JobCancelled:
-    """The error of a cancelled job."""
-    return JobCancelled("cancelled", where=job.checkpoint)

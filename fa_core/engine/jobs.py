@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 import fa_core
+from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
@@ -244,10 +245,7 @@ def check_options(options: MeasureOptions) -> None:
     Raises:
         UsageError: an unknown data set or network, a count below 1.
     """
-    for name in ("batches", "batch_size", "norm_batches"):
-        count = getattr(options, name)
-        if count is not None and count < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {count} is less than 1")
+    check_counts(batches=options.batches, batch_size=options.batch_size, norm_batches=options.norm_batches)
     if options.model is not None:
         network_spec(options.model)
     if options.data is not None:
@@ -268,7 +266,7 @@ def no_data(checkpoint: Path | str) -> FaError:
 
 
 DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""What workers run: a class like `GroupRunner`, or a `Measure` function."""
+"""What workers run: a class like `GroupRunner`, or a function: (job, device, watch) → the report's dict."""
 
 
 class Cancelled(Exception):
@@ -291,10 +289,6 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something the user should know about this run."""
-
-
-Measure = Callable[[Job, str, Watch], dict[str, Any]]
-"""(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""
 
 
 def finish(

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
+from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
-from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
+from fa_core.errors import FaError, MeasureError, UnreadableInput
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
@@ -107,9 +108,7 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
     if manifest:
         default = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
     batches, batch_size, seed = (b if a is None else a for a, b in zip(given, default, strict=True))
-    for option, value in (("--batches", batches), ("--batch-size", batch_size)):
-        if value < 1:
-            raise UsageError(f"{option} {value}", hint="give at least 1")
+    check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 
 
@@ -230,11 +229,6 @@ class Loader:
     def forget(self, job: Job) -> None:
         """Drop what was read for a job, if anything."""
         self._asked.pop(job.id, None)
-
-    def close(self) -> None:
-        """End the thread; what it was asked for is forgotten."""
-        self._asked.clear()
-        self._thread.shutdown(cancel_futures=True)
 
 
 def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:

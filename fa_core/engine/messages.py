@@ -59,8 +59,6 @@ class Cancel(_Message, frozen=True):
 class Ready(_Message, frozen=True):
     """From the worker: it is up."""
 
-    pid: int
-
 
 class Begun(_Message, frozen=True):
     """From the worker: it measures these now; the others of a `Run` wait for their turn."""
@@ -197,10 +195,15 @@ class ChildProcess:
         arguments: what follows ``python -m``.
         log: the file for its stdout and stderr.
         environment: its environment.
+        says: the kinds of its messages.
+
+    Attributes:
+        ready: whether a worker said so.
     """
 
-    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
-        self.log = log
+    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any) -> None:
+        self.log, self.ready = log, False
+        self._says, self._nonsense = says, ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
@@ -224,25 +227,30 @@ class ChildProcess:
     def alive(self) -> bool:
         return self._popen.poll() is None
 
-    def write(self, line: bytes) -> bool:
-        """Hand a line over; False if the child is gone."""
+    def send(self, message: ToWorker) -> None:
+        """Hand a message over; it is lost if the child is gone, which `receive` reports."""
         assert self._popen.stdin is not None
-        with self._write_lock:
-            try:
-                self._popen.stdin.write(line)
-                self._popen.stdin.flush()
-            except (OSError, ValueError):
-                return False
-        return True
+        with self._write_lock, contextlib.suppress(OSError, ValueError):
+            self._popen.stdin.write(encode(message))
+            self._popen.stdin.flush()
 
-    def read(self) -> bytes | None:
-        """The next line (blocks); None when the child is gone, also in the middle of a line."""
+    def receive(self) -> Any:
+        """The next message (blocks); None when the child is gone, or killed as it wrote what is no message."""
         assert self._popen.stdout is not None
         try:
             line = self._popen.stdout.readline()
         except (OSError, ValueError):
             return None
-        return line if line.endswith(b"\n") else None
+        if not line.endswith(b"\n"):  # gone, perhaps in the middle of a line
+            return None
+        try:
+            message = decode(line, self._says)
+        except (ValueError, msgspec.ValidationError) as error:
+            self._nonsense = f"sent what is no message ({error})"
+            self.kill()
+            return None
+        self.ready |= isinstance(message, Ready)
+        return message
 
     def kill(self) -> None:
         """End it now, with everything it started."""
@@ -265,8 +273,8 @@ class ChildProcess:
     def cause_of_death(self) -> str:
         """How it ended: the signal's name or the exit status. For one that closed its end already."""
         code = self._wait(EXIT_TIMEOUT)
-        if code >= 0:
-            return f"exited with status {code}"
+        if self._nonsense or code >= 0:
+            return self._nonsense or f"exited with status {code}"
         try:
             return f"was killed by {signal.Signals(-code).name}"
         except ValueError:
@@ -286,8 +294,8 @@ class ChildProcess:
             return self._popen.wait()
 
 
-class WorkerProcess(ChildProcess):
-    """A ``python -m fa_core.engine.worker``.
+def worker_process(device: str, *, threads: int | None, measure: str, log: Path) -> ChildProcess:
+    """Start a ``python -m fa_core.engine.worker``.
 
     Args:
         device: e.g. ``"cpu"``, ``"cuda:1"``.
@@ -295,30 +303,9 @@ class WorkerProcess(ChildProcess):
         measure: what it runs (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         log: the file for its stdout and stderr.
     """
-
-    def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
-        self.ready, self._nonsense = False, ""
-        variables = environment(threads)
-        arguments = ["fa_core.engine.worker", worker_device(device, variables), measure, str(Path.cwd())]
-        super().__init__(arguments, log=log, environment=variables)
-
-    def send(self, message: ToWorker) -> bool:
-        """Hand a message over; False if the worker is gone."""
-        return self.write(encode(message))
-
-    def receive(self) -> FromWorker | None:
-        """The next message (blocks); None when the worker is gone, or killed as it wrote what is no message."""
-        line = self.read()
-        try:
-            message: FromWorker | None = decode(line, FromWorker) if line is not None else None
-        except (ValueError, msgspec.ValidationError) as error:
-            self._nonsense = f"sent what is no message ({error})"
-            self.kill()
-            return None
-        return message
-
-    def cause_of_death(self) -> str:
-        return super().cause_of_death() if not self._nonsense else self._nonsense
+    variables = environment(threads)
+    arguments = ["fa_core.engine.worker", worker_device(device, variables), measure, str(Path.cwd())]
+    return ChildProcess(arguments, log=log, environment=variables, says=FromWorker)
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:

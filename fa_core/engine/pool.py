@@ -8,22 +8,20 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
-from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
+from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, most_together
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
-from fa_core.engine.messages import WorkerProcess
-from fa_core.errors import FaError, UsageError
+from fa_core.engine.messages import ChildProcess, worker_process
+from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
 Self = TypeVar("Self", bound="Pool")
-
-Outcome = Callable[[Job], DiagnosticReport | FaError]
 
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
@@ -70,9 +68,18 @@ class Pool(ABC):
         """Submit a job again that is over."""
         return self.submit(self._table.view(job_id).job)
 
-    @abstractmethod
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over."""
+        """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on with others."""
+        with self._table.changed:
+            holder, running = self._table.holder(job_id), self._table.view(job_id).state is JobState.RUNNING
+            cancelled = self._table.cancel(job_id)
+        if cancelled and holder is not None:
+            self._stop(holder, job_id, running)
+        return cancelled
+
+    @abstractmethod
+    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
+        """Have a taker stop a job that was cancelled."""
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
@@ -111,37 +118,6 @@ class Pool(ABC):
                 on_event(view)
 
 
-def take_in(
-    message: messages.FromDriver, update: Callable[..., None], over: Callable[[str, Outcome], object], log: Path
-) -> JobFailed | None:
-    """Turn a message about jobs into their views and outcomes; the failure, if it is one.
-
-    Args:
-        message: what a worker or a driver sent.
-        update: called with ids of jobs and the changed fields of their views.
-        over: called with the id of a job that is over, and what its outcome is.
-        log: the log of the process that sent it.
-    """
-    match message:
-        case messages.Begun(job_ids=job_ids):
-            update(job_ids, state=JobState.RUNNING)
-        case messages.Progress(job_ids=job_ids, done=done, total=total):
-            update(job_ids, done=done, total=total)
-        case messages.Note(job_ids=job_ids, text=text):
-            update(job_ids, note=text)
-        case messages.Done(job_id=job_id, report=report):
-            over(job_id, lambda job: outcome_of(report, job.checkpoint))
-        case messages.Stopped(job_id=job_id):
-            over(job_id, cancellation_of)
-        case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
-            # the worker does not know the path of its log
-            hint = hint.replace(messages.TRACEBACK_IN_LOG, f"traceback in {log}")
-            error = JobFailed(what, where=where, hint=hint)
-            over(job_id, lambda job: error)
-            return error
-    return None
-
-
 class WorkerPool(Pool):
     """Measures jobs in worker processes: in the order they were submitted, or those that go together first.
 
@@ -156,9 +132,6 @@ class WorkerPool(Pool):
         log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
-
-    Raises:
-        UsageError: no device.
     """
 
     def __init__(
@@ -172,8 +145,6 @@ class WorkerPool(Pool):
         grace: float = 5.0,
         group: int | None = None,
     ) -> None:
-        if not devices:
-            raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
         super().__init__(on_event, log_dir)
         self._devices, self._threads, self._measure = list(devices), threads, measure
         self.grace, self.group = grace, group
@@ -196,9 +167,8 @@ class WorkerPool(Pool):
         if len(devices) > len(self._devices):
             self._devices, self._threads = list(devices), threads_per_worker(devices)
 
-    def cancel(self, job_id: str) -> bool:
-        """Cancel a job; its worker stops at the next batch, or goes on with others. False if it is over."""
-        return self._table.withdraw(job_id) or any(worker.cancel(job_id) for worker in self._workers)
+    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
+        taker.stop(job_id, running)
 
     def pids(self) -> list[int]:
         """The worker processes that live."""
@@ -211,10 +181,10 @@ class WorkerPool(Pool):
         for worker in self._workers:
             worker.join()
 
-    def start_worker(self, device: str) -> WorkerProcess:
+    def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return WorkerProcess(device, threads=self._threads, measure=self._measure, log=log)
+        return worker_process(device, threads=self._threads, measure=self._measure, log=log)
 
 
 class WorkerThread(threading.Thread):
@@ -222,18 +192,16 @@ class WorkerThread(threading.Thread):
 
     Args:
         pool: starts the worker process, and knows how it is used.
-        table: where jobs come from and go back to; its lock guards this object's state, too.
+        table: where jobs come from and go back to.
         device: the device its worker measures on.
     """
 
     def __init__(self, pool: WorkerPool, table: JobTable, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self._pool, self._table, self._device = pool, table, device
-        self._lock = table.changed
-        self._worker: WorkerProcess | None = None
-        self._jobs: dict[str, Job] = {}  # of the last `Run`: those without an outcome
-        self._begun: set[str] = set()
-        self._kill_timer: threading.Timer | None = None
+        self._worker: ChildProcess | None = None
+        self._steps = 0  # messages of the worker that began or ended something
+        self._killed = False
         self._retired = False
         self._strikes = 0
 
@@ -248,121 +216,68 @@ class WorkerThread(threading.Thread):
             worker = self._ready_worker()
             if isinstance(worker, FaError):
                 self._strike(worker, lost=True)
-                continue
-            jobs = self._table.take(most_together(self._device, self._pool.group), self._hold)
-            if jobs:
+            elif jobs := self._table.take(self, most_together(self._device, self._pool.group)):
                 self._measure(worker, jobs)
         if self._worker is not None:
             self._worker.close(self._pool.grace)
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
 
-    def cancel(self, job_id: str) -> bool:
-        """Drop a job, which the worker may still be measuring; False if it is not here."""
-        with self._lock:
-            job = self._jobs.pop(job_id, None)
-            if job is None:
-                return False
-            if job_id in self._begun and not self._begun & self._jobs.keys():
-                self._kill_unless_stopped()
-            worker = self._worker
-        if worker is not None:
-            worker.send(messages.Cancel(job_id))
-        self._table.finish(job_id, cancellation_of(job))
-        return True
+    def stop(self, job_id: str, running: bool) -> None:
+        """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and with no other."""
+        steps = self._steps
+        if (worker := self._worker) is None:
+            return
+        if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
+            self._kill_later(worker, lambda: self._steps == steps)
+        worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker now; the table is closed, so that its jobs count as cancelled."""
-        with self._lock:
-            self._kill_unless_stopped()
-            worker = self._worker
-        if worker is not None:
+        if (worker := self._worker) is not None:
+            self._kill_later(worker, lambda: True)
             worker.hang_up()
 
-    def _hold(self, jobs: Sequence[Job]) -> None:
-        self._jobs, self._begun = {job.id: job for job in jobs}, set()
+    def _kill_later(self, worker: ChildProcess, still: Callable[[], bool]) -> None:
+        """Kill a worker after the grace time, if this still holds then."""
 
-    def _kill_unless_stopped(self) -> None:
-        if self._kill_timer is None:
-            self._kill_timer = threading.Timer(self._pool.grace, self._kill)
-            self._kill_timer.daemon = True
-            self._kill_timer.start()
+        def kill() -> None:
+            if still() and worker is self._worker:
+                self._killed = True
+                worker.kill()
 
-    def _kill(self) -> None:
-        with self._lock:
-            if self._kill_timer is not None and self._worker is not None:
-                self._worker.kill()
+        timer = threading.Timer(self._pool.grace, kill)
+        timer.daemon = True
+        timer.start()
 
-    def _stopped(self) -> None:
-        """The worker stopped what was cancelled: it need not be killed."""
-        with self._lock:
-            if self._kill_timer is not None and not self._table.closed:
-                self._kill_timer.cancel()
-                self._kill_timer = None
-
-    def _ready_worker(self) -> WorkerProcess | FaError:
+    def _ready_worker(self) -> ChildProcess | FaError:
         """A living worker, or why there is none."""
         worker = self._worker
         try:
             if worker is None or not worker.alive:
-                worker = self._pool.start_worker(self._device)
-                with self._lock:
-                    self._worker = worker
-                    closed = self._table.closed
-                if closed:
+                worker = self._worker = self._pool.start_worker(self._device)
+                if self._table.closed:
                     worker.hang_up()
             while not worker.ready:
-                match worker.receive():
-                    case messages.Ready():
-                        worker.ready = True
-                    case None:
-                        cause, hints = worker.autopsy()
-                        self._dismiss(worker)
-                        hint = "; ".join([*hints, f"log: {worker.log}"])
-                        return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
+                if worker.receive() is None:
+                    cause, hint = self._reap(worker)
+                    return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
             return JobFailed(f"no worker could be started ({error.strerror})")
         return worker
 
-    def _measure(self, worker: WorkerProcess, jobs: Sequence[Job]) -> None:
+    def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
-        worker.send(messages.Run([*jobs], self._pool.group))
-        for job in jobs:
-            if job.id not in self._jobs:  # cancelled before the worker had it
-                worker.send(messages.Cancel(job.id))
-        self._update([job.id for job in jobs], device=self._device, log=str(worker.log), pid=worker.pid)
+        self._table.hand_over(self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid)
         while (message := worker.receive()) is not None:
-            if not self._handle(worker, message):
-                break
-        else:
-            self._reap(worker, single=len(jobs) == 1)
-        self._stopped()
-
-    def _handle(self, worker: WorkerProcess, message: messages.FromWorker) -> bool:
-        """Take in a message; False if the conversation is over."""
-        match message:
-            case messages.Idle():
-                return False
-            case messages.Begun(job_ids=job_ids):
-                with self._lock:
-                    self._begun.update(job_ids)
-            case messages.Done():
+            self._steps += not isinstance(message, (messages.Progress, messages.Note))
+            if isinstance(message, messages.Idle):
+                return
+            if isinstance(message, messages.Done):
                 self._strikes = 0
-        error = take_in(message, self._update, self._over, worker.log)
-        lost = isinstance(message, messages.Failed) and message.device
-        return not (error and lost and self._strike(error, lost=lost == "lost"))
-
-    def _update(self, job_ids: Iterable[str], **changes: object) -> None:
-        with self._lock:
-            self._table.update([job_id for job_id in job_ids if job_id in self._jobs], **changes)
-
-    def _over(self, job_id: str, outcome: Outcome) -> None:
-        """Give a job its outcome, which the worker reports, unless it was cancelled."""
-        self._stopped()
-        with self._lock:
-            job = self._jobs.pop(job_id, None)
-        if job is not None:
-            self._table.finish(job_id, outcome(job))
+            error = self._table.take_in(self, message, worker.log)
+            device = message.device if isinstance(message, messages.Failed) else ""
+            if error and device and self._strike(error, lost=device == "lost"):
+                return
+        self._lost(worker, single=len(jobs) == 1)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
         """Count what the device has spoilt; True if this worker takes no more, and its other jobs went back.
@@ -377,34 +292,31 @@ class WorkerThread(threading.Thread):
             self._retired = self._table.leave(self)
         if self._worker is not None and (lost or self._retired):
             self._dismiss(self._worker)
-            self._table.give_back(self._let_go(), "", alone=False)
+            self._table.give_back(self)
         if out and lost and not self._retired:
-            self._table.fail_queued(JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint))
+            often = JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint)
+            self._table.fail(self._table.queued(), often)
         return lost or self._retired
 
-    def _let_go(self) -> list[Job]:
-        """The jobs without an outcome, which are no longer here."""
-        with self._lock:
-            left, self._jobs = list(self._jobs.values()), {}
-            return left
-
-    def _dismiss(self, worker: WorkerProcess) -> None:
+    def _dismiss(self, worker: ChildProcess) -> None:
         """Part with a worker; the next job gets a new one."""
-        with self._lock:
-            self._worker = None
+        self._worker = None
         worker.close(self._pool.grace)
 
-    def _reap(self, worker: WorkerProcess, single: bool) -> None:
-        """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
+    def _reap(self, worker: ChildProcess) -> tuple[str, str]:
+        """Part with a worker that is gone: how it ended, and hints at why."""
         cause, hints = worker.autopsy()
-        what, hint = f"its worker on {self._device} {cause}", "; ".join([*hints, f"log: {worker.log}"])
-        killed_by_us = self._kill_timer is not None
         self._dismiss(worker)
-        left = self._let_go()
-        if killed_by_us or self._table.closed:
-            self._table.give_back(left, "", alone=False)
+        return cause, "; ".join([*hints, f"log: {worker.log}"])
+
+    def _lost(self, worker: ChildProcess, single: bool) -> None:
+        """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
+        cause, hint = self._reap(worker)
+        what = f"its worker on {self._device} {cause}"
+        if self._killed or self._table.closed:
+            self._killed = False
+            self._table.give_back(self)
         elif single:
-            for job in left:
-                self._table.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
+            self._table.fail([view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint))
         else:
-            self._table.give_back(left, f"{what} while it held several: measured again, alone", alone=True)
+            self._table.give_back(self, f"{what} while it held several: measured again, alone", alone=True)

@@ -33,9 +33,6 @@ LIVES = 4
 AVOIDED_FOR = 60.0
 """Seconds that nothing is placed on a node that lost a job or fell silent, unless it is heard of before."""
 
-PLACED_WITHIN = 30.0
-"""Seconds after which runs that no node has begun are said to wait: starting a process takes some, too."""
-
 LOOK_EVERY = 1.0
 """Seconds between two looks at the nodes and the deadlines."""
 
@@ -75,16 +72,11 @@ class Nodes:
         self._avoided: dict[str, float] = {}
         self._known: set[str] = set()
         self._slots: int | None = None
-        self._placed = time.monotonic()
         self.waiting = ""
 
     def able(self) -> set[str]:
         """The living nodes that can measure."""
         return {node["NodeID"] for node in _alive() if node["Resources"].get(self._resource, 0) >= 1}
-
-    def free(self) -> int:
-        """How many places are not taken."""
-        return int(ray.available_resources().get(self._resource, 0))
 
     def heard(self, node_id: str) -> None:
         """A node sent a message: it works."""
@@ -92,8 +84,10 @@ class Nodes:
 
     def silent(self, seconds: float) -> set[str]:
         """The nodes that sent nothing for this long although they seem to have a free place."""
+        if ray.available_resources().get(self._resource, 0) < 1:
+            return set()
         since = time.monotonic() - seconds
-        return {node_id for node_id in self.able() if self._heard.get(node_id, 0.0) < since} if self.free() else set()
+        return {node_id for node_id in self.able() if self._heard.get(node_id, 0.0) < since}
 
     def avoid(self, node_ids: Iterable[str]) -> None:
         """Place nothing on these nodes for a while."""
@@ -107,11 +101,7 @@ class Nodes:
     def describe(self) -> str:
         """What there is at this moment, as text."""
         alive = _alive()
-        words = [_count(len(alive), "node")]
-        words += [_count(_total(alive, kind), word) for kind, word in (("CPU", "core"), ("GPU", "GPU"))]
-        if not _total(alive, self._resource):
-            words.append("which cannot measure" if len(alive) == 1 else "none of which can measure")
-        return ", ".join(text for text in words if not text.startswith("0 "))
+        return f"{_count(len(alive), 'node')}, {_count(_total(alive, self._resource), self._place)} to measure on"
 
     def name(self, node_id: str) -> str:
         """Name and address of a node, also of one that is gone: the name its administrator gave it, or the host's."""
@@ -138,31 +128,24 @@ class Nodes:
             self._send(messages.Capacity(slots, self._device))
         departed, self._known = self._known - living, living
         for node_id in sorted(departed, key=self.name):
-            gone = f"node {self.name(node_id)} is gone"
-            if runs := begun.get(node_id):
-                are = ("is" if runs == 1 else "are") if slots else "must be"
-                gone += f"; its {_count(runs, 'run')} {are} measured elsewhere"
-            self._send(messages.Note([], gone))
+            runs = begun.get(node_id)
+            had = f"; it had {_count(runs, 'run')}, to be measured elsewhere" if runs else ""
+            self._send(messages.Note([], f"node {self.name(node_id)} is gone{had}"))
             self.waiting = ""  # runs that wait again after a node came and went are reported again
         return departed
 
-    def explain(self, unplaced: Sequence[str], at_work: bool) -> None:
-        """Report why jobs wait, or that they no longer do, when that has changed.
+    def explain(self, unplaced: Sequence[str]) -> None:
+        """Report that jobs wait for a node that can measure, or that they no longer do, when that has changed.
 
         Args:
             unplaced: the ids of those that no node has begun.
-            at_work: whether a node measures others.
         """
         why = ""
-        if at_work or not unplaced:
-            self._placed = time.monotonic()
-        elif not self._slots:
+        if unplaced and not self._slots:
             why = (
                 f"no node of the cluster has a {self._place} to measure on; waiting for one to join "
                 f"({messages.how_to_join(self._address)}; Ctrl-C ends, and what is measured is kept)"
             )
-        elif time.monotonic() - self._placed >= PLACED_WITHIN and not self.free():
-            why = f"every {self._place} of the cluster is taken; waiting for one to be free"
         if why == self.waiting:
             return
         self.waiting = why
@@ -235,11 +218,9 @@ class Jobs:
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Submit jobs as one task."""
-        tries = {job.id: Tries(job, self._patience) for job in jobs}
-        self._tries.update(tries)
-        if self._nodes.waiting:
-            self._send(messages.Note([*tries], self._nodes.waiting))
-        self._submit([*tries.values()])
+        tries = [Tries(job, self._patience) for job in jobs]
+        self._tries.update((tried.job.id, tried) for tried in tries)
+        self._submit(tries)
 
     def cancel(self, job_id: str) -> None:
         """Drop a job; its result is not reported."""
@@ -306,8 +287,7 @@ class Jobs:
                 self._try_again(tried)
             elif time.monotonic() >= tried.deadline:
                 self._after_silence(tried)
-        unplaced = [job_id for job_id in self._tries if job_id not in placed]
-        self._nodes.explain(unplaced, at_work=any(task.node_id for task in self.tasks))
+        self._nodes.explain([job_id for job_id in self._tries if job_id not in placed])
 
     def _unfinished(self, task: Task) -> list[Tries]:
         return [self._tries[job_id] for job_id in task.jobs if job_id in self._tries]
@@ -419,16 +399,17 @@ def _pass_on(jobs: Jobs, task: Task) -> None:
 
 def _why_lost(error: Exception) -> str:
     """Why a task ended without its results, in one line; raises what ends all tasks."""
+    if isinstance(error, ray.exceptions.LocalRayletDiedError):
+        raise error
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    match error:
-        case ray.exceptions.LocalRayletDiedError():
-            raise error
-        case ray.exceptions.RayTaskError() if "No module named 'fa_core" in str(error):
+    if isinstance(error, ray.exceptions.RayTaskError):
+        if "No module named 'fa_core" in str(error):
             return "fa-tui is not installed there; install it on every node, at the same version"
-        case ray.exceptions.RayError():
-            return lines[-1 if isinstance(error, ray.exceptions.RayTaskError) else 0][:300]
-        case _:  # what a node of another version sends cannot be read here
-            return f"{type(error).__name__}: {lines[0]}; is it the same version there?"
+        return lines[-1][:300]
+    if isinstance(error, ray.exceptions.RayError):
+        return lines[0][:300]
+    # what a node of another version sends cannot be read here
+    return f"{type(error).__name__}: {lines[0]}; is it the same version there?"
 
 
 def connect(address: str) -> str:

@@ -14,20 +14,19 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.devices import PATIENCE, RAY, Placement, named_address
-from fa_core.engine.job_table import JobFailed, NobodyLeft, OnEvent, cancellation_of, most_together, under_its_name
+from fa_core.engine.job_table import JobFailed, NobodyLeft, OnEvent, most_together
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
 from fa_core.engine.messages import ChildProcess, environment
-from fa_core.engine.pool import Outcome, Pool, take_in
+from fa_core.engine.pool import Pool
 from fa_core.errors import FaError, MeasureError
 from fa_core.report import DiagnosticReport
 
@@ -125,9 +124,6 @@ class RayPool(Pool):
         on_notice: called with what concerns no single job, e.g. which cluster it is.
         log_dir: where the driver logs; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds that leaving the cluster may take.
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
     """
 
     def __init__(
@@ -140,15 +136,13 @@ class RayPool(Pool):
         log_dir: Path | None = None,
         grace: float = 5.0,
     ) -> None:
-        placement.check()
         super().__init__(on_event, log_dir)
         self._placement, self._device, self._grace = placement, placement.device, grace
-        patience = PATIENCE if placement.patience is None else placement.patience
+        patience = placement.patience or PATIENCE
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
         self.log = self.log_dir / "ray-driver.log"
         self._lock = self._table.changed  # guards what follows
-        self._in_flight: dict[str, str] = {}  # job id → first job of its batch
         self._slots = 0
         self._driver: ChildProcess | None = None
         self._reader: threading.Thread | None = None  # None = there is no driver, and none is being started
@@ -169,12 +163,9 @@ class RayPool(Pool):
         self._hand_over()
         return future
 
-    def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
-        if self._table.withdraw(job_id):
-            return True
-        self._send(messages.Cancel(job_id))
-        return self._over(job_id, cancellation_of)
+    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
+        if (driver := self._driver) is not None:
+            driver.send(messages.Cancel(job_id))
 
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
@@ -185,7 +176,7 @@ class RayPool(Pool):
         self._table.close()
         with self._lock:
             driver, reader = self._driver, self._reader
-            self._fail_in_flight(cancellation_of)
+            self._table.give_back(self)
             joins = not self._connected.done() and self._setup.address != "local"
         if driver is not None:
             driver.close(0 if joins else self._grace)  # Ray that is being started here must be ended with care
@@ -201,30 +192,14 @@ class RayPool(Pool):
                 self._connected = Future()
                 self._reader = threading.Thread(target=self._read, name="ray-driver", daemon=True)
                 self._reader.start()
-        most = most_together(self._device, self._placement.group)
-        while self._has_room():
-            if most > 1:
-                self._table.look_up_keys()  # reads files: without the lock
-            with self._lock:
-                jobs = self._table.take(most, self._take_off) if self._has_room() else []
-                if not jobs:
-                    return
-                self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self.log))
-                self._send(messages.Run([*jobs], group=self._placement.group))
-
-    def _has_room(self) -> bool:
-        most = self._placement.jobs or max(LEAST_BACKLOG, BACKLOG * self._slots)
-        with self._lock:
-            ready = self._driver is not None and self._connected.done()
-            return ready and len(set(self._in_flight.values())) < most
-
-    def _take_off(self, jobs: Sequence[Job]) -> None:
-        self._in_flight.update((job.id, jobs[0].id) for job in jobs)
-
-    def _send(self, message: messages.ToWorker) -> None:
-        """Hand a message over; lost when the driver is gone, which its reader reports."""
-        if (driver := self._driver) is not None:
-            driver.write(messages.encode(message))
+        group = self._placement.group
+        most = most_together(self._device, group)
+        backlog = most * (self._placement.jobs or max(LEAST_BACKLOG, BACKLOG * self._slots))
+        while (driver := self._driver) is not None and self._connected.done():
+            jobs = self._table.take(self, most) if len(self._table.held(self)) < backlog else []
+            if not jobs:
+                return
+            self._table.hand_over(self, jobs, driver, group, device=NOT_PLACED)
 
     def _read(self) -> None:
         """Start a driver and read it until it ends; what is not over then cannot be measured."""
@@ -232,8 +207,8 @@ class RayPool(Pool):
             error = self._converse()
         except FaError as refused:
             error = refused
-        except (OSError, ValueError, msgspec.ValidationError) as cause:  # no process, or no message
-            error = MeasureError(f"Ray's driver cannot be used ({cause})", hint=f"log: {self.log}")
+        except OSError as cause:
+            error = MeasureError(f"Ray's driver cannot be started ({cause})")
         if self._driver is not None:
             self._driver.kill()
             self._driver.close(0)
@@ -244,18 +219,19 @@ class RayPool(Pool):
                 error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
             else:
                 self._connected.set_exception(error)
-            self._fail_in_flight(partial(under_its_name, error))
-            self._table.fail_queued(error)
+            self._table.fail([view.job.id for view in self._table.held(self)] + self._table.queued(), error)
 
     def _converse(self) -> FaError:
         """Start the driver and take in its messages; why it ended."""
         address = find_cluster(self._placement.address)
         self._setup = replace(self._setup, address=address)
         arguments = ["fa_core.engine.ray_driver", messages.encode(self._setup).decode()]
+        variables = environment(None) | RAY_SETTINGS
         with self._lock:
             if self._table.closed:
                 return JobFailed("cancelled")
-            self._driver = driver = ChildProcess(arguments, log=self.log, environment=environment(None) | RAY_SETTINGS)
+            driver = ChildProcess(arguments, log=self.log, environment=variables, says=messages.FromDriver)
+            self._driver = driver
         seconds = START if address == "local" else JOIN
         connected, expires = self._connected, time.monotonic() + seconds
 
@@ -266,47 +242,27 @@ class RayPool(Pool):
         limit = threading.Timer(seconds, expire)
         limit.daemon = True
         limit.start()
-        while (line := driver.read()) is not None:
-            match messages.decode(line, messages.FromDriver):
+        while (message := driver.receive()) is not None:
+            match message:
                 case messages.Failed(job_id="", what=what, where=where, hint=hint):
                     return MeasureError(what, where=where, hint=hint)
-                case message:
-                    self._take_in(message)
-                    self._hand_over()
+                case messages.Note(job_ids=[], text=text):
+                    self._on_notice(text)
+                case messages.Capacity(slots=slots, device=device):
+                    self._slots, self._device = slots, device
+                    for place in range(slots):
+                        self._table.enter(place)
+                    if not connected.done():
+                        connected.set_result(None)
+                case messages.Placed(job_ids=job_ids, node=""):
+                    self._table.update(self, job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
+                case messages.Placed(job_ids=job_ids, node=node, device=device):
+                    self._table.update(self, job_ids, device=f"{node}/{device}")
+                case _:
+                    self._table.take_in(self, message, self.log)
+            self._hand_over()
         cause, hints = driver.autopsy()
         if not connected.done() and time.monotonic() >= expires:
             return _no_answer(address, f"within {seconds:.0f} s")
         what = f"the connection to the Ray cluster is lost: its driver {cause}"
         return MeasureError(what, hint="; ".join([*hints, f"log: {self.log}"]))
-
-    def _take_in(self, message: messages.FromDriver) -> None:
-        match message:
-            case messages.Note(job_ids=[], text=text):
-                self._on_notice(text)
-            case messages.Capacity(slots=slots, device=device):
-                self._slots, self._device = slots, device
-                for place in range(slots):
-                    self._table.enter(place)
-                if not self._connected.done():
-                    self._connected.set_result(None)
-            case messages.Placed(job_ids=job_ids, node=""):
-                self._update(job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
-            case messages.Placed(job_ids=job_ids, node=node, device=device):
-                self._update(job_ids, device=f"{node}/{device}")
-            case _:
-                take_in(message, self._update, self._over, self.log)
-
-    def _update(self, job_ids: list[str], **changes: object) -> None:
-        self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
-
-    def _over(self, job_id: str, outcome: Outcome) -> bool:
-        """Give a job that is in flight its outcome; False if it had one already."""
-        with self._lock:
-            if self._in_flight.pop(job_id, None) is None:
-                return False
-        self._table.finish(job_id, outcome(self._table.view(job_id).job))
-        return True
-
-    def _fail_in_flight(self, outcome: Outcome) -> None:
-        for job_id in [*self._in_flight]:
-            self._over(job_id, outcome)

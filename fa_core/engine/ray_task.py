@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
-from fa_core.engine.messages import WorkerProcess, log_tail
+from fa_core.engine.messages import ChildProcess, log_tail, worker_process
 
 THREADS = 1
 """CPU threads of a job: Ray gives it one core."""
@@ -35,16 +35,16 @@ PROGRESS_EVERY = 0.2
 class _Warm:
     """The worker of this process, which serves one driver: kept while Ray gives the process the same device."""
 
-    worker: WorkerProcess | None = None
+    worker: ChildProcess | None = None
     visible: str | None = None
 
-    def get(self, setup: messages.Setup) -> WorkerProcess:
+    def get(self, setup: messages.Setup) -> ChildProcess:
         """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
             log = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY), "worker.log")
-            self.worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
+            self.worker = worker_process(setup.device, threads=THREADS, measure=setup.measure, log=log)
             self.visible = visible
         return self.worker
 
@@ -93,7 +93,7 @@ def measure_here(jobs: Sequence[Job], setup: messages.Setup) -> Iterator[message
 
 
 def _conversation(
-    worker: WorkerProcess, left: dict[str, Job], setup: messages.Setup
+    worker: ChildProcess, left: dict[str, Job], setup: messages.Setup
 ) -> Generator[messages.FromNode, None, messages.Failed | None]:
     """Hand jobs to a worker, pass on its messages, and take out of ``left`` what has its outcome.
 
@@ -105,7 +105,7 @@ def _conversation(
     while (message := worker.receive()) is not None:
         match message:
             case messages.Ready():
-                worker.ready = True
+                pass
             case messages.Idle():
                 return None
             case messages.Progress():

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.engine.audit import check_reachable, make_pool, run_jobs
-from fa_core.engine.devices import Placement
-from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, job_for
+from fa_core.engine.audit import Measuring
+from fa_core.engine.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -34,6 +31,8 @@ _SCALE = {"stability": 1.0, "acc": 1e-6, "margin_pp": 1e-6}
 
 USUAL_FAN_IN = 1024
 """Longest sum assumed where a report does not say."""
+
+NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _FACTS = {"hashes": Mapping, "data_hash": str, "versions": Mapping}
 """Members of the provenance that a record is compared by, and what each must be to count as recorded."""
@@ -90,17 +89,30 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
     not differ at all: an accuracy's near-ties are decided in float64, so that it is a count. Versions, device and
     the manifest's hash are reported and do not decide. Resamples are not compared: they follow from what is.
     """
-    differences, largest = list(_inputs(recorded, measured)), [0.0]
-    for name, old, new, tolerance in _numbers(recorded, measured):
-        largest.append(excess(old, new, tolerance))
-        if largest[-1] > 1:
-            allowed = tolerance or None
-            wrong = Difference(kind="number", name=name, recorded=old, measured=new, tolerance=allowed)
-            differences.append(wrong)
+    relative = relative_tolerance(measured)
+    old, new = _numbers(recorded, relative), _numbers(measured, relative)
+    excesses = {name: excess(old[name][0], *new[name]) for name in old if name in new}
+    now = {name: value for _, name, value, _ in _facts(measured)}
+    differences = [
+        Difference(kind=kind, name=name, recorded=value, measured=now.get(name), decides=decides)
+        for kind, name, value, decides in _facts(recorded)
+        if value is not None and value != now.get(name)
+    ]
+    for name in ("residual_norms", "bp_grad_norms"):
+        before, after = len(getattr(recorded, name)), len(getattr(measured, name))
+        if before and before != after:
+            differences.append(Difference(kind="number", name=f"number of {name}", recorded=before, measured=after))
+    for name, tolerance in ((name, new[name][1] or None) for name, found in excesses.items() if found > 1):
+        wrong = Difference(kind="number", name=name, recorded=old[name][0], measured=new[name][0], tolerance=tolerance)
+        differences.append(wrong)
+    judged = replace(measured, thresholds=recorded.thresholds, recorded_verdict=recorded.recorded_verdict)
+    if judged.recorded_differs:
+        was = recorded.recorded_verdict
+        differences.append(Difference(kind="verdict", name="verdict", recorded=was, measured=judged.verdict))
     return Comparison(
-        differences=[*differences, *_verdict_and_surroundings(recorded, measured)],
-        compared=len(largest) - 1,
-        largest=max(largest),
+        differences=differences,
+        compared=len(excesses),
+        largest=max(excesses.values(), default=0.0),
         unrecorded=[name for name, kind in _FACTS.items() if not isinstance(recorded.provenance.get(name), kind)],
     )
 
@@ -134,79 +146,47 @@ def excess(old: float, new: float, tolerance: float) -> float:
     return difference / tolerance if tolerance > 0 and math.isfinite(difference) else math.inf
 
 
-def _numbers(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[tuple[str, float, float, float]]:
-    """(name, recorded, measured, tolerance) of every number that both have."""
-    relative = relative_tolerance(new)
+def _numbers(report: DiagnosticReport, relative: float) -> dict[str, tuple[float, float]]:
+    """Name → (value, how far rounding may move it) of every number of a report that is compared."""
+    found: dict[str, tuple[Any, float]] = {}
     for name in ("residual_norms", "bp_grad_norms"):
-        before, after = getattr(old, name), getattr(new, name)
-        if before and len(before) != len(after):
-            yield f"number of {name}", len(before), len(after), 0.0
-        for layer, (a, b) in enumerate(zip(before, after, strict=False)):
-            yield f"{name}[{layer}]", a, b, relative * abs(b)
+        found |= {f"{name}[{layer}]": (norm, relative * abs(norm)) for layer, norm in enumerate(getattr(report, name))}
     # a cosine errs by at most the sum of its two vectors' relative errors; rounding errors average out in a mean of
     # gradients as its terms do
-    for name, tolerance in (
-        ("error_norm", relative * abs(new.error_norm or 0.0)),
-        ("cross_batch_stability", 2 * relative),
-        ("headline_acc", 0.0),
-        ("frozen_baseline_acc", 0.0),
-    ):
-        recorded, measured = getattr(old, name), getattr(new, name)
-        if recorded is not None and measured is not None:
-            yield name, recorded, measured, tolerance
-    for name in old.intervals.keys() & new.intervals.keys():
+    found["error_norm"] = report.error_norm, relative * abs(report.error_norm or 0.0)
+    found["cross_batch_stability"] = report.cross_batch_stability, 2 * relative
+    found["headline_acc"] = report.headline_acc, 0.0
+    found["frozen_baseline_acc"] = report.frozen_baseline_acc, 0.0
+    for name, interval in report.intervals.items():
         # an interval's width is made of small differences, which rounding moves further than the number itself
-        for end, a, b in zip(("low", "high"), old.intervals[name], new.intervals[name], strict=True):
-            yield f"intervals.{name}.{end}", a, b, _OF_WIDTHS * relative * max(abs(b), _SCALE.get(name, 0.0))
-    for name, cosines in (
-        ("credit.gamma", [(report.credit or {}).get("gamma") for report in (old, new)]),
-        ("reference_precision.cosine", [getattr(r.reference_precision, "cosine", None) for r in (old, new)]),
-    ):
-        if not all(isinstance(found, Sequence) for found in cosines):
-            continue
-        lost = _lost_credit(new) if name == "credit.gamma" else ()
-        for layer, pair in enumerate(zip(*cosines, strict=False)):
-            if all(isinstance(cosine, (int, float)) for cosine in pair) and layer not in lost:
-                yield f"{name}[{layer}]", *pair, 2 * relative
+        for end, value in zip(("low", "high"), interval, strict=True):
+            size = max(abs(value), _SCALE.get(name, 0.0))
+            found[f"intervals.{name}.{end}"] = value, _OF_WIDTHS * relative * size
+    gamma, zeros = ((report.credit or {}).get(name) for name in ("gamma", "zeros"))
+    precision = getattr(report.reference_precision, "cosine", None)
+    for name, cosines in (("credit.gamma", gamma), ("reference_precision.cosine", precision)):
+        for layer, cosine in enumerate(cosines if isinstance(cosines, Sequence) else ()):
+            found[f"{name}[{layer}]"] = cosine, 2 * relative
+    # where more than half of the credit is exactly 0, its moves (EP's in float32, say) lie below half an ulp of the
+    # state, and what is left of them is its rounding, another on each machine
+    for layer, share in enumerate(zeros if isinstance(zeros, Sequence) else ()):
+        if isinstance(share, float) and share > 0.5:
+            found.pop(f"credit.gamma[{layer}]", None)
+    return {name: pair for name, pair in found.items() if isinstance(pair[0], (int, float))}
 
 
-def _lost_credit(report: DiagnosticReport) -> set[int]:
-    """The layers whose Γ is not compared: more than half of the credit is exactly 0, EP's moves in float32, say.
-
-    Such moves lie below half an ulp of the state, and what is left of them is its rounding, another on each machine.
-    """
-    zeros = (report.credit or {}).get("zeros") or ()
-    return {layer for layer, share in enumerate(zeros) if isinstance(share, float) and share > 0.5}
-
-
-def _held(report: DiagnosticReport, name: str) -> Mapping[str, Any]:
-    """A table of the provenance; empty where a record holds something else under its name."""
-    found = report.provenance.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
-    before, after = _held(old, "hashes"), _held(new, "hashes")
-    for name, kind in (("weights", "weights"), ("credit", "file"), ("manifest", "file")):
-        yield from _changed(kind, f"{name} hash", before.get(name), after.get(name), decides=name != "manifest")
-    yield from _changed("data", "data hash", *(report.provenance.get("data_hash") for report in (old, new)))
-
-
-def _verdict_and_surroundings(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
-    now = replace(new, thresholds=old.thresholds, recorded_verdict=old.recorded_verdict)
-    if now.recorded_differs:
-        yield Difference(kind="verdict", name="verdict", recorded=old.recorded_verdict, measured=now.verdict)
-    before, after = _held(old, "versions"), _held(new, "versions")
-    for name in sorted(before):
-        yield from _changed("version", f"{name} version", before[name], after.get(name), decides=False)
-    devices = (report.provenance.get("device") for report in (old, new))
-    yield from _changed("device", "device", *devices, decides=False)
-
-
-def _changed(kind: str, name: str, recorded: Any, measured: Any, *, decides: bool = True) -> Iterator[Difference]:
-    """The difference, if something was recorded and is another now."""
-    if recorded is not None and recorded != measured:
-        yield Difference(kind=kind, name=name, recorded=recorded, measured=measured, decides=decides)
+def _facts(report: DiagnosticReport) -> Iterator[tuple[str, str, Any, bool]]:
+    """(kind, name, value, whether it decides) of what a measurement was made with."""
+    facts = report.provenance
+    # a record may hold something else under these names
+    hashes, versions = (facts[name] if isinstance(facts.get(name), Mapping) else {} for name in ("hashes", "versions"))
+    yield "weights", "weights hash", hashes.get("weights"), True
+    yield "file", "credit hash", hashes.get("credit"), True
+    yield "file", "manifest hash", hashes.get("manifest"), False
+    yield "data", "data hash", facts.get("data_hash"), True
+    for name in sorted(versions):
+        yield "version", f"{name} version", versions[name], False
+    yield "device", "device", facts.get("device"), False
 
 
 def _short(value: Any) -> str:
@@ -248,28 +228,20 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def verify(
     rows: Iterable[AuditRow],
+    how: Measuring = Measuring(),  # noqa: B008 (immutable)
     *,
     data: str | None = None,
     model: str | None = None,
     weights: str | None = None,
-    placement: Placement = Placement(),  # noqa: B008 (immutable)
-    on_event: OnEvent | None = None,
-    on_plan: Callable[[int, int], None] | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
 ) -> VerifyResult:
     """Measure recorded runs again with their recorded settings, and compare.
 
     Args:
         rows: what `fa_core.formats.scan` found.
+        how: where to measure, and who is notified.
         data: data SPEC that the user typed; None = the recorded one, which may name no code.
         model: ``module:callable`` that the user typed; needed where one was used before.
         weights: which mapping of tensors in a file; None = the recorded one.
-        placement: where to measure.
-        on_event: called with every change of a job, from another thread.
-        on_plan: called once, before measuring: (runs to measure, 0).
-        on_notice: called with what concerns no single run, e.g. which cluster it is.
-        measure: what workers run.
 
     Raises:
         UnreadableInput: no record among the rows, or none that names a checkpoint.
@@ -279,20 +251,26 @@ def verify(
     records = [row for row in rows if row.report.coverage]
     if not records:
         raise UnreadableInput("nothing recorded to verify", hint="`fa-tui audit` measures and records")
-    skipped = _without_checkpoint(records)
+    without = Counter(row.source for row in records if row.checkpoint is None)
+    skipped = [
+        Problem(source, f"{source}: {count} {'record names' if count == 1 else 'records name'} {NO_CHECKPOINT}")
+        for source, count in without.items()
+    ]
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
-    check_reachable(placement)
-    found = [_prepared(row, data, model, weights) for row in records]
-    failures = [outcome for outcome in found if isinstance(outcome, Problem)]
-    prepared = [outcome for outcome in found if not isinstance(outcome, Problem)]
+    how.check()
+    prepared: list[tuple[AuditRow, MeasureOptions]] = []
+    failures: list[Problem] = []
+    for row in records:
+        try:
+            there = replace(row, checkpoint=str(find_checkpoint(row)))
+            prepared.append((there, recorded_options(row, data, model, weights)))
+        except FaError as error:  # noqa: PERF203 (a file is looked for)
+            failures.append(Problem(row.source, str(error)))
     todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
-    if on_plan is not None:
-        on_plan(len(todo), 0)
     reports: dict[int, DiagnosticReport] = {}
-    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
-    interrupted = run_jobs(todo, reports.__setitem__, failures, pool)
+    interrupted = how.run(todo, 0, reports.__setitem__, failures)
     runs = [verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
@@ -354,23 +332,6 @@ def recorded_options(
         norm_batches=report.norm_batches or options.norm_batches,
         resamples=options.resamples if resamples else 0,
     )
-
-
-def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
-    """One line per file for its records that cannot be measured again."""
-    why = "no checkpoint; only what this project measured can be verified"
-    counted = Counter(row.source for row in records if row.checkpoint is None)
-    return [
-        Problem(source, f"{source}: {count} {'record names' if count == 1 else 'records name'} {why}")
-        for source, count in counted.items()
-    ]
-
-
-def _prepared(row: AuditRow, *typed: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:
-    try:
-        return replace(row, checkpoint=str(find_checkpoint(row))), recorded_options(row, *typed)
-    except FaError as error:
-        return Problem(row.source, str(error))
 
 
 def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:

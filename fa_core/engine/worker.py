@@ -147,7 +147,7 @@ def main() -> None:
     try:
         measured = _measurer(measure, device, cwd)
         events = WorkerEvents(send, control.is_cancelled)
-        send(messages.Ready(os.getpid()))
+        send(messages.Ready())
         while True:
             run = control.runs.get()
             measured(run.jobs, events, run.group)

@@ -67,6 +67,8 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     Raises:
         UnreadableInput: truncated, or not what its first bytes say.
     """
+    import zipfile  # for the first checkpoint: it costs the start a millisecond
+
     row = _named(path)
     method, seed = row.method, row.seed
     if kind == "safetensors":
@@ -76,7 +78,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
             method = canonical_method(stated_method)
         if isinstance(stated_seed, str) and stated_seed.isascii() and stated_seed.isdigit():
             seed = int(stated_seed[:18])
-    elif kind == "zip" and not _is_whole_zip(file):
+    elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN)
     elif kind == "pickle" and size < _SMALLEST_PICKLE:
         raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN)
@@ -167,14 +169,12 @@ def damage(path: Path) -> UnreadableInput | None:
     if refusal := distributed(str(path)):
         return refusal
     try:
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             head = file.read(_FIRST)
             kind = kind_of(head, str(path))
             if not kind:
                 return not_a_checkpoint(str(path), head)
             list(read(str(path), kind, file, os.fstat(file.fileno()).st_size))
-    except OSError as error:
-        return UnreadableInput(f"cannot be read ({error.strerror})", where=path)
     except UnreadableInput as error:
         return error
     return None
@@ -186,33 +186,20 @@ def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     return UnreadableInput(what, where=path, hint="expected safetensors or a state dict saved by torch")
 
 
-def _is_whole_zip(file: BinaryIO) -> bool:
-    # imported for those who have one: it costs the start a millisecond
-    import zipfile
-
-    return zipfile.is_zipfile(file)
-
-
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any]:
     """The ``__metadata__`` of a safetensors file whose header and length agree."""
     file.seek(0)
-    length = int.from_bytes(file.read(8), "little")
-    if 8 + length > size:
-        raise UnreadableInput(
-            f"truncated safetensors: its header needs {8 + length} bytes, the file has {size}",
-            where=path,
-            hint=COPY_AGAIN,
-        )
+    end = 8 + int.from_bytes(file.read(8), "little")
     with reading(path, "malformed safetensors header", COPY_AGAIN):
-        header = loads(file.read(length))
+        if end > size:
+            raise UnreadableInput(f"truncated safetensors: its header ends at {end} of {size} bytes", hint=COPY_AGAIN)
+        header = loads(file.read(end - 8))
         if not isinstance(header, dict):
             raise ValueError("not an object")
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        needed = 8 + length + max(ends, default=0)
-    if needed > size:
-        raise UnreadableInput(
-            f"truncated safetensors: its tensors need {needed} bytes, the file has {size}", where=path, hint=COPY_AGAIN
-        )
+        end += max(ends, default=0)
+        if end > size:
+            raise UnreadableInput(f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN)
     metadata = header.get("__metadata__")
     return metadata if isinstance(metadata, dict) else {}
 

@@ -15,7 +15,7 @@ import msgspec
 from fa_core.errors import FaError, UnreadableInput, printable
 from fa_core.formats.json_document import Document, Finding, plain
 from fa_core.formats.log_names import columns_of, is_log
-from fa_core.formats.logged import Ends, axes_of, ends_of, epochs_of, named_by_place, owner, trace_of, traces_of
+from fa_core.formats.logged import Ends, Entry, axes_of, ends_of, epochs_of, named_by_place, owner, trace_of, traces_of
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
@@ -38,19 +38,18 @@ def read(document: Document) -> Iterator[Finding]:
     Of a Trainer's states that lie in the checkpoints of one run the last is read; it holds the others' history.
     """
     yield from document.problems
-    history = plain(document.members.get(_HISTORY))
-    if document.kind == "object" and not isinstance(history, list):
-        logged = [(document.path, {key: plain(value) for key, value in document.members.items()})]
+    logged: list[Entry] = []
+    history = document.listed(_HISTORY)
+    if document.kind == "object" and history is None:
+        logged = [(document.path, document.fields())]
     elif _superseded(Path(document.path)):
         return
-    else:
-        items = document.items if history is None else enumerate(history)
-        entries = [(f"{document.path}: $.{_HISTORY}[{i}]" if history else document.place(i), item) for i, item in items]
-        logged = [(where, fields) for where, node in entries if isinstance(fields := plain(node), dict)]
-        whole = {where for where, _ in logged}
-        for where, _ in entries:
-            if where not in whole:
-                yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
+    for index, node in (history or document).items:
+        where = (history or document).place(index)
+        if isinstance(fields := plain(node), dict):
+            logged.append((where, fields))
+        else:
+            yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
     if not logged:
         raise UnreadableInput("no whole epoch in the trace", where=document.path, hint="wait for the first epoch")
     yield from traces_of(named_by_place(document.path), logged, unfinished=document.unfinished)
@@ -71,12 +70,9 @@ def sniff_log(document: Document) -> bool:
     if document.kind == "lines":
         return False
     first = next(document.objects(1), (0, dict[str, Any]()))[1] if document.kind == "list" else document.members
-    if "log" not in first:
-        return False
-    log = plain(first["log"])
-    if "final_test_acc" in first or "lam" in first:
-        return True
-    return isinstance(log, list) and any(isinstance(entry, dict) and "epoch" in entry for entry in log)
+    log = plain(first.get("log"))
+    epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry] if isinstance(log, list) else []
+    return "log" in first and (bool(epochs) or not {"final_test_acc", "lam"}.isdisjoint(first))
 
 
 def read_log(document: Document) -> Iterator[Finding]:
@@ -113,7 +109,7 @@ _OF_THE_HEADER = frozenset(
 
 
 def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
-    header = {key: plain(value) for key, value in document.members.items()}
+    header = dict(document.fields())
     where = f"{document.path}: {document.at}.log"
     log = header.pop("log", None)
     if not isinstance(log, list) or not log:

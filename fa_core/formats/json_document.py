@@ -1,7 +1,6 @@
-"""One JSON file, opened one level deep: its members or items stay undecoded until a format asks.
+"""One JSON file as a document: an object, a list, or lines. The reports of a big table stay undecoded until asked for.
 
-msgspec decodes four times faster than json and names the path of what is wrong, but refuses the NaN and
-Infinity that Python writes and diverged runs contain; where it refuses, json reads.
+A format reads a document part by part, so that a part that is not sane (`fa_core.decode`) spoils no other.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.decode import RepeatedKeys, checked, loads
+from fa_core.decode import checked, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
 Node: TypeAlias = Any
-"""A JSON value: `msgspec.Raw` (not decoded yet) or a Python object."""
+"""A JSON value: a Python object, or `msgspec.Raw` (a report of a big table, not decoded yet)."""
 
 Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
 """What reading a file yields."""
@@ -28,20 +27,23 @@ Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
 T = TypeVar("T")
 
 
+LAZY_FROM = 1 << 20
+"""Bytes from which the reports of a table stay undecoded; a smaller one is decoded at once, without NumPy."""
+
+
 class _Table(msgspec.Struct):
     reports: dict[str, msgspec.Raw]
 
 
 _TABLE = msgspec.json.Decoder(_Table)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = 256
 _REPORTS = b'"reports"'
 _MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
+_BRACE = 64  # bytes in which an object's brace follows its last member
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A JSON file one level deep.
+    """A JSON file.
 
     Attributes:
         path: the file.
@@ -67,8 +69,22 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
         return f"{self.path}: line {index}" if self.kind == "lines" else f"{self.path}: {self.at}[{index}]"
 
+    def fields(self) -> dict[str, Any]:
+        """The members of an object.
+
+        Raises:
+            UnreadableInput: they are not sane.
+        """
+        return convert(self.members, dict[str, Any], f"{self.path}: {self.at}")
+
+    def listed(self, name: str) -> Document | None:
+        """A member that is a list, as a document; None if there is none."""
+        items = plain(self.members.get(name))
+        items = list(enumerate(items)) if isinstance(items, list) else None
+        return None if items is None else Document(path=self.path, kind="list", items=items, at=f"$.{name}")
+
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The items that are JSON objects, decoded, with their index."""
+        """The items that are sane JSON objects, with their index."""
         for index, item in self.items[:limit]:
             value = plain(item)
             if isinstance(value, dict):
@@ -85,43 +101,37 @@ def open_document(path: str, data: bytes) -> Document:
     first = data.lstrip()[:1]
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
+    if len(data) >= LAZY_FROM and first == b"{" and _REPORTS in data[:_HEAD]:
+        with suppress(ValueError, RecursionError):
+            reports = _undecoded(data)
+            if _is_gapless(data, reports):
+                return Document(path=path, kind="object", data=data, members={"reports": reports})
     try:
-        if data.count(_REPORTS) > 1:
-            return _by_json(path, data)
-        if first == b"{" and _REPORTS in data[:_HEAD]:
-            with suppress(msgspec.ValidationError):  # one pass over a table of a hundred megabytes instead of two
-                return Document(path=path, kind="object", data=data, members={"reports": _reports(data)})
-        if first == b"{":
-            members = _MEMBERS.decode(data) if _may_be_table(data) else loads(data)
-            return Document(path=path, kind="object", data=data, members=members)
-        if first == b"[":
-            return Document(path=path, kind="list", data=data, items=list(enumerate(_ITEMS.decode(data))))
-    except (ValueError, RecursionError):
-        pass
-    return _lines(path, data) if first == b"{" and _one_per_line(data) else _by_json(path, data)
+        value = loads(data, in_parts=True)
+    except ValueError as error:
+        if first == b"{" and _one_per_line(data):
+            return _lines(path, data)
+        raise _malformed(path, error) from error
+    if isinstance(value, dict):
+        return Document(path=path, kind="object", data=data, members=value)
+    if isinstance(value, list):
+        return Document(path=path, kind="list", data=data, items=list(enumerate(value)))
+    raise UnreadableInput("neither a JSON object nor a list", where=path)
 
 
-def _may_be_table(data: bytes) -> bool:
-    """Whether an object may hold several reports: its members stay undecoded, and a key twice is one more report."""
-    return _REPORTS in data or max(data.count(b'"method_name"'), data.count(b'"residual_norms"')) > 1
-
-
-def _reports(data: bytes) -> dict[str, msgspec.Raw]:
+def _undecoded(data: bytes) -> dict[str, msgspec.Raw]:
     """The reports of an audit table, not decoded; those of diverged runs may hold NaN and Infinity.
 
     msgspec refuses these literals, so it splits a copy of the text that has numbers of the same length in their
     places; the members are views of the text itself.
 
     Raises:
-        msgspec.ValidationError: no object of reports.
-        ValueError: malformed, or to be read slowly: a key holds one of these numbers, or occurs twice.
+        ValueError: no object of reports, malformed, or a key holds one of these numbers.
     """
     try:
         return _TABLE.decode(data).reports
-    except msgspec.DecodeError as error:
-        if isinstance(error, msgspec.ValidationError) or not (b"NaN" in data or b"Infinity" in data):
-            raise
-    masked = data
+    except msgspec.DecodeError:
+        masked = data
     for literal, number in _MASKS.items():
         masked = masked.replace(literal, number)
     found = _TABLE.decode(masked).reports
@@ -136,29 +146,50 @@ def _reports(data: bytes) -> dict[str, msgspec.Raw]:
     return found
 
 
+def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
+    """Whether the members fill their object from the first to the last, supposing equal gaps between all.
+
+    A decoder drops the earlier of two equal keys silently; then bytes are left over. Adding lengths costs a hundredth
+    of reading; what is in doubt (mixed indentation, escaped keys, ``reports`` twice) is read slowly.
+    """
+    names = list(members)
+    joined = "".join(names)
+    if len(names) < 2 or not joined.isascii():
+        return False
+    first, second, last = (bytes(members[name]) for name in (names[0], names[1], names[-1]))
+    start = data.find(first)
+    gap = data.find(second, start + len(first)) - start - len(first)
+    values = sum([len(memoryview(value)) for value in members.values()])
+    between = (gap - len(names[1])) * (len(names) - 1) + len(joined) - len(names[0])
+    end = start + values + between
+    closed = data.startswith(last, end - len(last)) and data[end : end + _BRACE].lstrip().startswith(b"}")
+    return gap > 0 and closed and data.count(_REPORTS, 0, start) + data.count(_REPORTS, end) == 1
+
+
 def plain(node: Node) -> Any:
-    """A node as Python objects; None if it cannot be decoded."""
+    """A part of a document; None where that is not sane (`checked`)."""
     try:
-        return loads(bytes(node)) if isinstance(node, msgspec.Raw) else node
+        checked(node)
     except ValueError:
         return None
+    return node
 
 
 def convert(node: Node, kind: type[T], where: str) -> T:
-    """A node as a typed value.
+    """A part of a document as a typed value.
 
     Args:
-        node: undecoded or plain.
+        node: undecoded or decoded.
         kind: the type to read it as.
         where: file and JSON path of the node, for the message.
 
     Raises:
-        UnreadableInput: of another shape; the message names the path inside the node.
+        UnreadableInput: not sane, or of another shape; the message names the path inside the node.
     """
     try:
         if isinstance(node, msgspec.Raw):
             node = loads(bytes(node))
-        elif isinstance(node, dict):
+        else:
             checked(node)
         return msgspec.convert(node, kind)
     except ValueError as error:
@@ -211,31 +242,19 @@ def _as_utf8(path: str, data: bytes) -> bytes:
     return data
 
 
-def _by_json(path: str, data: bytes) -> Document:
+def _malformed(path: str, error: ValueError) -> UnreadableInput:
+    """What to say of a file that is no JSON."""
     import json
 
-    try:
-        value = loads(data, repeats=_may_be_table(data) and data.lstrip()[:1] == b"{")
-    except json.JSONDecodeError as error:
-        if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
-            raise UnreadableInput(
-                f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}",
-                where=path,
-                hint="copy the file again or write it again",
-            ) from error
-        where = f"{path}: line {error.lineno} column {error.colno}"
-        raise UnreadableInput(f"malformed JSON: {error.msg}", where=where, hint="correct the file") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path) from error
-    except ValueError as error:
-        raise UnreadableInput(f"malformed JSON: {error}", where=path) from error
-    if isinstance(value, RepeatedKeys) and "reports" in value:
-        raise UnreadableInput("malformed JSON: a key of the table stands more than once", where=path)
-    if isinstance(value, dict):
-        return Document(path=path, kind="object", data=data, members=value)
-    if isinstance(value, list):
-        return Document(path=path, kind="list", data=data, items=list(enumerate(value)))
-    raise UnreadableInput("neither a JSON object nor a list", where=path)
+    if isinstance(error, UnicodeDecodeError):
+        return UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path)
+    if not isinstance(error, json.JSONDecodeError):
+        return UnreadableInput(f"malformed JSON: {error}", where=path)
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+        what = f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}"
+        return UnreadableInput(what, where=path, hint="copy the file again or write it again")
+    where = f"{path}: line {error.lineno} column {error.colno}"
+    return UnreadableInput(f"malformed JSON: {error.msg}", where=where, hint="correct the file")
 
 
 def _one_per_line(data: bytes) -> bool:

@@ -61,6 +61,7 @@ DEEPEST = "L"
 
 _RANKS = {name: (field, rank) for field, names in NAMES.items() for rank, name in enumerate(names)}
 _LAYER = re.compile(r"(residual|hidden|h|bp_grad|g|gamma)_?(?:norms?_)?(\d{1,6}|l)(?:_norm)?")
+_SUCCESSOR = {"d2_ref_validity": "g_l"}
 _LAYERED = {"bp_grad": "bp_grad_norms", "g": "bp_grad_norms", "gamma": "gamma"}
 _GAMMA_OF = re.compile(r"gamma_[a-z]+(?:_[a-z]+)*")
 
@@ -82,7 +83,7 @@ def columns_of(names: tuple[str, ...]) -> Columns:
     columns, ranks = Columns({}, {}), dict.fromkeys(NAMES, len(_RANKS))
     for name in names:
         plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_").removeprefix("fa_")
-        plain = plain.removesuffix("_epoch")
+        plain = _SUCCESSOR.get(plain, plain.removesuffix("_epoch"))
         layer = _LAYER.fullmatch(plain)
         field, rank = _RANKS.get(plain) or (
             "gamma" if not layer and _GAMMA_OF.fullmatch(plain) else "",

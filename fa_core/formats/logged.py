@@ -95,7 +95,11 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
 
 def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a log's header or an entry says of the run's place in a sweep."""
-    return {axis: fields[axis] for axis in ("lam", "d", "L", "arch") if isinstance(fields.get(axis), (int, float, str))}
+    return {
+        axis: fields[axis]
+        for axis in ("lam", "d", "L", "arch", "of")
+        if isinstance(fields.get(axis), (int, float, str))
+    }
 
 
 def epochs_of(
@@ -134,8 +138,7 @@ def epochs_of(
     for number, (where, fields) in sorted(merged.items()):
         epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent, ends), _file(where), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
-    used = {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
-    unused = [printable(name) for name in names if name not in used and name not in _OWN]
+    unused = [printable(name) for name in names if name not in used_in(columns) and name not in _OWN]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
@@ -171,6 +174,21 @@ _NEAR = 0.05
 def _at_end(position: float | None) -> int | None:
     """The epoch (or step) at whose end an entry counts: 0.5 is a part of epoch 1."""
     return None if position is None or not math.isfinite(position) else math.ceil(position - _NEAR)
+
+
+def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
+    """What one entry alone says was measured.
+
+    Raises:
+        UnreadableInput: a value of the wrong type.
+        InvalidReport: numbers that contradict each other.
+    """
+    return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set(), None)
+
+
+def used_in(columns: Columns) -> set[str]:
+    """The names that stand for something."""
+    return {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
 
 
 def _epoch(

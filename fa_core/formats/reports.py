@@ -13,21 +13,13 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import (
-    Document,
-    Finding,
-    Node,
-    attempt,
-    convert,
-    convert_spelled,
-    shape_error,
-)
-from fa_core.formats.log_names import DEEPEST, given_in, is_measured
-from fa_core.formats.logged import axes_of, owner
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, convert_spelled, shape_error
+from fa_core.formats.log_names import given_in, is_measured
+from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import LONGEST_SEED, canonical_method, numbered, seed_in_words, split_key
+from fa_core.runs import LONGEST_SEED, canonical_method, control_of, numbered, seed_in_words, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
@@ -69,11 +61,10 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     >>> row.method, row.seed
     ('ep', 42)
     """
-    method, seed, axes, checkpoint = identity_of(key, report)
-    return AuditRow(source=source, key=key, method=method, seed=seed, report=report, checkpoint=checkpoint, axes=axes)
+    return AuditRow(source=source, key=key, report=report, **identity_of(key, report))
 
 
-def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, dict[str, Any], str | None]:
+def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
     """Method, seed, axes and checkpoint: from the key, and from the report where the key names no seed.
 
     A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
@@ -89,9 +80,11 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
     if seed is None:
         seed = seed_in_words(report.notes) if report.seed is None else report.seed
         if report.method_name.strip():
-            method = _canonical(report.method_name)
+            method, trained_by = control_of(_canonical(report.method_name))
+            axes = {**trained_by, **axes}
     checkpoint = report.provenance.get("checkpoint") if report.provenance else None
-    return method or "unknown", seed, axes, checkpoint if isinstance(checkpoint, str) else None
+    checkpoint = checkpoint if isinstance(checkpoint, str) else None
+    return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
 
 
 @lru_cache(maxsize=4096)
@@ -113,7 +106,7 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: a field of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    report = decode_report(msgspec.Raw(document.data), f"{document.path}: $")
+    report = decode_report(document.members, f"{document.path}: $")
     name = row_of_file(document.path)
     row = row_of(document.path, name.key, report)
     if row.seed is None and name.seed is not None:
@@ -123,9 +116,6 @@ def read(document: Document) -> Iterator[Finding]:
 
 
 _PEEK = 20
-_FIELDS = {"method": "method_name", "test_acc": "headline_acc", "growth": "growth_bound"}
-"""Field as logs have it → as a report has it, where that is another one."""
-
 _REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
 
 
@@ -154,7 +144,8 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     method, _ = owner(fields, AuditRow(source=source, key="", method=""))
     if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    axes = axes_of(fields)
+    method, trained_by = control_of(method)
+    axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
@@ -164,18 +155,15 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
 
 def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
-    spelled = {_FIELDS.get(field, field): name for field, name in given_in(fields).whole.items()}
-    spelled = {field: name for field, name in spelled.items() if field in _REPORTED}
-    found: dict[str, Any] = {name: fields[spelling] for name, spelling in spelled.items()}
-    if found.get("residual_norms"):
-        found.pop("growth_bound", None)
-    layers = {}
-    for norms, deepest in (("residual_norms", "h_L"), ("bp_grad_norms", "D2_ref_validity"), ("bp_grad_norms", "g_L")):
-        if not found.get(norms) and fields.get(deepest) is not None:
-            found[norms], spelled[norms] = [fields[deepest]], deepest
-            layers[norms] = DEEPEST
-    report = convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)
-    used = {*spelled.values(), *given_in(fields).whole.values(), *axes, "h_L", "g_L"}
-    unused = [printable(name) for name in fields if name not in used and name not in _REPORTED]
-    said = f"in the list, not used: {listed(unused, 6)}" if unused else ""
-    return msgspec.structs.replace(report, notes="; ".join(filter(None, [report.notes, said])))
+    columns = given_in(fields)
+    names = {"method_name": "method", "seed": "seed", "notes": "notes", "verdict": "verdict"}
+    spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
+    stated = convert_spelled({own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled)
+    unused = [printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
+    said = f"in the list, not used: {listed(sorted(unused), 6)}" if unused else ""
+    return msgspec.structs.replace(
+        epoch_of(fields, where).report(stated.method_name, stated.seed),
+        axes=axes,
+        recorded_verdict=stated.recorded_verdict,
+        notes="; ".join(filter(None, [stated.notes, said])),
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import harmless, loads
+from fa_core.decode import harmless, loads, reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
@@ -61,7 +60,8 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         frozen_baseline_acc=recorded_baseline(manifest),
     )
     try:
-        report = _report(_file(folder, AUDIT)) or report
+        if (data := _bytes(folder / AUDIT)) is not None:
+            report = decode_report(open_document(str(folder / AUDIT), data).members, f"{folder / AUDIT}: $")
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
@@ -75,7 +75,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     yield row
     try:
-        yield from _trace(_file(folder, TRACE), row) if trace else ()
+        yield from _trace(folder / TRACE, row) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
 
@@ -83,7 +83,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 def _manifest(folder: Path) -> Manifest | None:
     """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
     try:
-        if os.stat(_file(folder, MANIFEST)).st_size > _MANIFEST_LIMIT:  # noqa: PTH116 (thousands of times)
+        if (folder / MANIFEST).stat().st_size > _MANIFEST_LIMIT:
             return None
     except OSError:
         return None
@@ -95,39 +95,24 @@ def _manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def _report(path: str) -> DiagnosticReport | None:
-    data = _bytes(path)
-    if data is None:
-        return None
-    document = open_document(path, data)
-    return decode_report(msgspec.Raw(document.data), f"{path}: $")
-
-
-def _trace(path: str, row: AuditRow) -> Iterator[Finding]:
+def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
     data = _bytes(path)
     if not data or not data.strip():
         return
     # a start does not wait for them: it reads no traces
     from fa_core.formats import epoch_trace
 
-    for finding in epoch_trace.read(open_document(path, data)):
+    for finding in epoch_trace.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
             yield msgspec.structs.replace(finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes))
         else:
             yield finding
 
 
-def _file(folder: Path, name: str) -> str:
-    """A file of the folder, as a string: making thousands of paths takes longer than reading them."""
-    return name if (inside := str(folder)) == "." else os.path.join(inside, name)  # noqa: PTH118
-
-
-def _bytes(path: str) -> bytes | None:
-    """A file of the folder, or None if it is not there."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UnreadableInput(f"cannot read ({error.strerror or error})", where=path) from error
+def _bytes(path: Path) -> bytes | None:
+    """A file of the folder; None if it is not there."""
+    with reading(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats import audit_table, checkpoint_file, epoch_trace, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
-from fa_core.formats.reports import MEASURED
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
@@ -58,48 +56,38 @@ class Scan(msgspec.Struct, frozen=True):
     problems: list[Problem] = []
 
 
-class Format(msgspec.Struct, frozen=True):
-    """A kind of JSON file. Its module is imported for the first file that may be one.
+class Format(NamedTuple):
+    """A kind of JSON file.
 
     Attributes:
         name: for messages.
         markers: one of these bytes is in the head of every such file.
-        home: its module in this package, which has ``sniff`` and ``read``.
-        part: what follows these two names where a module reads two kinds.
+        sniff: whether a document is of this kind.
+        read: what it holds.
     """
 
     name: str
     markers: tuple[bytes, ...]
-    home: str
-    part: str = ""
+    sniff: Callable[[Document], bool]
+    read: Callable[[Document], Iterator[Finding]]
 
-    def _does(self, what: str) -> Any:
-        return getattr(importlib.import_module(f"fa_core.formats.{self.home}"), what + self.part)
-
-    def marks(self, text: bytes) -> bool:
-        """Whether a text shows one of the markers."""
-        return any(marker in text for marker in self.markers)
-
-    def sniff(self, document: Document) -> bool:
-        """Whether a document is of this kind."""
-        return self.marks(document.data) and bool(self._does("sniff")(document))
-
-    def read(self, document: Document) -> Iterator[Finding]:
-        """What a document of this kind holds."""
-        found: Iterator[Finding] = self._does("read")(document)
-        return found
+    def marks(self, head: bytes) -> bool:
+        """Whether a file's head shows one of the markers."""
+        return any(marker in head for marker in self.markers)
 
 
 _POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
+_TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
+_FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 
 FORMATS: tuple[Format, ...] = (
-    Format("audit that goes on", (b'"journal"',), "audit_table", "_journal"),
-    Format("audit table", (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"'), "audit_table"),
-    Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
-    Format("epoch trace", _POSITIONS, "epoch_trace"),
-    Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
-    Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
-    Format("index of shards", (b'"weight_map"',), "checkpoint_file", "_index"),
+    Format("audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal),
+    Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
+    Format("penalty log", (b'"log"',), epoch_trace.sniff_log, epoch_trace.read_log),
+    Format("epoch trace", _POSITIONS, epoch_trace.sniff, epoch_trace.read),
+    Format("single report", _FIELDS, reports.sniff, reports.read),
+    Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
+    Format("index of shards", (b'"weight_map"',), checkpoint_file.sniff_index, checkpoint_file.read_index),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -107,7 +95,7 @@ _LOGS = "CSV of epochs, TensorBoard events, MLflow, Trackio"
 _KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
 
 
-def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
+def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
     Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of ours is an
@@ -116,14 +104,18 @@ def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longer than all the rest.
+        lone_raises: whether an only path that cannot be read, or a file in which nothing can be, raises.
 
     Raises:
-        UnreadableInput: the only path given cannot be read, or is a file in which nothing can be.
+        UnreadableInput: as `lone_raises` says.
     """
+    lone = lone_raises and len(paths) == 1
+    seen: set[Identity] = set()
     with _without_collector():
-        found = _collected(findings(paths, run_traces=run_traces))
-    if not found.rows and not found.traces:
-        _refuse_lone_file(paths, found.problems)
+        found = _collected(finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces))
+    # a table of nothing hides the reason
+    if lone and not found.rows and not found.traces and found.problems and Path(paths[0]).is_file():
+        raise UnreadableInput(found.problems[0].message)
     return found
 
 
@@ -137,9 +129,7 @@ def scan_again(path: str) -> Scan:
     """
     try:
         place = Path(path)
-        return _collected(
-            run_folder.read(place) if place.is_dir() else _in_file(Place(path, is_folder=False, named=False))
-        )
+        return _collected(run_folder.read(place) if place.is_dir() else _in_file(Place(path)))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -174,40 +164,19 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     with _without_collector():
-        found = _collected(findings(paths, lone_raises=strict is not False))
+        found = scan(paths, lone_raises=strict is not False)
         if strict and found.problems:
             raise UnreadableInput(found.problems[0].message)
         measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
-        table = AuditTable.from_rows(measured, found.problems)
-    if strict is None and not len(table):
-        _refuse_lone_file(paths, found.problems)
-    return table
+        return AuditTable.from_rows(measured, found.problems)
 
 
-def findings(paths: Paths, *, lone_raises: bool = True, run_traces: bool = True) -> Iterator[Finding]:
-    """Everything found, in order.
-
-    Args:
-        paths: files and folders.
-        lone_raises: whether an only path that cannot be read raises.
-        run_traces: whether to read the traces in run folders.
-
-    Raises:
-        UnreadableInput: as `lone_raises` says.
-    """
-    seen: set[Identity] = set()
-    lone = lone_raises and len(paths) == 1
-    for path in paths:
-        yield from _under(os.fspath(path), seen, named_raises=lone, run_traces=run_traces)
-
-
-def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bool) -> Iterator[Finding]:
+def _under(path: str, seen: set[Identity], named_raises: bool, run_traces: bool) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
-    walk = Walk(path, seen)
     empty = True
     try:
-        for place in walk:
-            for finding in _at(place, walk, run_traces):
+        for place in places(path, seen, named=True):
+            for finding in [place] if isinstance(place, Problem) else _at(place, run_traces):
                 empty = False
                 yield finding
     except FaError as error:
@@ -215,25 +184,24 @@ def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bo
             raise
         yield Problem(path, str(error))
         return
-    yield from walk.problems
-    if empty and not walk.problems and Path(path).is_dir():
+    if empty and Path(path).is_dir():
         yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
 
 
-def _at(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+def _at(place: Place, run_traces: bool) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, walk, run_traces) if place.is_folder else _in_file(place)
+        yield from _in_folder(place, run_traces) if place.is_folder else _in_file(place)
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
 
 
-def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
     """A run folder's row and trace; nothing for another folder."""
-    walk.skip = frozenset({CREDIT})
+    place.skip = frozenset({CREDIT})
     for finding in run_folder.read(Path(place.path), trace=run_traces):
-        walk.skip = RUN_FILES
+        place.skip = RUN_FILES
         yield finding
 
 
@@ -275,7 +243,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = next((form for form in FORMATS if form.sniff(document)), None)
+    form = next((form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)), None)
     yield from form.read(document) if form is not None else _brought(place, head)
 
 
@@ -322,12 +290,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
     return False
 
 
-def _refuse_lone_file(paths: Paths, problems: Sequence[Problem]) -> None:
-    """Raise if the only path is a file in which nothing could be read: a table of nothing hides the reason."""
-    if len(paths) == 1 and problems and Path(paths[0]).is_file():
-        raise UnreadableInput(problems[0].message)
-
-
 @contextmanager
 def _without_collector() -> Iterator[None]:
     """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to make many."""
@@ -340,91 +302,66 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct):
     """A file, or a folder before its content.
 
     Attributes:
         path: where it is.
-        is_folder: which of the two.
         named: whether it is what the user named.
+        is_folder: which of the two.
+        skip: names of its own files that its reader has dealt with, set before going on.
     """
 
     path: str
-    is_folder: bool
-    named: bool
+    named: bool = False
+    is_folder: bool = False
+    skip: frozenset[str] = frozenset()
 
 
 Identity: TypeAlias = "tuple[int, int] | str"
 """Device and inode; the resolved path where a system has none."""
 
 
-class Walk:
-    """An iterator over places.
-
-    A consumer that has dealt with a folder's own files adds their names to `skip` before going on.
+def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Place | Problem]:
+    """The places in a file or folder that are new, and the folders that cannot be read.
 
     Args:
-        path: a file or folder as the user named it.
+        path: a file or folder.
         seen: identities of what was visited before; shared between paths, so that nothing is read twice.
+        named: whether the user named it; what is inside a folder may go, or be a link that leads nowhere.
+
+    Raises:
+        UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
     """
-
-    def __init__(self, path: str, seen: set[Identity]) -> None:
-        self._path = path
-        self._seen = seen
-        self.skip: frozenset[str] = frozenset()
-        self.problems: list[Problem] = []
-
-    def __iter__(self) -> Iterator[Place]:
-        """The places.
-
-        Raises:
-            UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
-        """
-        try:
-            status = Path(self._path).stat()
-        except FileNotFoundError as error:
-            raise UnreadableInput("no such file or folder", where=self._path, hint=_nearest(self._path)) from error
-        except (OSError, ValueError) as error:
-            raise _unreadable(self._path, error) from error
-        if stat.S_ISDIR(status.st_mode):
-            yield from self._folder(self._path, status, named=True)
-        elif stat.S_ISREG(status.st_mode):
-            if self._is_new(self._path, status):
-                yield Place(self._path, is_folder=False, named=True)
-        else:
-            raise UnreadableInput("neither a file nor a folder", where=self._path, hint="write it to a file first")
-
-    def _folder(self, folder: str, status: os.stat_result, *, named: bool) -> Iterator[Place]:
-        if not self._is_new(folder, status):
-            return
-        try:
-            with os.scandir(folder) as listing:
-                entries = list(listing)
-        except OSError as error:
-            problem = _unreadable(folder, error)
-            if named:
-                raise problem from error
-            self.problems.append(Problem(folder, str(problem)))
-            return
-        self.skip = frozenset()
-        yield Place(folder, is_folder=True, named=named)
-        skip = self.skip
-        entries = [entry for entry in entries if entry.name not in skip and _is_shown(entry)]
-        for entry in sorted(entries, key=_by_number) if len(entries) > 1 else entries:
-            found = _status(entry)
-            if found is None:
-                continue
-            if stat.S_ISDIR(found.st_mode):
-                yield from self._folder(entry.path, found, named=False)
-            elif stat.S_ISREG(found.st_mode) and self._is_new(entry.path, found):
-                yield Place(entry.path, is_folder=False, named=False)
-
-    def _is_new(self, path: str, status: os.stat_result) -> bool:
+    entries: list[os.DirEntry[str]] = []
+    try:
+        status = os.stat(path)  # noqa: PTH116 (thousands of times)
         identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
-        if identity in self._seen:
-            return False
-        self._seen.add(identity)
-        return True
+        is_folder = stat.S_ISDIR(status.st_mode)
+    except (OSError, ValueError) as error:
+        if named:
+            raise _unreadable(path, error) from error
+        return
+    is_neither = not is_folder and not stat.S_ISREG(status.st_mode)
+    if is_neither and named:
+        raise UnreadableInput("neither a file nor a folder", where=path, hint="write it to a file first")
+    if is_neither or identity in seen:
+        return
+    seen.add(identity)
+    try:
+        if is_folder:
+            with os.scandir(path) as listing:
+                entries = sorted(filter(_is_shown, listing), key=_by_number)
+    except OSError as error:
+        if named:
+            raise _unreadable(path, error) from error
+        yield Problem(path, str(_unreadable(path, error)))
+        return
+    place = Place(path, named, is_folder)
+    yield place
+    for entry in entries:
+        if entry.name not in place.skip:
+            yield from places(entry.path, seen)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -434,32 +371,22 @@ def _is_shown(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 
 
-def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | int], str]:
-    """Seed 42 comes before seed 123; names that are equal but for leading zeros come in their own order."""
-    parts: list[str | int] = [*_NUMBER.split(entry.name)]
-    parts[1::2] = map(int, _NUMBER.findall(entry.name))
+def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
+    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their own order."""
+    parts: list[str | float] = [*_NUMBER.split(entry.name)]
+    parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name
 
 
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """What an entry, or the end of a link, is; None for a link that leads nowhere and a file that just went."""
-    try:
-        return entry.stat()
-    except OSError:
-        return None
-
-
 def _unreadable(path: str, error: Exception) -> UnreadableInput:
+    if isinstance(error, FileNotFoundError):
+        parents = Path(path).absolute().parents
+        nearest = next((parent for parent in parents if parent.is_dir()), parents[-1])
+        hint = f"the nearest folder that exists is {nearest}"
+        return UnreadableInput("no such file or folder", where=path, hint=hint)
     if isinstance(error, PermissionError):
         return UnreadableInput("no permission to read it", where=path, hint="ask its owner or change its mode")
-    reason = getattr(error, "strerror", None) or str(error)
-    return UnreadableInput(f"cannot be read ({reason})", where=path)
-
-
-def _nearest(path: str) -> str:
-    """The part of a path that does exist, as a hint."""
-    parents = Path(path).absolute().parents
-    return f"the nearest folder that exists is {next((p for p in parents if p.is_dir()), parents[-1])}"
+    return UnreadableInput(f"cannot be read ({getattr(error, 'strerror', None) or error})", where=path)

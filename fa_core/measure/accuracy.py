@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import torch
@@ -61,8 +60,7 @@ class AccuracyMeter:
 
     def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
         self._net = net
-        self._logits_of = logits_of
-        self._twin = Float64Twin(net.model)
+        self._twin = Float64Twin(net.model, logits_of)
         self.right: list[Tensor] = []
 
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
@@ -78,24 +76,8 @@ class AccuracyMeter:
         if logits.dtype != torch.float64 and not meant_so:
             near = near_ties(logits)
             if bool(near.any()):
-                again = self._twin.logits(rows(x, near), self._logits_of)
-                if again is not None:
-                    right[near] = classified(again, y[near].to(again.device)).to(right.device)
+                decide(right, near, x, y, self._twin)
         self.right.append(right)
-
-    def compute(self) -> float:
-        """The accuracy so far, a fraction in [0, 1]."""
-        return self.hits / self.samples
-
-    @property
-    def hits(self) -> int:
-        """How many of them were right."""
-        return int(torch.cat(self.right).sum())
-
-    @property
-    def samples(self) -> int:
-        """How many samples were counted."""
-        return sum(len(right) for right in self.right)
 
 
 class Float64Twin:
@@ -103,39 +85,36 @@ class Float64Twin:
 
     Args:
         network: left as it is.
+        logits_of: how to run it.
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, logits_of: LogitsFunction = plain_logits) -> None:
         self._network = network
+        self._logits_of = logits_of
         self._model: nn.Module | None = None
 
-    def become(self, network: nn.Module) -> None:
-        """Be the copy of another network, which differs in the values of its tensors alone: no second copy is made."""
-        self._network = network
-        if self._model is not None:
-            with torch.no_grad():
-                for ours, theirs in zip(_tensors(self._model), _tensors(network), strict=True):
-                    ours.copy_(theirs)
-
-    def logits(self, x: Inputs, logits_of: LogitsFunction) -> Tensor | None:
+    def logits(self, x: Inputs) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
         try:
             if self._model is None:
                 self._model = float64_copy(self._network).eval()
             device = next((p.device for p in self._model.parameters()), first_of(x).device)
-            return logits_of(self._model, on_device(x, torch.empty(0), device, torch.float64)[0])
+            return self._logits_of(self._model, on_device(x, torch.empty(0), device, torch.float64)[0])
         except (RuntimeError, FaError):
             return None
-
-
-def _tensors(network: nn.Module) -> Iterator[Tensor]:
-    return chain(network.parameters(), network.buffers())
 
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:
     """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never right."""
     largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
     return (predicted == y) & (largest == largest)
+
+
+def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
+    """Put what float64 says of the samples `near`, (B,) bool, into `right`, in place."""
+    again = twin.logits(rows(x, near))
+    if again is not None:
+        right[near] = classified(again, y[near].to(again.device)).to(right.device)
 
 
 def accuracy(
@@ -165,7 +144,8 @@ def accuracy(
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    return run_accuracy(model, batches, taps, dtype, device).compute()
+    right = torch.cat(run_accuracy(model, batches, taps, dtype, device).right)
+    return int(right.sum()) / len(right)
 
 
 def run_accuracy(
@@ -182,8 +162,7 @@ def run_accuracy(
     """
     batches, total = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
-        tapped = resolve_taps(net.model, taps).logits if callable(taps) else None
-        logits_of = tapped or plain_logits
+        logits_of: LogitsFunction = resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)

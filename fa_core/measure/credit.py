@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -16,21 +17,9 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
-from fa_core.measure.fused import Pass, fused_pass, placed
-from fa_core.measure.isolate import Borrowed, Inputs, answer, borrow, each, first_of, wide
-from fa_core.measure.norms import (
-    Reading,
-    check_states,
-    choose_reading,
-    gamma,
-    into_state,
-    mean_over,
-    mean_where,
-    sample_norms,
-    share_of_zeros,
-    vectors,
-)
-from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.fused import placed, true_pass
+from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
+from fa_core.measure.norms import Reading, gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
@@ -251,7 +240,6 @@ def credit_quality(
     directions: int = DIRECTIONS,
     seed: int = 0,
     taps: Taps = None,
-    largest: int = LARGEST,
 ) -> CreditQuality:
     """Measure a credit signal against the true gradient and against what the loss really does.
 
@@ -267,7 +255,6 @@ def credit_quality(
         directions: M random directions per sample; 0 leaves ρ out.
         seed: of the directions.
         taps: as for `diagnose`.
-        largest: numbers of input per call of the tail; lower it where memory is short.
 
     Raises:
         MeasureError: a credit of another length or shape than the stream.
@@ -280,23 +267,33 @@ def credit_quality(
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
-        check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
-        reading = choose_reading(done.hidden, done.gradients[-1])
-        signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
-        aligned = [gamma(a, vectors(g, reading)) for a, g in zip(signal, done.gradients, strict=True)]
-        tail, missing = None, {}
+        reading = Reading.of(done.hidden, done.gradients[-1])
+        signal = [None if a is None else reading.vectors(wide(a).to(x.device)) for a in credit]
+        aligned = [gamma(a, reading.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)]
+        movable, missing = signal, {}
         try:
             tail = tail_of(borrowed.model, x, taps)
         except TapError as error:
-            missing = {"rho, nudge": str(error)}
-        generator = torch.Generator().manual_seed(seed)
-        rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
+            movable, missing = [None] * len(signal), {"rho, nudge": str(error)}
+        draws = torch.Generator().manual_seed(seed)
+
+        def changed(l: int, steps: Tensor) -> Tensor:
+            """CE's change per sample for every step of h_l: (M, B, D) → (M, B)."""
+            moved = reading.moved(done.hidden[l], steps).flatten(0, 1)
+            with torch.no_grad():
+                logits = tail(l, moved).reshape(len(steps), len(y), -1)
+            return ce_change(done.logits, logits, y)
+
+        rows: list[tuple[float | None, ...]] = []
+        for l, a in enumerate(movable):
+            found = a is not None and _moves(partial(changed, l), done.hidden[l], reading, a, directions, draws)
+            rows.append(found or (None,) * 4)
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
-    pooled = pooled_gamma(signal, [vectors(g, reading) for g in done.gradients])
+    pooled = pooled_gamma(signal, [reading.vectors(g) for g in done.gradients])
     return CreditQuality(
         aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing, pooled=pooled
     )
@@ -329,18 +326,6 @@ def pooled_gamma(credit: Sequence[Tensor | None], gradients: Sequence[Tensor]) -
     return {"gamma_of_batch_means": mean_over(means, first=0), "gamma_concatenated": joined}
 
 
-def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
-    """`fused_pass` to all layers.
-
-    Raises:
-        MeasureError: the network's backward pass is its own, and the gradient is not known.
-    """
-    done = fused_pass(resolve_taps(net.model, taps), net.model, x, y)
-    if done.untrue:
-        raise MeasureError(done.untrue)
-    return done
-
-
 def own_credit_quality(
     net: nn.Module, batch: Any, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
 ) -> CreditQuality:
@@ -365,49 +350,35 @@ def own_credit_quality(
 
 
 def _moves(
-    done: Pass,
-    y: Tensor,
-    reading: Reading,
-    tail: Tail | None,
-    l: int,
-    a: Tensor | None,
-    directions: int,
-    generator: torch.Generator,
-    largest: int,
+    changed: Callable[[Tensor], Tensor], hidden: Tensor, reading: Reading, a: Tensor, m: int, draws: torch.Generator
 ) -> tuple[float | None, ...]:
-    """(ρ, ρ with relative ε, nudge, nudge with relative η) at layer l, from what the loss does as h_l moves.
+    """(ρ, ρ with relative ε, nudge, nudge with relative η) at one layer, from what the loss does as h_l moves.
 
-    a is (B, D) or None. The directions of ρ take as few runs of the tail as memory allows.
+    Args:
+        changed: steps (M, B, D) → CE's change (M, B); a run of the tail.
+        hidden: h_l.
+        reading: how it becomes vectors.
+        a: (B, D).
+        m: directions of ρ; they take as few runs as memory allows.
+        draws: the directions.
     """
-    if a is None or tail is None:
-        return (None,) * 4
-    hidden = done.hidden[l]
-
-    def changed(steps: Tensor) -> Tensor:
-        """CE's change per sample for every step: (M, B, D) → (M, B)."""
-        moved = into_state(steps, hidden, reading)
-        with torch.no_grad():
-            logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(y), -1)
-        return ce_change(done.logits, logits, y)
-
-    sizes = sample_norms(vectors(hidden, reading))[:, None]
+    sizes = sample_norms(reading.vectors(hidden))[:, None]
     length = sample_norms(a)
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
     downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
     nudges = [mean_where(change, pointed) for change in changed(torch.stack([downhill, downhill * sizes]))]
+    if not m:
+        return None, None, *nudges
     predicted: list[Tensor] = []
     changes: list[Tensor] = []
-    left = directions
-    while left:
-        m = min(left, max(1, largest // (2 * hidden.numel())))
-        v = random_units(m, len(a), a.shape[1], generator).to(a.device)
+    most = max(1, LARGEST // (2 * hidden.numel()))
+    for at in range(0, m, most):
+        v = random_units(min(most, m - at), len(a), a.shape[1], draws).to(a.device)
         steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
         predicted.append((steps * a).sum(dim=3))
-        changes.append(changed(steps.flatten(0, 1)).reshape(2, m, -1))
-        left -= m
-    rhos = map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)) if directions else (None, None)
-    return *rhos, *nudges
+        changes.append(changed(steps.flatten(0, 1)).reshape(2, len(v), -1))
+    return *map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)), *nudges
 
 
 def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> None:
@@ -557,14 +528,14 @@ def null_gamma(
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Method], list[float | None]]]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
-        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
-        reading = choose_reading(done.hidden, done.gradients[-1])
+        done = true_pass(borrowed, None, *placed((x, y), 0, borrowed))
+        reading = Reading.of(done.hidden, done.gradients[-1])
 
         def gammas(rule: Method) -> list[float | None]:
             credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(wide(a), reading), vectors(g, reading)) for a, g in pairs]
+            return [gamma(None if a is None else reading.vectors(wide(a)), reading.vectors(g)) for a, g in pairs]
 
         yield gammas
 

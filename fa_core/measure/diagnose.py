@@ -17,7 +17,7 @@ from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.fused import counted, fused_pass, in_parts, placed, predicts_next
 from fa_core.measure.isolate import DREW, borrow
-from fa_core.measure.resolve import resolve_taps, with_guess
+from fa_core.measure.resolve import GuessedTaps, resolve_taps, said
 from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport
@@ -156,10 +156,12 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, total)
-        measured = tally.measured([right[None] for right in meter.right])[0]
         moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-    remarks = [log.judged(), DREW if net.draws.noticed else "", SHIFTED if moved else ""]
-    return with_guess(replace(measured, remarks=remarks), tapped)
+        remarks = [log.judged(), DREW if net.draws.noticed else "", SHIFTED if moved else ""]
+        if isinstance(tapped, GuessedTaps):
+            tally.facts["guessed_taps"] = list(tapped.taps)
+            remarks.append(said(tapped.taps))
+        return replace(tally.measured([right[None] for right in meter.right])[0], remarks=remarks)
 
 
 SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
 from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
-from fa_core.measure.taps import IGNORED, Stream, Tapped, activation_gradients, loss_terms
+from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.taps import IGNORED, Stream, Tapped, Taps, activation_gradients, loss_terms
 from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
 
 
@@ -224,25 +226,22 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
     """Turn what a network raises on a batch into one line that names the batch; keep out-of-memory as it is."""
     try:
         yield
-    except (torch.OutOfMemoryError, PassFailed):
+    except (torch.OutOfMemoryError, FaError):
         raise
-    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+    except Exception as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             first_line = f"{type(error).__name__}: {first_line}"
         named = x.items() if isinstance(x, Mapping) else [("", x)]
         shown = [(name, t.shape, t.dtype) for name, t in named if isinstance(t, Tensor)]
         parts = [f"{name} of shape {tuple(s)}, {str(d).removeprefix('torch.')}".strip() for name, s, d in shown]
-        inputs, x = f"inputs {', '.join(parts)}", first_of(x)
-        matching = (hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
-        hint = next(hint for hint in matching if hint != _ASK or _concerns_inputs(error, x))
-        if hint == _ASK and _OF_DTYPES.search(first_line) and not x.is_floating_point():
-            hint += " where they do, give x.float()"
-        raise PassFailed(f"the network failed on {inputs}: {first_line}", where=where, hint=hint) from error
+        hint = next(hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        what = f"the network failed on inputs {', '.join(parts)}: {first_line}"
+        raise PassFailed(what, where=where, hint=hint) from error
 
 
 _ASK = "do these data belong to this network?"
-_OF_DTYPES = re.compile("dtype|scalar type|input type", re.IGNORECASE)
+_RAISED = "its forward raised it: run model(x) on this batch by itself"
 _REMEDIES = (
     ("use_reentrant", "checkpoint with use_reentrant=False, or switch checkpointing off while measuring"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
@@ -252,45 +251,14 @@ _REMEDIES = (
         "it is called as model(x): wrap it in a module whose forward takes x alone and passes on what else it needs, "
         "or give a function (model, x) -> (logits, states)",
     ),
+    ("dtype|scalar type|input type", f"{_ASK} where they do, give x.float(), or {_RAISED}"),
     (
-        "shape|size|dimension|channel|dtype|scalar type|input type|out of (range|bounds)|number of values|samples of",
-        _ASK,
+        "shape|size|dimension|channel|out of (range|bounds)|number of values|samples of",
+        f"{_ASK} where they do, {_RAISED}",
     ),
-    (
-        "",
-        "its forward raised it: run model(x) on this batch by itself; where it needs more than x, wrap it in a module "
-        "that passes that on",
-    ),
+    ("", f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on"),
 )
 """What to do about what a network raises: the first pattern that its message holds."""
-
-
-def _concerns_inputs(error: BaseException, x: Tensor) -> bool:
-    """Whether an error names the samples' shape, or comes from one of torch's layers that was given the samples.
-
-    A layer after the first has other values, and a network that casts its inputs another dtype.
-    """
-    if isinstance(error, IndexError) and not x.is_floating_point():
-        return True
-    shapes = (tuple(x.shape), (len(x), x[:1].numel()))
-    if any(
-        re.search(rf"(?<!\d){sign.join(map(str, shape))}(?!\d)", str(error)) for shape in shapes for sign in ("x", ", ")
-    ):
-        return True
-    local: dict[str, Any] = {}
-    part = error.__traceback__
-    while part is not None:
-        inside = part.tb_frame.f_locals
-        local = inside if isinstance(inside.get("self"), nn.Module) else local
-        part = part.tb_next
-    if not type(local.get("self")).__module__.startswith("torch.nn."):
-        return False
-    given = [t for t in local.values() if isinstance(t, Tensor) and t.numel() == x.numel()]
-    if _OF_DTYPES.search(str(error)):
-        given = [t for t in given if t.dtype == x.dtype]
-    with suppress(RuntimeError):
-        return any(torch.equal(t.detach().flatten().to(x.dtype), x.detach().flatten()) for t in given)
-    return False
 
 
 def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
@@ -310,7 +278,7 @@ def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequen
     dtype = arithmetic(stream.logits, nodes, stream.dtypes)
     certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
     if not (certain or noticed.detached or backward_functions(nodes)):
-        return replace(_passed(stream, y, None, where), dtype=dtype)
+        return replace(backward(stream, y), dtype=dtype)
     tapped.own = tapped.own or OwnBackward(tapped, certain, noticed.leaves)
     return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
 
@@ -319,7 +287,7 @@ def _by_trace(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, where: str
     """A pass of a network whose backward pass may be its own: by autograd, and by the derivative of its forward."""
     # both of the same random numbers, where it draws some
     with Draws().passing():
-        done = _passed(tapped.forward(model, x), y, None, where)
+        done = backward(tapped.forward(model, x), y)
     with Draws().passing():
         true = _derived(tapped, model, x, y, None, where)
     own: OwnBackward = tapped.own
@@ -356,6 +324,20 @@ def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str)
             where=where,
             hint="the taps must be the same for every batch",
         )
+    return backward(stream, y, layers)
+
+
+def backward(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> Pass:
+    """The backward pass from a forward pass, of one network or of several stacked ones.
+
+    Args:
+        stream: the forward pass.
+        y: labels as for `fused_pass`, each a class of the logits.
+        layers: whose gradients are wanted; None = all.
+
+    Raises:
+        TapError: a tap that the logits do not depend on.
+    """
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
     dtype, counting = arithmetic(stream.logits, ()), y != IGNORED if y.dim() == 2 else None
@@ -391,9 +373,7 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         )
 
 
-def in_parts(
-    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None, samples_axis: int = 0
-) -> Pass:
+def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
     """One batch's pass from passes over its parts.
 
     In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
@@ -405,7 +385,6 @@ def in_parts(
         x: inputs (B, ...).
         y: labels (B,).
         largest: samples per pass; None = all at once.
-        samples_axis: where the samples are in what ``run`` gives.
     """
     if largest is None or largest >= len(y):
         return run(x, y)
@@ -417,20 +396,39 @@ def in_parts(
     def joined(vectors: list[Sequence[Tensor]]) -> list[Tensor]:
         """Of every part its vectors by layer → by layer, at the scale of the whole batch."""
         layers = zip(*vectors, strict=True)
-        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)], samples_axis) for l in layers]
+        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)]) for l in layers]
 
-    return Pass(
-        logits=torch.cat([part.logits for part in passes], samples_axis),
-        hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
+    return replace(
+        first,
+        logits=torch.cat([part.logits for part in passes]),
+        hidden=[torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)],
         gradients=joined([part.gradients for part in passes]),
-        error=torch.cat([part.error for part in passes], samples_axis),
-        names=first.names,
-        dtype=first.dtype,
-        own_backward=first.own_backward,
+        error=torch.cat([part.error for part in passes]),
         credit=joined([part.credit for part in passes]),
-        untrue=first.untrue,
         counting=None if first.counting is None else torch.cat([part.counting for part in passes]),
     )
+
+
+def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
+    """`fused_pass` to all layers.
+
+    Args:
+        net: the borrowed network.
+        taps: as for `diagnose`.
+        x: inputs (B, ...).
+        y: labels.
+        largest: as for `in_parts`.
+
+    Raises:
+        TapError: states whose first axis is not the batch.
+        MeasureError: the network's backward pass is its own, and the gradient is not known.
+    """
+    with net.draws.passing():
+        done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest)
+    check_states(done.hidden, done.names, len(y))
+    if done.untrue:
+        raise MeasureError(done.untrue)
+    return done
 
 
 def cut(x: Inputs, largest: int) -> list[Inputs]:

@@ -7,38 +7,22 @@ Bootstrap over batches and samples: what the same audit would have measured on o
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError, UsageError
-from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
+from fa_core.errors import UsageError
+from fa_core.measure.fused import Pass, placed, true_pass
 from fa_core.measure.isolate import borrow
-from fa_core.measure.norms import (
-    PER_TOKEN,
-    Reading,
-    check_states,
-    choose_reading,
-    lower_median,
-    mean_where,
-    sample_cosines,
-    sample_norms,
-    vectors,
-)
-from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.norms import PER_TOKEN, Reading, lower_median, mean_where, sample_cosines, sample_norms
 from fa_core.measure.tally import Samples
 from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 
 def reference_precision(
-    model: nn.Module,
-    batch: Any,
-    taps: Taps = None,
-    dtype: str | None = None,
-    largest_pass: int | None = None,
+    model: nn.Module, batch: Any, taps: Taps = None, dtype: str | None = None, largest_pass: int | None = None
 ) -> ReferencePrecision:
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
@@ -62,9 +46,9 @@ def reference_precision(
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
     reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
-    reading = reading or choose_reading(reference.hidden, reference.gradients[-1])
+    reading = reading or Reading.of(reference.hidden, reference.gradients[-1])
     pairs = [
-        (vectors(g, reading), vectors(exact, reading))
+        (reading.vectors(g), reading.vectors(exact))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
     ]
     cosines = [_cosines(g, exact) for g, exact in pairs]
@@ -80,13 +64,7 @@ def reference_precision(
 
 def _measured(model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None) -> Pass:
     with borrow(model, dtype) as net:
-        x, y = placed(batch, 0, net)
-        with net.draws.passing():
-            done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
-        check_states(done.hidden, done.names, len(y))
-        if done.untrue:
-            raise MeasureError(done.untrue)
-        return done
+        return true_pass(net, taps, *placed(batch, 0, net), largest_pass)
 
 
 def _cosines(g: Tensor, exact: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -103,11 +81,7 @@ RESAMPLES = 1000
 
 
 def bootstrap(
-    samples: Samples,
-    report: DiagnosticReport,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    counted_on: int | None = None,
+    samples: Samples, report: DiagnosticReport, resamples: int = RESAMPLES, seed: int = 0, counted_on: int | None = None
 ) -> Resampling:
     """Resample what a report was computed from; `fa_core.confidence` judges the resamples.
 

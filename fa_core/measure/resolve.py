@@ -9,15 +9,12 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import msgspec
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.tally import Diagnosed
 from fa_core.measure.taps import (
     ModuleTaps,
     ReturnedStream,
@@ -89,22 +86,14 @@ class GuessedTaps(ModuleTaps):
             self.taps = guess_taps(model, x)
             self._names = match_modules(model, self.taps)
             if self._say is not None:
-                self._say(_said(self.taps))
+                self._say(said(self.taps))
         return super().forward(model, x, layers)
 
 
-def _said(taps: Sequence[str]) -> str:
+def said(taps: Sequence[str]) -> str:
+    """What a report says of guessed taps."""
     start = "" if len(taps) > 1 else "; no module gives what feeds the first block: h_0 is its output"
     return f"taps guessed: --taps '{','.join(taps)}'{start}"
-
-
-def with_guess(measured: Diagnosed, tapped: object) -> Diagnosed:
-    """What was measured, with a remark and a note in the provenance if its taps were guessed."""
-    if not isinstance(tapped, GuessedTaps):
-        return measured
-    provenance = {**measured.numbers.provenance, "guessed_taps": list(tapped.taps)}
-    numbers = msgspec.structs.replace(measured.numbers, provenance=provenance)
-    return replace(measured, numbers=numbers, remarks=[*measured.remarks, _said(tapped.taps)])
 
 
 class Call(NamedTuple):

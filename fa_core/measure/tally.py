@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.diagnostics import DIAGNOSTICS
-from fa_core.errors import TapError, UsageError
+from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
@@ -40,7 +39,6 @@ from fa_core.measure.norms import (
     share_of_zeros,
     unit_rows,
     vector_norms,
-    vectors,
 )
 from fa_core.measure.tracing import agreeing
 from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
@@ -75,25 +73,6 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     return on_cpu.sum(dim=-2, dtype=torch.float64)
 
 
-def drift_columns(means: Tensor) -> Tensor:
-    """What (c) is judged by, for N networks at once and without asking the device for anything.
-
-    Args:
-        means: (N, K, D) float64, the batch-mean gradients, each of any length.
-
-    Returns:
-        (N, 1 + 3K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero;
-        the sum of its cosines to the other batches.
-    """
-    n, k, d = means.shape
-    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
-    value = mean_pairwise_cosine(directions)
-    broken = ~torch.isfinite(means).all(dim=2)
-    zero = (means == 0).all(dim=2)
-    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
-    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype), sums], dim=1)
-
-
 @dataclass(frozen=True)
 class Drift:
     """(c) of one network.
@@ -111,22 +90,30 @@ class Drift:
     interval: Interval | None = None
 
 
-def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
-    """One row of `drift_columns`, judged.
+def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
+    """(c) of N networks.
 
     Args:
-        columns: the row.
+        means: (N, K, D) float64, the batch-mean gradients, each of any length.
         least: fewer batches leave (c) unmeasured.
     """
-    k = len(columns) // 3
-    value, broken, zero, sums = columns[0], columns[1 : 1 + k], columns[1 + k : 1 + 2 * k], columns[1 + 2 * k :]
-    finite = not any(broken)
-    if k < least:
-        return Drift(None, f"only {k} eval batches, drift needs at least {least}", finite)
+    n, k, d = means.shape
+    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    finite = torch.isfinite(means).all(dim=2).all(dim=1)
+    zero = (means == 0).all(dim=2)
+    # of each batch's cosines to the others
+    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    columns = (column.tolist() for column in (mean_pairwise_cosine(directions), finite, zero, sums))
+    return [_drift(*row, least=least) for row in zip(*columns, strict=True)]
+
+
+def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:
+    if len(zero) < least:
+        return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
     if not finite:
         return Drift(math.nan, None, finite)
     if any(zero):
-        return Drift(None, f"the mean gradient of eval batch {list(zero).index(1.0)} is zero", finite)
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
     return Drift(max(-1.0, min(1.0, value)), None, finite, drift_interval(sums))
 
 
@@ -150,26 +137,20 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How many of the eval batches' samples were classified rightly, and of how many."""
-
-    hits: int
-    samples: int
-
-
-@dataclass(frozen=True)
 class Diagnosed:
     """The numbers of one network, off the device, measured by itself or together with others.
 
     Attributes:
         numbers: all of its report that was measured, but for the accuracy.
-        accuracy: on the eval batches.
+        hits: labels of the eval batches that were classified rightly.
+        counted: of how many.
         samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
         remarks: what the report has to say of the measurement.
     """
 
     numbers: DiagnosticReport
-    accuracy: Counted
+    hits: int
+    counted: int
     samples: Callable[[], Samples]
     remarks: Sequence[str] = ()
 
@@ -177,26 +158,17 @@ class Diagnosed:
         """What was measured, with the fields the caller knows."""
         source = "given"
         if given.get("headline_acc") is None:
-            hits, samples = self.accuracy.hits, self.accuracy.samples
-            given["headline_acc"] = hits / samples
-            source = f"measured on {samples} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
+            given["headline_acc"] = self.hits / self.counted
+            source = f"measured on {self.counted} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
             if self.numbers.flatten != PER_TOKEN:
                 # the tokens of a sample are no independent draws
-                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
+                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(self.hits, self.counted)}
         given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
-class Divided(Exception):
-    """The members' states become vectors in different ways, so that their numbers do not stack.
-
-    Attributes:
-        ways: per member, how its states would become vectors.
-    """
-
-    def __init__(self, ways: list[str]) -> None:
-        super().__init__(", ".join(sorted(set(ways))))
-        self.ways = ways
+class CannotStack(MeasureError):
+    """Networks that cannot be measured together; each by itself they may."""
 
 
 class Tally:
@@ -206,6 +178,9 @@ class Tally:
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
         samples_axis: where the samples are in what is added: 0 for one network, 1 behind the members of a group.
+
+    Attributes:
+        facts: for the provenance.
     """
 
     def __init__(self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0) -> None:
@@ -214,7 +189,7 @@ class Tally:
         self._norm_batches = norm_batches
         self._way = ""
         self._names: list[str] = []
-        self._facts: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self._dtype = ""
         self._terms = 0
         self._h: list[Tensor] = []
@@ -245,7 +220,7 @@ class Tally:
         Raises:
             TapError: states that cannot be used, or another number of them than before.
             UsageError: a stability layer that does not exist.
-            Divided: the members' states become vectors in different ways.
+            CannotStack: the members' states become vectors in different ways.
         """
         for_norms = self._for_norms
         if self.batches == 0:
@@ -268,7 +243,7 @@ class Tally:
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
         flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
-        self._means.append(summed_gradients(vectors(at_layer, flat, self._axis)))
+        self._means.append(summed_gradients(flat.vectors(at_layer, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -283,16 +258,15 @@ class Tally:
         means = self._by_member(torch.stack(self._means, dim=self._axis))
         h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in (self._h, self._g, self._e))
         counted = sum(part.shape[1] for part in right)
-        hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
+        hits = torch.cat(list(right), dim=1).sum(dim=1)
         per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
         medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
         depth, samples = len(self._names), h.shape[-1]
-        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits, drift_columns(means))
+        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits)
+        rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
         members = []
-        for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
-            parts = _cut(row, depth, depth, 1, depth + 1, depth + 1, depth - 1, 1)
-            residual_norms, bp_grad_norms, (error_norm,), lows, highs, agreement, (member_hits,), drift_row = parts
-            drift = read_drift(drift_row)
+        for index, (middle, lows, highs, agreement, member_hits, drift) in enumerate(rows):
+            residual_norms, bp_grad_norms, error_norm = middle[:depth], middle[depth:-1], middle[-1]
             found = {
                 "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
                 "g_L": (lows[-1], highs[-1]) if median_ranks(samples) and math.isfinite(sum(bp_grad_norms)) else None,
@@ -316,14 +290,14 @@ class Tally:
                 flatten=self._way,
                 error_norm=error_norm,
                 intervals={name: ends for name, ends in found.items() if ends is not None},
-                provenance=dict(self._facts),
+                provenance=dict(self.facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
                 credit=self._credit,
             )
             if self._untrue:
                 numbers = _without_gradient(numbers, self._untrue)
             fetch = partial(_samples, per_batch, means, index)
-            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
+            members.append(Diagnosed(numbers, member_hits, counted, fetch))
         return members
 
     @property
@@ -346,19 +320,19 @@ class Tally:
         else:
             ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
-            raise Divided(ways)
+            raise CannotStack(f"their states are read {' or '.join(sorted(set(ways)))}")
         self._way = ways[0]
         self._names = done.names
         device = done.logits.device.type
-        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        self.facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
         if device == "cpu":
-            self._facts["processor"] = processor_name()
+            self.facts["processor"] = processor_name()
         if self._way == PER_TOKEN:
-            self._facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
+            self.facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
         if done.own_backward:
-            self._facts[CUSTOM_BACKWARD] = list(done.own_backward)
+            self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.untrue:
-                self._facts[GRADIENT_BY] = "trace of the forward"
+                self.facts[GRADIENT_BY] = "trace of the forward"
         self._dtype = done.dtype
 
     @property
@@ -369,7 +343,7 @@ class Tally:
         terms = _terms(done, self._axis)
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
         states = (*done.hidden, *done.gradients)
-        norms = torch.stack([vector_norms(vectors(state, reading, self._axis)) for state in states], dim=-2)
+        norms = torch.stack([vector_norms(reading.vectors(state, self._axis)) for state in states], dim=-2)
         error_norms = vector_norms(done.error)
         if done.counting is not None:
             norms, error_norms = (medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting]))
@@ -394,7 +368,7 @@ def _terms(done: Pass, samples_axis: int) -> int:
 
 def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
     """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
-    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    pairs = [(reading.vectors(a), reading.vectors(g)) for a, g in zip(done.credit, done.gradients, strict=True)]
     layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
     means = {"deep_gamma": mean_over(layers, without=free), "deep_gamma_with_free": mean_over(layers)}
     facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}
@@ -412,12 +386,6 @@ def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> Diagnos
     credit = numbers.credit or {"missing": {"gamma": why["c"]}}
     changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}
     return msgspec.structs.replace(numbers, **changed, unmeasured=why)
-
-
-def _cut(row: list[float], *sizes: int) -> list[list[float]]:
-    """The row in pieces of these sizes, and what is left."""
-    values = iter(row)
-    return [*(list(islice(values, size)) for size in sizes), list(values)]
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -19,6 +19,7 @@ from fa_core.errors import TapError
 from fa_core.measure.graph import SELECTIONS, follows_norm, origin
 from fa_core.measure.isolate import Inputs, answer, lent, wide
 from fa_core.measure.norms import vector_norms
+from fa_core.methods.base import output_error
 
 _MOST_SUGGESTIONS = 8
 
@@ -65,18 +66,14 @@ def candidates(model: nn.Module) -> str:
     """
     names: list[str] = []
     for name, module in model.named_children():
-        names += [f"{name}.*"] if _is_list(module) else _inside(name, module)
+        inside = [f"{name}.{inner}" for inner, child in module.named_modules() if inner and _is_list(child)]
+        names += [f"{one}.*" for one in ([name] if _is_list(module) else inside[:2])] or [name]
     lists = [place for place, name in enumerate(names) if name.endswith(".*")]
     # what comes after the blocks (norm, head) is no stream
     names = names[: lists[-1] + 1] if lists else names
     shown = names[:_MOST_SUGGESTIONS]
     more = ["..."] if len(names) > len(shown) else []
     return str(shown + more) if shown else "(it has no submodules: give a function)"
-
-
-def _inside(name: str, module: nn.Module) -> list[str]:
-    lists = [f"{name}.{inner}.*" for inner, child in module.named_modules() if inner and _is_list(child)]
-    return lists[:2] or [name]
 
 
 def _is_list(module: nn.Module) -> bool:
@@ -135,40 +132,17 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(logits, y)
+        error = output_error(wide(logits), y)
         return (error / terms).to(logits), error
     rows, size = logits.detach().flatten(0, 1), max(1, _LARGEST_ERROR // logits.shape[-1])
     starts, norms = [], []
     for at in range(0, len(rows), size):
         part, labels = rows[at : at + size], y.flatten()[at : at + size]
         counts = (labels != IGNORED).to(wide(part).device)[:, None]
-        error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
+        error = torch.where(counts, output_error(wide(part), labels.clamp(min=0)), 0.0)
         starts.append((error / terms).to(logits))
         norms.append(vector_norms(error))
     return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
-
-
-def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """e_T = softmax(logits) − onehot(y) of every sample, in float64.
-
-    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
-
-    Args:
-        logits: (..., B, C).
-        y: (B,) class indices.
-
-    Returns:
-        (..., B, C) float64, on the CPU where the device has no float64.
-
-    Source: docs/protocol.md §2.
-
-    >>> output_error(torch.tensor([[100.0, 0.0]]), torch.tensor([0])).tolist()
-    [[-3.720075976020836e-44, 3.720075976020836e-44]]
-    """
-    error = wide(logits).softmax(dim=-1)
-    own = y.to(error.device).expand(error.shape[:-1])[..., None]
-    error.scatter_(-1, own, 0.0)
-    return error.scatter_(-1, own, -error.sum(dim=-1, keepdim=True))
 
 
 def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
@@ -417,25 +391,17 @@ class ModuleTaps:
             )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
         alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
-        if alone and follows_norm(nodes if nodes[-1] is not None else self._from_parameters(model, x)):
+        if alone and nodes[-1] is None:
+            # no state before it starts a graph: the parameters have to
+            with thawed(model):
+                nodes = [h.grad_fn for h in self.plain(model, x, None)[1]]
+        if alone and follows_norm(nodes):
             raise TapError(
                 f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
                 hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
             )
         self._looked = True
         return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
-
-    def _from_parameters(self, model: nn.Module, x: Inputs) -> list[Any]:
-        """Where the states are in the graph, where none before the last starts one."""
-        nodes: list[Any] = []
-
-        def tap(name: str, state: Tensor) -> Tensor:
-            nodes.append(state.grad_fn)
-            return state
-
-        with torch.enable_grad(), thawed(model), tapped_outputs(model, self._names, tap):
-            answer(model, lent(model, x, gradients=True))
-        return nodes
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         hidden: list[Tensor] = []
@@ -445,7 +411,7 @@ class ModuleTaps:
             return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
 
         with tapped_outputs(model, self._names, tap):
-            logits: Tensor = read_logits(answer(model, lent(model, x)))
+            logits: Tensor = read_logits(answer(model, lent(model, x, gradients=True)))
         return logits, hidden
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:

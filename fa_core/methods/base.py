@@ -231,15 +231,26 @@ def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> No
 
 
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """e_T = softmax(logits) − onehot(y), (B, C): the gradient of the summed CE by the logits.
+    """e_T = softmax(logits) − onehot(y) of every sample: the gradient of the summed CE by the logits.
 
-    The label's entry is −Σ of the others: p_y − 1 would keep no digit of a sample of loss 1e-7 in float32.
+    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
 
-    >>> output_error(torch.zeros(1, 2), torch.tensor([1]))
-    tensor([[ 0.5000, -0.5000]])
+    Args:
+        logits: (..., B, C).
+        y: (B,) class indices.
+
+    Returns:
+        Shaped like the logits, in their arithmetic.
+
+    Source: docs/protocol.md §2.
+
+    >>> output_error(torch.tensor([[100.0, 0.0]], dtype=torch.float64), torch.tensor([0])).tolist()
+    [[-3.720075976020836e-44, 3.720075976020836e-44]]
     """
-    others = logits.detach().softmax(1).scatter(1, y[:, None], 0.0)
-    return others.scatter(1, y[:, None], -others.sum(1, keepdim=True))
+    p = logits.detach().softmax(-1)
+    own = y.to(p.device).expand(p.shape[:-1])[..., None]
+    others = p.scatter(-1, own, 0.0)
+    return others.scatter(-1, own, -others.sum(-1, keepdim=True))
 
 
 @contextmanager

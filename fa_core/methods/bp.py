@@ -42,9 +42,7 @@ def summed_gradients(
 ) -> tuple[Tensor, ...]:
     """g_0..g_L of the summed CE (per sample, no 1/B), or of another objective of the logits, by a pass of its own."""
     with torch.enable_grad():
-        stream = [h_0.detach().requires_grad_()]
-        for l in range(net.n_blocks):
-            stream.append(net.advance(l, stream[l]))
+        stream = net.onward(h_0.detach().requires_grad_())
         logits = net.readout(stream[-1])
         total = objective(logits) if objective else F.cross_entropy(logits, y, reduction="sum")
         return torch.autograd.grad(total, stream)

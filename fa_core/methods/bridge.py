@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -19,8 +19,6 @@ from torch.nn import functional as F
 from fa_core.methods.base import Credit, Method, StepInfo, output_error
 from fa_core.models.base import StreamNet
 from fa_core.option_values import unknown_name
-
-Activation = Callable[[Tensor], Tensor]
 
 
 class BridgeNet(nn.Module):
@@ -45,14 +43,14 @@ class BridgeNet(nn.Module):
         error_size: int,
         width: int,
         outputs: int,
-        activation: Activation = F.gelu,
+        activation: Callable[[Tensor], Tensor] = F.gelu,
         normalise: bool = False,
     ) -> None:
         super().__init__()
         self.sizes = list(sizes)
         self.activation = activation
         self.normalise = normalise
-        self.inputs = nn.ModuleDict({str(size): nn.Linear(size + 1 + error_size, width) for size in set(self.sizes)})
+        self.inputs = nn.ModuleDict({str(size): nn.Linear(size + 1 + error_size, width) for size in sorted(set(sizes))})
         self.hidden = nn.Linear(width, width)
         self.output = nn.Linear(width, outputs)
 
@@ -65,25 +63,11 @@ class BridgeNet(nn.Module):
         out: Tensor = self.output(self.activation(self.hidden(u)))
         return out
 
-    def redraw(self, generator: torch.Generator) -> None:
-        """All layers as `draw_linear_` does."""
-        draw_linear_(
-            [*(self.inputs[str(size)] for size in sorted(set(self.sizes))), self.hidden, self.output], generator
-        )
-
-
-class LayerNets(nn.ModuleList):
-    """A small net per layer of the stream, of linear layers."""
-
-    def redraw(self, generator: torch.Generator) -> None:
-        """All layers as `draw_linear_` does."""
-        draw_linear_(self.modules(), generator)
-
 
 @torch.no_grad()
-def draw_linear_(layers: Iterable[nn.Module], generator: torch.Generator) -> None:
-    """PyTorch's initial weights of the linear ones, U(±1/√inputs), drawn from `generator` on the CPU."""
-    for layer in layers:
+def draw_linear_(net: nn.Module, generator: torch.Generator) -> None:
+    """PyTorch's initial weights of a net's linear layers, U(±1/√inputs), drawn from `generator` on the CPU."""
+    for layer in net.modules():
         if isinstance(layer, nn.Linear):
             for parameter in (layer.weight, layer.bias):
                 drawn = 2 * torch.rand(parameter.shape, generator=generator) - 1
@@ -98,6 +82,8 @@ class BridgeMethod(Method):
     """
 
     draws_feedback = True
+    learns: ClassVar[str]
+    """The name of the net that learns."""
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator)
@@ -106,9 +92,9 @@ class BridgeMethod(Method):
         self._optimizer: torch.optim.AdamW | None = None
 
     @property
-    @abstractmethod
-    def bridge(self) -> BridgeNet | LayerNets:
+    def bridge(self) -> nn.Module:
         """The net that learns."""
+        return self.get_submodule(self.learns)
 
     @abstractmethod
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
@@ -126,7 +112,7 @@ class BridgeMethod(Method):
         return loss.detach()
 
     def redraw(self, generator: torch.Generator) -> None:
-        self.bridge.redraw(generator)
+        draw_linear_(self.bridge, generator)
         self.steps = 0
         self._optimizer = None
 
@@ -154,7 +140,7 @@ class StateBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name = "state_bridge"
+    name, learns = "state_bridge", "predictor"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
@@ -162,10 +148,6 @@ class StateBridge(BridgeMethod):
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
         self.predictor = BridgeNet(sizes, net.num_classes, width=2 * d, outputs=d)
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> BridgeNet:
-        return self.predictor
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         s = output_error(logits, y)
@@ -230,7 +212,7 @@ class CreditBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name = "credit_bridge"
+    name, learns = "credit_bridge", "value"
     VARIANTS: ClassVar[dict[str, Variant]] = {"published": Variant(False, 1.0), "stable": Variant(True, 10.0)}
     SIGMA: ClassVar[float] = 0.1
     TEMPERATURE: ClassVar[float] = 0.1
@@ -249,10 +231,6 @@ class CreditBridge(BridgeMethod):
         self.value = BridgeNet(sizes, net.num_classes, width, outputs=1, normalise=self.variant.normalise)
         self.value_ema = copy.deepcopy(self.value).requires_grad_(False)
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> BridgeNet:
-        return self.value
 
     def redraw(self, generator: torch.Generator) -> None:
         super().redraw(generator)

@@ -8,42 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
+from fa_core.methods import bp, bridge, ep, feedback, forward_only, local_nets, predictive_coding, weight_feedback
 from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
-from fa_core.methods.bp import Backprop
-from fa_core.methods.bridge import CreditBridge, StateBridge
-from fa_core.methods.ep import EquilibriumPropagation
-from fa_core.methods.feedback import (
-    DirectFeedbackAlignment,
-    DirectRandomTargetProjection,
-    FeedbackAlignment,
-    SparseDirectFeedback,
-)
-from fa_core.methods.forward_only import ForwardForward, Pepita
-from fa_core.methods.local_nets import LocalLoss, TargetPropagation
-from fa_core.methods.predictive_coding import PredictiveCoding
-from fa_core.methods.weight_feedback import (
-    BatchMagnitudes,
-    FixedMagnitudes,
-    KolenPollack,
-    LayerDirectFeedback,
-    UniformSigns,
-    WeightFeedback,
-    WeightMirror,
-)
 from fa_core.models.base import StreamNet
 
 RULES: Named = by_name(
-    *(Backprop, FeedbackAlignment, DirectFeedbackAlignment, StateBridge, CreditBridge, EquilibriumPropagation),
-    *(WeightFeedback, UniformSigns, BatchMagnitudes, FixedMagnitudes, KolenPollack, WeightMirror),
-    *(
-        LayerDirectFeedback,
-        SparseDirectFeedback,
-        DirectRandomTargetProjection,
-        TargetPropagation,
-        PredictiveCoding,
-        LocalLoss,
-    ),
-    *(Pepita, ForwardForward),
+    *(bp.Backprop, feedback.FeedbackAlignment, feedback.DirectFeedbackAlignment),
+    *(bridge.StateBridge, bridge.CreditBridge, ep.EquilibriumPropagation),
+    *(weight_feedback.WeightFeedback, weight_feedback.UniformSigns, weight_feedback.BatchMagnitudes),
+    *(weight_feedback.FixedMagnitudes, weight_feedback.KolenPollack, weight_feedback.WeightMirror),
+    *(weight_feedback.LayerDirectFeedback, feedback.SparseDirectFeedback, feedback.DirectRandomTargetProjection),
+    *(local_nets.TargetPropagation, predictive_coding.PredictiveCoding, local_nets.LocalLoss),
+    *(forward_only.Pepita, forward_only.ForwardForward),
 )
 """The built-in rules; the controls, which train by one of them, are not among them."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from itertools import chain
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,6 +15,9 @@ from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method
 from fa_core.models.base import StreamNet
 from fa_core.option_values import unknown_name
+
+States = Sequence[Tensor]
+"""One tensor per layer."""
 
 ESTIMATORS = ("displacement", "prediction_error")
 ARITHMETIC = {"float64": torch.float64, "float32": torch.float32}
@@ -78,10 +80,9 @@ class EquilibriumPropagation(Method):
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         twin = twin_of(net, self.dtype)
-        free, y = [stream[0].detach().to(twin.head.weight)], y.to(twin.head.weight.device)
+        h_0, y = stream[0].detach().to(twin.head.weight), y.to(twin.head.weight.device)
         with torch.no_grad():
-            for l in range(net.n_blocks):
-                free.append(twin.advance(l, free[l]))
+            free = twin.onward(h_0)
         origin = free if self.dtype == torch.float64 else [torch.zeros_like(h) for h in free]
         moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
         if self.estimator == "displacement":
@@ -111,17 +112,11 @@ def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
         twin = _TWINS[net] = copy.deepcopy(net).requires_grad_(False).to(place, dtype)
     for ours, theirs in zip(twin.modules(), net.modules(), strict=True):
         ours.training = theirs.training
-    with torch.no_grad():
-        for kept, new in zip(
-            chain(twin.parameters(), twin.buffers()), chain(net.parameters(), net.buffers()), strict=True
-        ):
-            kept.copy_(new)
+    twin.load_state_dict(net.state_dict())
     return twin
 
 
-def prediction_errors(
-    net: StreamNet, moved: Sequence[Tensor], h_0: Tensor, origin: Sequence[Tensor] | None = None
-) -> list[Tensor]:
+def prediction_errors(net: StreamNet, moved: States, h_0: Tensor, origin: States | None = None) -> list[Tensor]:
     """ε_0..ε_L: ε_0 = h_0 − embed(x), ε_{l+1} = h_{l+1} − h_l − f_l(h_l).
 
     Args:
@@ -137,12 +132,7 @@ def prediction_errors(
 
 
 def energies(
-    net: StreamNet,
-    moved: Sequence[Tensor],
-    h_0: Tensor,
-    y: Tensor,
-    beta: float,
-    origin: Sequence[Tensor] | None = None,
+    net: StreamNet, moved: States, h_0: Tensor, y: Tensor, beta: float, origin: States | None = None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """E = Σ_l ½‖ε_l‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
 
@@ -164,13 +154,7 @@ def energies(
 
 
 def nudged_phase(
-    net: StreamNet,
-    free: Sequence[Tensor],
-    y: Tensor,
-    beta: float,
-    eta: float,
-    steps: int,
-    origin: Sequence[Tensor] | None = None,
+    net: StreamNet, free: States, y: Tensor, beta: float, eta: float, steps: int, origin: States | None = None
 ) -> list[Tensor]:
     """`steps` simultaneous descent steps on all states from the free phase; a sample whose energy rises
     (or is no longer finite) keeps its state and halves its step size.

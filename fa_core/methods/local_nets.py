@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from fa_core.methods.base import Credit, StepInfo
 from fa_core.methods.bp import summed_gradients
-from fa_core.methods.bridge import BridgeMethod, LayerNets, predicted_gradients
+from fa_core.methods.bridge import BridgeMethod, predicted_gradients
 from fa_core.models.base import StreamNet
 
 
@@ -27,17 +27,13 @@ class LocalLoss(BridgeMethod):
     Source: docs/protocol.md §5; Nøkland & Eidnes, ICML 2019.
     """
 
-    name = "local_loss"
+    name, learns = "local_loss", "classifiers"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes[:-1]]
-        self.classifiers = LayerNets(nn.Linear(size, net.num_classes) for size in sizes)
+        self.classifiers = nn.ModuleList(nn.Linear(size, net.num_classes) for size in sizes)
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> LayerNets:
-        return self.classifiers
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         def readout(l: int, h: Tensor) -> Tensor:
@@ -71,7 +67,7 @@ class TargetPropagation(BridgeMethod):
     Source: docs/protocol.md §5; Lee, Zhang, Fischer & Bengio, ECML 2015.
     """
 
-    name = "dtp"
+    name, learns = "dtp", "inverses"
 
     def __init__(
         self,
@@ -86,15 +82,11 @@ class TargetPropagation(BridgeMethod):
         self.eta, self.sigma, self.residual = eta, sigma, net.residual
         width = 2 * net.head.in_features if width is None else width
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
-        self.inverses = LayerNets(
+        self.inverses = nn.ModuleList(
             nn.Sequential(nn.Linear(size, width), nn.GELU(), nn.Linear(width, before))
             for before, size in pairwise(sizes)
         )
         self.redraw(generator)
-
-    @property
-    def bridge(self) -> LayerNets:
-        return self.inverses
 
     def inverse(self, l: int, h: Tensor) -> Tensor:
         """V_l(h_{l+1}), flattened."""

@@ -42,12 +42,16 @@ class WeightMode(TorchFunctionMode):
 
     Args:
         weights: of a network.
+
+    Attributes:
+        seen: what `linear` keeps of weight i.
     """
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()
         self.weights = weights
         self.places = {_place(weight): i for i, weight in enumerate(weights)}
+        self.seen: dict[int, Tensor] = {}
 
     def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
         """What the operation on weight i (or a view of it) gives; `rest` are its further arguments."""
@@ -246,10 +250,6 @@ class WeightMirror(LearnedFeedback):
 class LayerInputs(WeightMode):
     """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph behind it."""
 
-    def __init__(self, weights: Sequence[Tensor]) -> None:
-        super().__init__(weights)
-        self.seen: dict[int, Tensor] = {}
-
     def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
         self.seen[i] = x
         return operation(x.detach(), weight, *rest)
@@ -294,10 +294,6 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
 
 class Mirror(WeightMode):
     """Sends noise into every weight, next to what the network does; `seen` holds M of each (see `WeightMirror`)."""
-
-    def __init__(self, weights: Sequence[Tensor]) -> None:
-        super().__init__(weights)
-        self.seen: dict[int, Tensor] = {}
 
     def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
         noise = torch.randn_like(x)

@@ -102,6 +102,13 @@ class StreamNet(nn.Module, ABC):
         """h_{l+1} of h_l."""
         return h + self.branch(l, h) if self.residual else self.branch(l, h)
 
+    def onward(self, h_0: Tensor) -> list[Tensor]:
+        """h_0..h_L of h_0."""
+        stream = [h_0]
+        for l in range(self.n_blocks):
+            stream.append(self.advance(l, stream[l]))
+        return stream
+
     def readout(self, h: Tensor) -> Tensor:
         """Logits (B, C) of h_L."""
         logits: Tensor = self.head(self.out_ln(self.read(h)))
@@ -115,9 +122,7 @@ class StreamNet(nn.Module, ABC):
 
     def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
         """Logits (B, C); with ``return_hidden`` also the stream [h_0..h_L]."""
-        stream = [self.embed_input(x)]
-        for l in range(self.n_blocks):
-            stream.append(self.advance(l, stream[-1]))
+        stream = self.onward(self.embed_input(x))
         logits = self.readout(stream[-1])
         return (logits, stream) if return_hidden else logits
 

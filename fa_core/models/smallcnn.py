@@ -90,10 +90,4 @@ class SmallCNN(StreamNet):
         common = common_args(shapes)
         dense = shapes["blocks.2.fc.weight"] if common["L"] else None
         image = 8 * isqrt(dense[1] // (4 * width)) if dense else 2 * isqrt(shapes["head.weight"][1] // width)
-        return {
-            "image": image,
-            "channels": channels,
-            "width": width,
-            "d": dense[0] if dense else 256,
-            **common,
-        }
+        return {"image": image, "channels": channels, "width": width, "d": dense[0] if dense else 256, **common}

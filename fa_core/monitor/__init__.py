@@ -25,7 +25,7 @@ from torch import nn
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import UsageError, missing_package
 from fa_core.measure.diagnose import diagnose
-from fa_core.option_values import unknown_name
+from fa_core.option_values import diagnostic_letters, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.trace import trace_entry, write_trace
 
@@ -123,7 +123,6 @@ class ProtocolMonitor:
     Attributes:
         reports: every report so far.
         first_fired: letter → the step at which it fired first.
-        seconds: what all measurements took together.
 
     Raises:
         UsageError: `every` below 1, or a logger that is unknown or not installed.
@@ -144,18 +143,12 @@ class ProtocolMonitor:
             raise UsageError(f"every is {every}", hint="give the number of steps between measurements, 1 or more")
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
-        self.seconds = 0.0
         self._model, self._batches, self._every = model, eval_batches, every
         self._on_fire, self._measure = on_fire, measure
         self._trace = None if trace is None else Path(trace)
         self._send = None if to is None else _sender(to)
         self._entries: list[dict[str, Any]] = []
         self._steps = 0
-
-    @property
-    def latest(self) -> DiagnosticReport | None:
-        """The last report."""
-        return self.reports[-1] if self.reports else None
 
     def step(self, **logged: Any) -> DiagnosticReport | None:
         """Count one step of the loop; measure if it is time to.
@@ -178,7 +171,6 @@ class ProtocolMonitor:
         start = time.perf_counter()
         report = diagnose(self._model, self._batches, **self._measure)
         took = time.perf_counter() - start
-        self.seconds += took
         before = self.reports[-1].flags if self.reports else frozenset()
         self.reports.append(report)
         if self._trace is not None:
@@ -192,3 +184,40 @@ class ProtocolMonitor:
         if new and self._on_fire is not None:
             self._on_fire(Firing(self._steps, new, report))
         return report
+
+
+class Watching:
+    """What the callbacks for training libraries share.
+
+    Args:
+        eval_batches: (x, y) pairs, the same at every measurement.
+        network: the library's model → the network to measure; None = the model itself.
+        stop_on: letters of diagnostics that stop the training when they fire.
+        options: further arguments of `ProtocolMonitor`.
+
+    Attributes:
+        monitor: the `ProtocolMonitor`, from the start of training on.
+    """
+
+    def __init__(
+        self,
+        eval_batches: Sequence[Any],
+        *,
+        network: Callable[[Any], nn.Module] | None = None,
+        stop_on: str = "",
+        **options: Any,
+    ) -> None:
+        self.monitor: ProtocolMonitor | None = None
+        self._batches, self._network, self._options = eval_batches, network, options
+        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+
+    def begin(self, model: Any, every: int) -> None:
+        """Start to count steps of training this model, and measure every so many."""
+        network = model if self._network is None else self._network(model)
+        self.monitor = ProtocolMonitor(network, self._batches, every=every, **self._options)
+
+    def step(self) -> tuple[DiagnosticReport | None, bool]:
+        """Count one: the report if it was measured, and whether the training is to stop."""
+        assert self.monitor is not None
+        report = self.monitor.step()
+        return report, report is not None and bool(report.flags & self._stop_on)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
 from fa_core.errors import missing_package
-from fa_core.monitor import ProtocolMonitor, scalars
-from fa_core.option_values import diagnostic_letters
+from fa_core.monitor import Watching, scalars
 
 try:
     import lightning.pytorch as pl
@@ -17,7 +14,7 @@ except ImportError:
     raise missing_package("lightning", "ProtocolCallback") from None
 
 
-class ProtocolCallback(pl.Callback):
+class ProtocolCallback(Watching, pl.Callback):
     """Measures at the end of every `every_n_epochs`-th training epoch.
 
     What was measured is logged under the names of `fa_core.monitor.scalars`: ``fa/growth``, ``fa/g_L``, ``fa/drift``, …
@@ -35,30 +32,15 @@ class ProtocolCallback(pl.Callback):
         monitor: the `ProtocolMonitor`, from the start of `fit` on.
     """
 
-    def __init__(
-        self,
-        eval_batches: Sequence[Any],
-        *,
-        network: Callable[[pl.LightningModule], nn.Module] | None = None,
-        every_n_epochs: int = 1,
-        stop_on: str = "",
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        self.monitor: ProtocolMonitor | None = None
-        self._batches, self._every, self._options = eval_batches, every_n_epochs, options
-        self._network = network or (lambda module: module)
-        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+    def __init__(self, eval_batches: Sequence[Any], *, every_n_epochs: int = 1, **options: Any) -> None:
+        super().__init__(eval_batches, **options)
+        self._every = every_n_epochs
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        network = self._network(pl_module)
-        self.monitor = ProtocolMonitor(network, self._batches, every=self._every, **self._options)
+        self.begin(pl_module, self._every)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert self.monitor is not None
-        report = self.monitor.step()
-        if report is None:
-            return
-        pl_module.log_dict(scalars(report), rank_zero_only=True)
-        if report.flags & self._stop_on:
-            trainer.should_stop = True
+        report, stops = self.step()
+        if report is not None:
+            pl_module.log_dict(scalars(report), rank_zero_only=True)
+        trainer.should_stop |= stops

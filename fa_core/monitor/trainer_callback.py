@@ -5,14 +5,11 @@ Needs ``pip install 'transformers>=4.46' 'accelerate>=1.1'``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
 from fa_core.errors import missing_package
-from fa_core.monitor import ProtocolMonitor
-from fa_core.option_values import diagnostic_letters
+from fa_core.monitor import Watching
 
 try:
     import transformers
@@ -20,7 +17,7 @@ except ImportError:
     raise missing_package("transformers", "ProtocolTrainerCallback") from None
 
 
-class ProtocolTrainerCallback(transformers.TrainerCallback):
+class ProtocolTrainerCallback(Watching, transformers.TrainerCallback):
     """Measures at the end of every epoch, or every `every_n_steps` optimizer steps.
 
         watch = ProtocolTrainerCallback(eval_batches, taps=["bert.embeddings", "bert.encoder.layer.*"])
@@ -37,34 +34,17 @@ class ProtocolTrainerCallback(transformers.TrainerCallback):
         monitor: the `ProtocolMonitor`, from the start of training on.
     """
 
-    def __init__(
-        self,
-        eval_batches: Sequence[Any],
-        *,
-        network: Callable[[nn.Module], nn.Module] | None = None,
-        every_n_steps: int | None = None,
-        stop_on: str = "",
-        **options: Any,
-    ) -> None:
-        self.monitor: ProtocolMonitor | None = None
-        self._batches, self._every_n_steps, self._options = eval_batches, every_n_steps, options
-        self._network = network or (lambda model: model)
-        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+    def __init__(self, eval_batches: Sequence[Any], *, every_n_steps: int | None = None, **options: Any) -> None:
+        super().__init__(eval_batches, **options)
+        self._every_n_steps = every_n_steps
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        every = self._every_n_steps or 1
-        self.monitor = ProtocolMonitor(self._network(model), self._batches, every=every, **self._options)
+        self.begin(model, self._every_n_steps or 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._every_n_steps is not None:
-            self._step(control)
+            control.should_training_stop |= self.step()[1]
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._every_n_steps is None:
-            self._step(control)
-
-    def _step(self, control: Any) -> None:
-        assert self.monitor is not None
-        report = self.monitor.step()
-        if report is not None and report.flags & self._stop_on:
-            control.should_training_stop = True
+            control.should_training_stop |= self.step()[1]

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import math
-import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fa_core.data import eval_batches, load_data
+from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.measure.credit import pooled_gamma
-from fa_core.methods import METHODS, Method, make_method, restore_method
-from fa_core.models import StreamNet, build
+from fa_core.methods import METHODS, Method, restore_method
+from fa_core.models import StreamNet
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
 
 
@@ -56,26 +57,6 @@ class Subject:
         return (method or self.method).credit(self.net, kept, logits.detach(), self.y), list(grads)
 
 
-def trained_here(steps: int = 300, seed: int = 0) -> Subject:
-    """A small DFA net (ResMLP, d = 32, L = 3) trained for some steps on labels of a random linear teacher."""
-    generator = torch.Generator().manual_seed(seed)
-    teacher = torch.randn(16, 10, generator=generator)
-    net = build("resmlp", input_dim=16, d=32, L=3, seed=seed).train()
-    method = make_method("dfa", net, seed=seed)
-    optimizer = torch.optim.AdamW(method.trained_parameters(net), lr=3e-3)
-    for _ in range(steps):
-        x = torch.randn(128, 16, generator=generator)
-        loss, info = method.loss(net, x, (x @ teacher).argmax(1))
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        method.extra_step(net, info)
-    x = torch.randn(512, 16, generator=generator)
-    return Subject(
-        f"a DFA ResMLP (d=32, L=3) trained here for {steps} steps", net.eval(), method, x, (x @ teacher).argmax(1)
-    )
-
-
 def of_run(folder: Path, samples: int = 512) -> Subject:
     """A run folder's net with its saved feedback, on its own evaluation samples.
 
@@ -102,55 +83,50 @@ def find_run(paths: list[Path]) -> Path | None:
     for path in paths:
         for manifest in sorted(path.rglob(MANIFEST)):
             folder = manifest.parent
-            if (folder / CREDIT).is_file() and _draws_feedback(read_manifest(folder).method):
+            rule = METHODS.get(canonical_method(read_manifest(folder).method))
+            if (folder / CREDIT).is_file() and rule is not None and rule.draws_feedback:
                 return folder
     return None
-
-
-def _draws_feedback(method: str) -> bool:
-    rule = METHODS.get(canonical_method(method))
-    return rule is not None and rule.draws_feedback
 
 
 Stream = Sequence[Tensor | None]
 
 
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "torch": str(torch.__version__)}
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    return msgspec.toml.decode(Path(__file__).with_name("pitfalls.toml").read_bytes(), type=dict[str, dict[str, str]])
 
 
-class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
+class Demonstration(msgspec.Struct, frozen=True):
     """One pitfall, run here and now.
 
     Attributes:
-        number: 1 to 7.
         name: what `fa-tui pitfalls NAME` is called with.
-        title: the pitfall in one line.
         wrong: what was computed → the misleading value (None is N/A).
         right: what should have been computed → the value.
-        why: what happens inside.
-        instead: what to write.
+        ran_on: the data: constructed tensors, or a run.
         versions: libraries it was run with.
-        ran_on: the data: a constructed tensor, or a run.
     """
 
     name: str
-    title: str
     wrong: dict[str, Any]
     right: dict[str, Any]
-    why: str
-    instead: str
-    versions: dict[str, str] = msgspec.field(default_factory=_versions)
-    ran_on: str = "a constructed tensor"
+    ran_on: str
+    versions: dict[str, str] = msgspec.field(default_factory=versions)
 
     @property
     def number(self) -> int:
         """1 to 7, the protocol's order."""
         return PITFALLS.index(self.name) + 1
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """``title``: the pitfall in one line; ``why``: what happens inside; ``instead``: what to write."""
+        return _texts()[self.name]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers, unrounded."""
-        return {"number": self.number, **msgspec.to_builtins(self)}
+        return {"number": self.number, **msgspec.to_builtins(self), **self.texts}
 
 
 def norm_axis() -> Demonstration:
@@ -161,16 +137,8 @@ def norm_axis() -> Demonstration:
     Source: docs/protocol.md §12.1: [[3,4],[6,8]] gives 1.142857, not [5, 10].
     """
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
-    return Demonstration(
-        name="norm-axis",
-        title="x.norm(-1) is the L₋₁ norm of the whole tensor, not the norm along the last axis",
-        wrong={"x.norm(-1)": float(x.norm(-1))},
-        right={"x.norm(dim=-1)": x.norm(dim=-1).tolist()},
-        why="The first positional argument is the order p. p = -1 gives 1/Σ(1/|x|) over all entries, "
-        "silently: one number for a whole batch.",
-        instead="torch.linalg.vector_norm(x, dim=-1), or x.norm(dim=-1)",
-        ran_on="x = [[3, 4], [6, 8]]",
-    )
+    wrong, right = {"x.norm(-1)": float(x.norm(-1))}, {"x.norm(dim=-1)": x.norm(dim=-1).tolist()}
+    return Demonstration("norm-axis", wrong, right, ran_on="x = [[3, 4], [6, 8]]")
 
 
 TRUE_COSINE = 0.0181
@@ -184,17 +152,10 @@ def cosine_eps() -> Demonstration:
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
     b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
-    right = float(a @ b / (a.norm() * b.norm()))
-    return Demonstration(
-        name="cosine-eps",
-        title="F.cosine_similarity clamps norms at eps = 1e-8: at the numerical floor it shrinks Γ",
-        wrong={"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))},
-        right={"a·b / (‖a‖‖b‖) in float64": right},
-        why=f"‖b‖ = {SMALL_NORM:g} is below eps, so the division uses eps instead of ‖b‖: "
-        "the cosine comes out ‖b‖/eps times too small, and looks like noise around 0.",
-        instead="divide by the norms in float64, and call the cosine undefined where a norm is 0",
-        ran_on=f"two vectors, ‖b‖ = {SMALL_NORM:g}, true cosine {TRUE_COSINE}",
-    )
+    wrong = {"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))}
+    right = {"a·b / (‖a‖‖b‖) in float64": float(a @ b / (a.norm() * b.norm()))}
+    ran_on = f"two vectors, ‖b‖ = {SMALL_NORM:g}, true cosine {TRUE_COSINE}"
+    return Demonstration("cosine-eps", wrong, right, ran_on)
 
 
 def half_flush() -> Demonstration:
@@ -208,22 +169,13 @@ def half_flush() -> Demonstration:
         kept = g.to(dtype).double()
         return float(kept @ kept / (kept.norm() * kept.norm()))
 
-    return Demonstration(
-        name="half-flush",
-        title="fp16 flushes a gradient of 5e-10 to 0, and its cosine to NaN; bf16 keeps it",
-        wrong={
-            "5e-10 in fp16": float(g.half()[0]),
-            "cos(g, g) in fp16": cosine_with_itself(torch.float16),
-        },
-        right={
-            "5e-10 in bf16": float(g.bfloat16()[0]),
-            "cos(g, g) in bf16": cosine_with_itself(torch.bfloat16),
-            "cos(g, g) in float32": cosine_with_itself(torch.float32),
-        },
-        why=f"fp16's smallest subnormal is {2.0**-24:.1e}; below half of it everything is 0. bf16 has float32's range.",
-        instead="measure in float32 with norms in float64; never judge gradients taken in fp16",
-        ran_on="g = 5e-10 in every entry",
-    )
+    wrong = {"5e-10 in fp16": float(g.half()[0]), "cos(g, g) in fp16": cosine_with_itself(torch.float16)}
+    right = {
+        "5e-10 in bf16": float(g.bfloat16()[0]),
+        "cos(g, g) in bf16": cosine_with_itself(torch.bfloat16),
+        "cos(g, g) in float32": cosine_with_itself(torch.float32),
+    }
+    return Demonstration("half-flush", wrong, right, ran_on="g = 5e-10 in every entry")
 
 
 def cosines(credit: Stream, grads: Sequence[Tensor]) -> list[Tensor]:
@@ -248,6 +200,9 @@ def cosines(credit: Stream, grads: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
+DEEP = "mean over samples, hidden layers"
+
+
 def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     """Four aggregations of one Γ, all of them in use.
 
@@ -268,33 +223,24 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     batch_means, concatenated = (math.nan if value is None else value for value in pooled.values())
     return {
         "mean over samples, all layers": _mean([c.mean() for c in per_layer if len(c)]),
-        "mean over samples, hidden layers": _mean([c.mean() for c in per_layer[1:] if len(c)]),
+        DEEP: _mean([c.mean() for c in per_layer[1:] if len(c)]),
         "cosine of batch means, hidden layers": batch_means,
         "cosine of concatenated hidden layers": concatenated,
     }
 
 
-def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given credit") -> Demonstration:
+def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
     """Pitfall 5: four valid aggregations of the same Γ, side by side.
 
     Raises:
         ValueError: no hidden layer has credit.
     """
     values = aggregate(credit, grads)
-    spread = max(values.values()) - min(values.values())
-    return Demonstration(
-        name="aggregations",
-        title="Four valid aggregations of the same Γ give four numbers, sometimes of both signs",
-        wrong={"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())},
-        right=values,
-        why=f"The four differ by {spread:.4f}: means of cosines, cosines of means and cosines of concatenations "
-        "weight samples and layers differently.",
-        instead="report Γ per layer, and name the aggregation of every single number",
-        ran_on=ran_on,
-    )
+    wrong = {"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())}
+    return Demonstration("aggregations", wrong, values, ran_on)
 
 
-def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given credit") -> Demonstration:
+def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
     """Pitfall 6: the mean over all layers against the mean over hidden layers.
 
     Source: docs/protocol.md §12.6: Γ_0 = +0.429 makes +0.068; hidden layers alone −0.022.
@@ -304,52 +250,22 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given cre
     """
     per_layer = [float(c.mean()) if len(c) else None for c in cosines(credit, grads)]
     values = aggregate(credit, grads)
-    return Demonstration(
-        name="layer-zero",
-        title="Layer 0 can carry the mean: the embedding's Γ hides what the hidden layers do",
-        wrong={"mean Γ over layers 0..L": values["mean over samples, all layers"]},
-        right={
-            "Γ_0": per_layer[0],
-            "mean Γ over layers 1..L": values["mean over samples, hidden layers"],
-            "Γ_l": per_layer,
-        },
-        why="h_0 is the embedding's output: its credit is shaped by the input, not by the blocks "
-        "that the claim is about.",
-        instead="report Γ_0 apart; “deep Γ” is the mean over l ≥ 1",
-        ran_on=ran_on,
-    )
+    wrong = {"mean Γ over layers 0..L": values["mean over samples, all layers"]}
+    right = {"Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP], "Γ_l": per_layer}
+    return Demonstration("layer-zero", wrong, right, ran_on)
 
 
 def _mean(values: Sequence[Tensor]) -> float:
     return float(torch.stack(list(values)).mean())
 
 
-def missing_feedback(grads: Sequence[Tensor] | None = None, ran_on: str = "") -> Demonstration:
-    """A script that falls back to the gradient itself when the feedback is missing reports Γ = 1.
-
-    Args:
-        grads: g_l of a real run; None takes a drawn one.
-        ran_on: its name.
+def missing_feedback(grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+    """A script that falls back to the gradient g_l itself when the feedback is missing reports Γ = 1.
 
     Source: docs/protocol.md §12.7.
     """
-    if grads is None:
-        generator = torch.Generator().manual_seed(0)
-        grads = [torch.randn(8, 16, generator=generator) for _ in range(5)]
-        ran_on = "drawn gradients, 5 layers"
-
-    def careless(credit: Sequence[Tensor] | None) -> float:
-        return float(torch.cat(cosines(grads if credit is None else credit, grads)).mean())
-
-    return Demonstration(
-        name="missing-feedback",
-        title="Feedback not saved: a fallback to cos(g, g) = 1 was reported as Γ",
-        wrong={"Γ with `credit = saved.get('Bs', grads)`": careless(None)},
-        right={"Γ without saved feedback": None},
-        why="The gradient compared with itself is 1 by construction, and nothing in the number says so.",
-        instead="save the feedback with the weights; without it Γ is N/A, with the reason beside it",
-        ran_on=ran_on,
-    )
+    wrong = {"Γ with `credit = saved.get('Bs', grads)`": float(torch.cat(cosines(grads, grads)).mean())}
+    return Demonstration("missing-feedback", wrong, {"Γ without saved feedback": None}, ran_on)
 
 
 def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demonstration:
@@ -362,21 +278,11 @@ def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demons
 
     Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
-    mean, std = statistics.fmean(fresh), statistics.pstdev(fresh)
-    return Demonstration(
-        name="null-feedback",
-        title="Γ is specific to the training feedback: with freshly drawn feedback it vanishes",
-        wrong={f"deep Γ, {len(fresh)} fresh draws (mean)": mean, "std": std},
-        right={"deep Γ, training feedback": trained},
-        why="The net adapts to the matrices it was trained with. Drawing them again at audit time measures "
-        "chance alignment, and calls an aligned net unaligned.",
-        instead="save the feedback with the weights; use fresh draws only as the null to compare with",
-        ran_on=ran_on,
-    )
+    wrong = {f"deep Γ, {len(fresh)} fresh draws (mean)": statistics.fmean(fresh), "std": statistics.pstdev(fresh)}
+    return Demonstration("null-feedback", wrong, {"deep Γ, training feedback": trained}, ran_on)
 
 
 FRESH_DRAWS = 10
-DEEP = "mean over samples, hidden layers"
 
 
 def _against_fresh(subject: Subject) -> Demonstration:
@@ -407,17 +313,23 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
 
     Args:
         names: which, by name or number.
-        run: a run folder with saved feedback for 4 to 7; None trains a small net here.
+        run: a run folder with saved feedback, for 4 to 7.
 
     Raises:
-        UsageError: no pitfall of that name.
+        UsageError: no pitfall of that name, or no run.
         MeasureError: the run saved no feedback.
     """
     chosen = [_name(name) for name in names]
-    subject = None
-    if any(name in _ON_RUNS for name in chosen):
-        subject = of_run(run) if run is not None else trained_here()
-    return [_ON_RUNS[name](subject) if subject and name in _ON_RUNS else _ON_TENSORS[name]() for name in chosen]
+    subject = of_run(run) if run is not None and _ON_RUNS.keys() & set(chosen) else None
+    shown = []
+    for name in chosen:
+        if name in _ON_TENSORS:
+            shown.append(_ON_TENSORS[name]())
+        elif subject is not None:
+            shown.append(_ON_RUNS[name](subject))
+        else:
+            raise UsageError(f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER")
+    return shown
 
 
 def _name(name: str) -> str:

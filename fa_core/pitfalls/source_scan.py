@@ -60,23 +60,11 @@ def scan_source(paths: Sequence[Path]) -> tuple[list[Finding], list[Problem]]:
     findings: list[Finding] = []
     problems: list[Problem] = []
     for path in _python_files(paths):
-        found = _scan_file(path)
-        if isinstance(found, Problem):
-            problems.append(found)
-        else:
-            findings.extend(found)
+        try:
+            findings += scan_text(path.read_bytes(), str(path))
+        except (SyntaxError, ValueError, RecursionError, OSError) as error:  # noqa: PERF203 (files are slower)
+            problems.append(Problem(str(path), f"{path}: cannot be read as Python ({error})"))
     return findings, problems
-
-
-def _scan_file(path: Path) -> list[Finding] | Problem:
-    try:
-        return scan_text(path.read_bytes(), str(path))
-    except SyntaxError as error:
-        return Problem(str(path), f"{path}:{error.lineno or 1}: not Python here ({error.msg})")
-    except (ValueError, RecursionError) as error:
-        return Problem(str(path), f"{path}: cannot be parsed ({error})")
-    except OSError as error:
-        return Problem(str(path), f"{path}: cannot be read ({error.strerror})")
 
 
 def scan_text(source: str | bytes, path: str = "<text>") -> list[Finding]:
@@ -134,8 +122,9 @@ def _clamped_modules(tree: ast.Module) -> frozenset[str]:
 
 
 def _is_clamped_module(node: ast.expr) -> bool:
-    made = isinstance(node, ast.Call) and _last_name(node.func) == "CosineSimilarity"
-    return made and isinstance(node, ast.Call) and len(node.args) < 2 and not _keyword(node, "eps")
+    if not isinstance(node, ast.Call) or _last_name(node.func) != "CosineSimilarity":
+        return False
+    return len(node.args) < 2 and not _keyword(node, "eps")
 
 
 def _last_name(node: ast.expr) -> str:

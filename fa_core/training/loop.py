@@ -1,9 +1,9 @@
-"""One epoch of training, the same few lines for every method; network arguments that follow from the data."""
+"""What a training run is made of: optimizer, order of samples, determinism, arguments that follow from the data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -12,18 +12,11 @@ import torch
 from torch import Tensor
 
 from fa_core.data import DataSet
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import UsageError
 from fa_core.methods import Method
 from fa_core.models import ARCHS, StreamNet
 from fa_core.option_values import unknown_name
 from fa_core.training.plan import Recipe
-
-CHECK_EVERY = 50
-"""Steps between two looks at whether the loss is still finite: on a GPU each look waits for the device."""
-
-
-class Diverged(FaError):
-    """The training loss is no longer finite."""
 
 
 def make_optimizer(recipe: Recipe, method: Method, net: StreamNet) -> torch.optim.Optimizer | None:
@@ -54,58 +47,6 @@ def sample_order(count: int, seed: int, epoch: int) -> Tensor:
     """The permutation of an epoch: it depends on seed and epoch only, so a resumed run sees the same samples."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     return torch.randperm(count, generator=generator)
-
-
-def train_epoch(
-    net: StreamNet,
-    method: Method,
-    optimizer: torch.optim.Optimizer,
-    recipe: Recipe,
-    data: DataSet,
-    *,
-    seed: int,
-    epoch: int,
-    on_step: Callable[[int], None] = lambda step: None,
-) -> float:
-    """Train one epoch.
-
-    Args:
-        net: the network; put into train mode.
-        method: gives the loss, then takes its own step.
-        optimizer: over the method's trained parameters.
-        recipe: learning rate, batch size, λ.
-        data: training samples, on any device.
-        seed: with `epoch`, orders the samples.
-        epoch: 1, 2, ...
-        on_step: called with the number of steps done.
-
-    Returns:
-        Mean cross entropy over the epoch's steps.
-
-    Raises:
-        Diverged: it became NaN or infinite.
-    """
-    net.train()
-    device = next(net.parameters()).device
-    steps = steps_per_epoch(data, recipe)
-    order = sample_order(len(data.train_y), seed, epoch).to(data.train_y.device)
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    for step in range(steps):
-        rate = recipe.lr_at((epoch - 1) * steps + step, recipe.epochs * steps)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        rows = order[step * recipe.batch_size : (step + 1) * recipe.batch_size]
-        loss, info = method.loss(net, data.train_x[rows].to(device), data.train_y[rows].to(device), recipe.lam)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        method.extra_step(net, info)
-        total += info.ce
-        if (step + 1) % CHECK_EVERY == 0 or step + 1 == steps:
-            if not math.isfinite(float(total)):
-                raise Diverged(f"the loss is {float(info.ce)} by step {step + 1} of epoch {epoch}")
-            on_step(step + 1)
-    return float(total) / steps
 
 
 @contextmanager

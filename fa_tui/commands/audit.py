@@ -115,7 +115,7 @@ def audit_command(
     """
     given = locals()
     from fa_core.atomic import write_json
-    from fa_core.engine.audit import audit, measurable
+    from fa_core.engine.audit import Measuring, audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
@@ -137,13 +137,10 @@ def audit_command(
             targets,
             out,
             settings,
-            placement=placement,
+            Measuring(placement, progress, progress.plan, progress.notice),
             resume=resume,
             replace_old=replace,
             adjust=adjust,
-            on_event=progress,
-            on_plan=progress.plan,
-            on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
@@ -212,20 +209,13 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
+    from fa_core.engine.audit import Measuring
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
     with AuditProgress() as progress:
-        result = verify(
-            found.rows,
-            data=data,
-            model=model,
-            weights=weights,
-            placement=placement,
-            on_event=progress,
-            on_plan=progress.plan,
-            on_notice=progress.notice,
-        )
+        how = Measuring(placement, progress, progress.plan, progress.notice)
+        result = verify(found.rows, how, data=data, model=model, weights=weights)
     inputs.report_problems([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)

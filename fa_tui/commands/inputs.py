@@ -14,7 +14,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, bullets
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import canonical_method
-from fa_tui.options import Chosen, numbers, sample_runs, split_list
+from fa_tui.options import Chosen, default_paths, numbers, split_list
 from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
     from fa_core.engine.jobs import changed_since
     from fa_core.formats import scan
 
-    found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
+    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 

@@ -57,12 +57,12 @@ def pitfalls_command(
 
 def explained(one: Demonstration) -> Iterator[str]:
     """A demonstration as text."""
-    yield f"{one.number}. {one.name}: {one.title}"
+    yield f"{one.number}. {one.name}: {one.texts['title']}"
     yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
     yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
     yield from (f"   right  {what} = {_value(value)}" for what, value in one.right.items())
-    yield f"   why    {one.why}"
-    yield f"   write  {one.instead}"
+    yield f"   why    {one.texts['why']}"
+    yield f"   write  {one.texts['instead']}"
 
 
 def _value(value: Any) -> str:

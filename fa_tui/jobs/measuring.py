@@ -242,14 +242,14 @@ class Measuring:
 
     def _pool_for(self, runs: int) -> Pool:
         """The pool, made on first use, with as many workers as the command line has for so many runs."""
-        from fa_core.engine.audit import make_pool
+        from fa_core.engine.audit import Measuring as How
         from fa_core.engine.devices import LOCAL, Placement, workers_for
         from fa_core.engine.jobs import DEFAULT_MEASURE
 
         setup = self._setup.preferring(self._device)
         placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
         if self._pool is None:
-            self._pool = make_pool(placement, self._moved, runs=runs, on_notice=self._on_notice, measure=measure)
+            self._pool = How(placement, self._moved, on_notice=self._on_notice, measure=measure).pool(runs)
         elif placement.engine == LOCAL:
             self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
         return self._pool

@@ -145,9 +145,6 @@ class AnalysisScreen(JudgedScreen):
             (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
 
-    def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
-        self.action_open(message.place)
-
     def on_resize(self) -> None:
         self.soon()
 
@@ -160,7 +157,7 @@ class AnalysisScreen(JudgedScreen):
             self._say_title()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds, *self.runs.groups(), points=False)
+            self._found = sensitivities(table, thresholds, *self.runs.groups())
             blocks = sensitivity_blocks(self._found)
         elif self._open == 1:
             self._found = decision_utility(table, thresholds)

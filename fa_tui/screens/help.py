@@ -20,7 +20,6 @@ from textual.widgets import Static
 from fa_tui.screens.questions import Dialog, Question, leaving
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
-from fa_tui.views.text import reflowed
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
 from fa_tui.widgets.slider import ThresholdSlider
@@ -107,7 +106,7 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         text = next((texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), "")
         title, _, body = text.partition("\n")
         # what a slider says of itself, all of them together say too
-        lines = [line for line in reflowed(body) if not line or line not in said]
+        lines = [line for line in body.rstrip().splitlines() if not line or line not in said]
         if title and title not in said:
             yield f"# {title}"
             yield from lines

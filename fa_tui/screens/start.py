@@ -253,6 +253,6 @@ def folder_outside(paths: Sequence[Path]) -> Path:
 def _are_samples(path: Path) -> bool:
     """Whether these are the runs that come with the program: no place to write into."""
     try:
-        return path.resolve() == sample_runs().resolve()
+        return path.resolve().is_relative_to(sample_runs().resolve())
     except UnreadableInput:
         return False

@@ -39,7 +39,6 @@ from fa_tui.widgets.epoch_chart import (
     Picked,
     Scrubbed,
     Scrubber,
-    Zoomed,
     drawn_runs,
     epoch_scale,
     nearest,
@@ -188,9 +187,6 @@ class TimelineScreen(JudgedScreen):
         self.matrix.go_to(message.run)
         self.soon()
 
-    def on_zoomed(self, message: Zoomed) -> None:
-        self.action_zoom(message.step)
-
     def action_zoom(self, step: int) -> None:
         """Half as many epochs around this one, or twice as many."""
         self._zoom = max(0, min(self._zoom + step, _MOST_ZOOM))
@@ -217,8 +213,9 @@ class TimelineScreen(JudgedScreen):
     def _shows_changed(self) -> None:
         self._say_title()
 
-    def on_scrubber_chosen(self, message: Scrubber.Chosen) -> None:
-        self.matrix.action_cursor(message.step, 0)
+    def action_choose(self, step: int) -> None:
+        """Another run, so many further down."""
+        self.matrix.action_cursor(step, 0)
 
     def action_scrub(self, step: int) -> None:
         """One recorded epoch on or back."""

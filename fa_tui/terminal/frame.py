@@ -210,15 +210,12 @@ class Frame:
             cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]
             self._lines[y][x : x + len(cells)] = cells
             return None
-        parts, length, doubtful = [f"\x1b[0m\x1b[{y + 1};{x + 1}H"], 0, False
+        parts, length = ["\x1b[0m"], 0
         for text, style, _ in segments:
             look, cells_wide, there = style or Style.null(), cell_len(text), f"\x1b[{y + 1};{x + length + 1}H"
             # terminals do not agree on how wide some characters are: what follows is put where it belongs
-            parts.append(there if doubtful else "")
-            doubtful = not _is_simple(text)
-            if doubtful:
-                parts.append(Strip.render_style(look, " " * cells_wide, self._colours) + there)
-            parts.append(Strip.render_style(look, text, self._colours))
+            blank = "" if _is_simple(text) else Strip.render_style(look, " " * cells_wide, self._colours) + there
+            parts += [there, blank, Strip.render_style(look, text, self._colours)]
             length += cells_wide
         end = min(width, x + length)
         self._lines[y][x:end] = [None] * (end - x)

@@ -13,9 +13,9 @@ import msgspec
 from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.reporting.numbers import scientific
+from fa_core.reporting.numbers import plain, scientific
 from fa_tui.session import SCALAR_LIMIT, Session
-from fa_tui.views.grid import number_or_word, own_axes, sign
+from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut_start, width_of
 
@@ -259,17 +259,14 @@ def _of_axis(name: str) -> Column:
 
     def text(session: Session, row: int) -> str:
         value = key(session, row)
-        return "" if value is None else number_or_word(value)
+        return "" if value is None else plain(value)
 
     return Column(name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True)
 
 
-def _sortable(value: Any) -> tuple[bool, float, str] | None:
+def _sortable(value: Any) -> Any:
     """Numbers before words, so that a column of both can be sorted."""
-    if value is None:
-        return None
-    number = isinstance(value, (int, float))
-    return (not number, value if number else 0.0, "" if number else str(value))
+    return None if value is None else rank(value)
 
 
 def _source(session: Session, row: int) -> str:

@@ -144,15 +144,10 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
         groups: as they are.
         place: of what was compared last.
     """
-    if wanted is not None:
-        for now, group in enumerate(groups):
-            if (group.home, group.name) == (wanted.home, wanted.name):
-                return now
-        runs = set(wanted.rows)
-        for now, group in enumerate(groups):
-            if group.name != MARKED and not runs.isdisjoint(group.rows):
-                return now
-    return max(0, min(place, len(groups) - 1))
+    runs, name = (wanted.rows, wanted[::2]) if wanted else ((), None)
+    same = [now for now, group in enumerate(groups) if group[::2] == name]
+    shared = [now for now, group in enumerate(groups) if group.name != MARKED and not {*runs}.isdisjoint(group.rows)]
+    return [*same, *shared, max(0, min(place, len(groups) - 1))][0]
 
 
 def column_labels(session: Session, group: Group, *, by_place: bool = True) -> list[tuple[str, str]]:
@@ -254,17 +249,9 @@ def spread_words(line: ComparedLine) -> str:
     return stat_words(stat) if stat and stat.n else ""
 
 
-def parting_words(layers: Sequence[LayerSpread], where: str) -> str:
-    """Where the runs part, or how close they stay; nothing where they cannot be compared.
-
-    Args:
-        layers: all of them.
-        where: the name of the layer at which they part, or ``""``.
-    """
-    ratios = [layer.ratio for layer in layers if layer.ratio is not None]
-    if not ratios:
-        return ""
-    return f": diverge at {where}" if where else f": agree within ×{short(max(ratios))}"
+def block_name(block: int | None) -> str:
+    """``0→1``, from which layer to which a block leads; ``""`` for none."""
+    return "" if block is None else f"{block}→{block + 1}"
 
 
 def depth_words(norms: Sequence[Sequence[float]]) -> str:
@@ -285,8 +272,10 @@ def _section(
         return []
     parting = first_parting(layers, factor)
     kinds = "block" if kind == "growth" else "layer"
-    names = [f"{layer.layer}→{layer.layer + 1}" if kind == "growth" else f"{layer.layer}" for layer in layers]
-    heading = title + parting_words(layers, f"{kinds} {names[parting.layer]}" if parting else "") + remark
+    names = [block_name(layer.layer) if kind == "growth" else f"{layer.layer}" for layer in layers]
+    ratios = [layer.ratio for layer in layers if layer.ratio is not None]
+    agree = f": agree within ×{short(max(ratios))}" if ratios else ""
+    heading = title + (f": diverge at {kinds} {names[parting.layer]}" if parting else agree) + remark
     return [
         ComparedLine("heading", heading),
         *(ComparedLine(kind, name, layer, layer is parting) for name, layer in zip(names, layers, strict=True)),
@@ -296,16 +285,15 @@ def _section(
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     assumed = frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
     lines = []
-    for name in ("growth", "g_L", "drift", "margin", "acc", "frozen"):
-        quantity = BY_NAME[name]
+    for quantity in map(BY_NAME.__getitem__, ("growth", "g_L", "drift", "margin", "acc", "frozen")):
         values = tuple(quantity.of(report) for report in reports)
         if all(value is None for value in values):
             continue
         known = across_runs([[] if value is None else [value] for value in values])[0]
         label = f"{quantity.letter} {quantity.label}".strip()
         # a ratio of cosines, margins or accuracies says nothing
-        spread = replace(known, values=values, ratio=known.ratio if name in ("growth", "g_L") else None)
-        places = assumed if name in OF_BASELINE else frozenset[int]()
+        spread = replace(known, values=values, ratio=known.ratio if quantity.log else None)
+        places = assumed if quantity.name in OF_BASELINE else frozenset[int]()
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
     if not lines:
         return []

@@ -37,7 +37,6 @@ class EpochSession(Session):
         self.epoch = replay.epochs[-1]
         self.fired: Bits = replay.flags(thresholds)
         self._judged_by = thresholds
-        self._kinds: dict[int, dict[str, str]] = {}
         super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
 
     def go_to(self, epoch: int) -> list[Flip]:
@@ -56,7 +55,6 @@ class EpochSession(Session):
         places = {_name(trace): run for run, trace in enumerate(replay.traces)}
         moved = {run: places[_name(trace)] for run, trace in enumerate(self.replay.traces) if _name(trace) in places}
         self.replay = replay
-        self._kinds.clear()
         self.fired = replay.flags(self.thresholds)
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
@@ -89,10 +87,8 @@ class EpochSession(Session):
 
     def kinds(self, run: int) -> dict[str, str]:
         """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
-        if run not in self._kinds:
-            records = self.replay.records(run)
-            self._kinds[run] = self.replay.table.kinds(np.arange(records.start, records.stop))
-        return self._kinds[run]
+        records = self.replay.records(run)
+        return self.replay.table.kinds(np.arange(records.start, records.stop))
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""

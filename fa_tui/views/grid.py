@@ -11,6 +11,7 @@ from operator import gt
 from typing import Any, NamedTuple
 
 from fa_core.errors import printable
+from fa_core.reporting.numbers import plain
 from fa_core.rows import AuditRow
 from fa_core.runs import home_of, short_paths
 from fa_tui.views.text import width_of
@@ -95,17 +96,12 @@ def value_text(axis: str, value: object) -> str:
         return f"no {sign(axis)}"
     if axis == "seed":
         return f"s{value}"
-    return str(value) if axis in ("method", "source") else f"{sign(axis)}={number_or_word(value)}"
-
-
-def number_or_word(value: object) -> str:
-    """A value as text, without the noise of a float."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value) if axis in ("method", "source") else f"{sign(axis)}={plain(value)}"
 
 
 def axes_text(axes: Mapping[str, object]) -> str:
     """Several axes with their values: ``d=64 λ=0.01``."""
-    return " ".join(f"{sign(name)}={number_or_word(value)}" for name, value in sorted(axes.items()))
+    return " ".join(f"{sign(name)}={plain(value)}" for name, value in sorted(axes.items()))
 
 
 def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
@@ -119,12 +115,13 @@ def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
         return once
     if all(type(value) is int for value in once):  # a hundred thousand seeds in a tenth of the memory
         return sorted(once)  # type: ignore[type-var]  # of ints only
-    return sorted(once, key=_rank)
+    return sorted(once, key=rank)
 
 
-def _rank(value: Hashable) -> tuple[bool, bool, float, str]:
-    number = isinstance(value, (int, float))
-    return (value is None, not number, float(value) if isinstance(value, (int, float)) else 0.0, str(value))
+def rank(value: Hashable) -> tuple[bool, bool, float, str]:
+    """What values of an axis are sorted by: numbers by size, then words, then None."""
+    number = value if isinstance(value, (int, float)) else None
+    return value is None, number is None, float(number or 0.0), str(value)
 
 
 class Cells:

@@ -161,10 +161,8 @@ def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> floa
     if value <= 0 or not 1e-300 < value < 1e300:
         return value
     exponent = math.floor(math.log10(value))
-    rungs = [float(f"{m}e{e}") for e in (exponent - 1, exponent, exponent + 1) for m in mantissas]
-    if upward:
-        return rungs[bisect.bisect_right(rungs, value)] if value < rungs[-1] else float(f"1e{exponent + 2}")
-    return rungs[bisect.bisect_left(rungs, value) - 1] if value > rungs[0] else value
+    rungs = [float(f"{mantissa}e{power}") for power in range(exponent - 1, exponent + 3) for mantissa in mantissas]
+    return rungs[bisect.bisect_right(rungs, value) if upward else bisect.bisect_left(rungs, value) - 1]
 
 
 class Track(msgspec.Struct, frozen=True):
@@ -196,35 +194,26 @@ class Track(msgspec.Struct, frozen=True):
         return next_rung(value, far if stride else step, upward=upward)
 
 
-class Rug(msgspec.Struct, frozen=True):
-    """Where the runs lie on a track of `cells` cells: how many in each cell, beyond its ends, and non-finite."""
+def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int], int, int]:
+    """How many runs lie in each cell of a track of `cells` cells, how many below it and how many above.
 
-    cells: int
-    counts: dict[int, int]
-    below: int
-    above: int
-    nonfinite: int
+    A search per cell, so that 100,000 runs cost what 15 do.
 
-    @classmethod
-    def of(cls, ticks: Sequence[float], nonfinite: int, scale: Scale, cells: int) -> Rug:
-        """Count the values per cell: a search per cell, so that 100,000 runs cost what 15 do.
-
-        Args:
-            ticks: the finite values, sorted.
-            nonfinite: how many others there are.
-            scale: the track.
-            cells: its length.
-        """
-        start = below = bisect.bisect_left(ticks, scale.lo)
-        end = bisect.bisect_right(ticks, scale.hi)
-        counts: dict[int, int] = {}
-        for cell in range(cells):
-            edge = scale.value((cell + 0.5) / (cells - 1)) if cell < cells - 1 else scale.hi
-            stop = bisect.bisect_right(ticks, edge, start, end)
-            if stop > start:
-                counts[cell] = stop - start
-            start = stop
-        return cls(cells, counts, below, len(ticks) - end, nonfinite)
+    Args:
+        ticks: the finite values, sorted.
+        scale: the track.
+        cells: its length.
+    """
+    start = below = bisect.bisect_left(ticks, scale.lo)
+    end = bisect.bisect_right(ticks, scale.hi)
+    counts: dict[int, int] = {}
+    for cell in range(cells):
+        edge = scale.value((cell + 0.5) / (cells - 1)) if cell < cells - 1 else scale.hi
+        stop = bisect.bisect_right(ticks, edge, start, end)
+        if stop > start:
+            counts[cell] = stop - start
+        start = stop
+    return counts, below, len(ticks) - end
 
 
 _LINES_PER_LABEL = 2
@@ -259,7 +248,10 @@ def _decades(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
     """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on the axis."""
-    step, decimals = _step((scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL))
+    least = (scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL)
+    exponent = math.floor(math.log10(least))
+    steps = [(float(f"{m}e{power}"), max(0, -power)) for power in (exponent, exponent + 1) for m in _ROUND]
+    step, decimals = next(found for found in steps if found[0] >= least * (1 - 1e-9))
     first, last = math.ceil(scale.lo / step - 1e-9), math.floor(scale.hi / step + 1e-9)
     if first >= last:
         yield from ((value, short(value, 4)) for value in (scale.lo, scale.hi))
@@ -268,14 +260,3 @@ def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
         value = float(f"{count * step:.12g}")
         text = f"{value:.{decimals}f}"
         yield value, text if 1e-4 < step < 1e6 else short(value, 3)
-
-
-def _step(least: float) -> tuple[float, int]:
-    """The smallest round step that is not below `least`, and the decimals that its multiples need."""
-    exponent = math.floor(math.log10(least))
-    for power in (exponent, exponent + 1):
-        for mantissa in _ROUND:
-            step = float(f"{mantissa}e{power}")
-            if step >= least * (1 - 1e-9):
-                return step, max(0, -power)
-    raise AssertionError(least)

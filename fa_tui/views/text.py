@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import asdict
 from rich.cells import cell_len, chop_cells, get_character_cell_size
+from rich.console import Console
+from rich.text import Text
 
 from fa_core.errors import printable
 from fa_core.rows import Problem
@@ -23,8 +25,9 @@ _TO_ASCII = str.maketrans(
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
         "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
         "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "x",
-        "◂": "<", "◦": ":", "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/",
+        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":",
+        "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=", "╍": ":",
+        "╸": "-", "│": "|", "┊": ":", "▏": "_", **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
     }
 )  # fmt: skip
 
@@ -64,40 +67,40 @@ class Glyphs(msgspec.Struct, frozen=True):
         braille: whether 2×4 dots per cell can be drawn.
     """
 
-    name: str
-    passes: str
-    fires: str
-    unmeasured: str
-    undecided: str
-    unknown: str
-    differs: str
-    marked: str
-    gone: str
-    flipped: str
-    queued: str
-    running: str
-    agrees: str
-    deviates: str
-    grows: str
-    knob: str
-    knob_home: str
-    default: str
-    tick: str
-    off_left: str
-    off_right: str
-    passing: str
-    firing: str
-    plateau_passing: str
-    plateau_firing: str
-    bars: str
-    nonfinite: str
-    zero: str
-    rule: str
-    divider: str
-    cursor: str
-    arrow: str
-    ellipsis: str
-    braille: bool
+    name: str = "unicode"
+    passes: str = "✓"
+    fires: str = "✗"
+    unmeasured: str = "·"
+    undecided: str = "~"
+    unknown: str = "?"
+    differs: str = "≠"
+    marked: str = "•"
+    gone: str = "†"
+    flipped: str = "◂"
+    queued: str = "◦"
+    running: str = "▸"
+    agrees: str = "="
+    deviates: str = "≠"
+    grows: str = "▲"
+    knob: str = "●"
+    knob_home: str = "◆"
+    default: str = "◇"
+    tick: str = "┴"
+    off_left: str = "‹"
+    off_right: str = "›"
+    passing: str = "─"
+    firing: str = "╌"
+    plateau_passing: str = "━"
+    plateau_firing: str = "╍"
+    bars: str = "▁▂▃▄▅▆▇█"
+    nonfinite: str = "∞"
+    zero: str = "0"
+    rule: str = "─"
+    divider: str = "│"
+    cursor: str = "▏"
+    arrow: str = "→"
+    ellipsis: str = "…"
+    braille: bool = True
 
     def say(self, text: str) -> str:
         r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
@@ -119,21 +122,10 @@ class Glyphs(msgspec.Struct, frozen=True):
         return self.bars[min(len(self.bars) - 1, max(0, int(fraction * len(self.bars))))]
 
 
-UNICODE = Glyphs(
-    name="unicode", passes="✓", fires="✗", unmeasured="·", undecided="~", unknown="?", differs="≠", marked="•",
-    gone="†", flipped="◂", queued="◦", running="▸", agrees="=", deviates="≠",
-    grows="▲", knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─",
-    firing="╌", plateau_passing="━", plateau_firing="╍", bars="▁▂▃▄▅▆▇█", nonfinite="∞", zero="0", rule="─",
-    divider="│", cursor="▏", arrow="→", ellipsis="…", braille=True,
-)  # fmt: skip
-
-ASCII = Glyphs(
-    name="ascii", passes="+", fires="!", unmeasured=".", undecided="~", unknown="?", differs="!=", marked="*",
-    gone="x", flipped="<", queued=":", running=">", agrees="=", deviates="#",
-    grows="^", knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-",
-    firing=".", plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-",
-    divider="|", cursor="_", arrow="->", ellipsis="..", braille=False,
-)  # fmt: skip
+UNICODE = Glyphs()
+_ASCII_GLYPHS = {name: sign.translate(_TO_ASCII) for name, sign in asdict(UNICODE).items() if isinstance(sign, str)}
+ASCII = Glyphs(**_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False)
+"""The Unicode set as `say` spells it, but for two signs of one cell that another one has already."""
 
 
 def width_of(text: str) -> int:
@@ -205,40 +197,10 @@ def cut_middle(text: str, width: int, mark: str) -> str:
     return left + cut_start(text, width - width_of(left), mark)
 
 
+_CONSOLE = Console()
 _LEAST = 10
 _ITEM = re.compile(r" *\S.*?  +(?=\S)")
 """The part of a list's line before its second column."""
-
-
-def reflowed(text: str) -> Iterator[str]:
-    """The lines of a text with those joined that were only broken to fit the source code.
-
-    A line goes on in the next one if both are of a paragraph, or if the next one begins under the second column.
-
-    >>> list(reflowed("One sentence,\\nbroken.\\n\\n  a b   two keys, and\\n        what they do"))
-    ['One sentence, broken.', '', '  a b   two keys, and what they do']
-    """
-    line = ""
-    for part in text.rstrip().splitlines():
-        if line and part and _goes_on(line, part):
-            # an indented paragraph is set flush, so that it wraps as one
-            line = f"{line if _ITEM.match(line) else line.strip()} {part.strip()}"
-            continue
-        if line:
-            yield line
-        if not part:
-            yield ""
-        line = part
-    if line:
-        yield line
-
-
-def _goes_on(line: str, part: str) -> bool:
-    """Whether a line is the continuation of the one before."""
-    indent = _indent(part)
-    if _ITEM.match(line) and line.startswith(" "):
-        return indent >= _hanging(line)
-    return not (_ITEM.match(part) and indent) and (indent == _indent(line) or not _indent(line))
 
 
 def _indent(line: str) -> int:
@@ -270,24 +232,10 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
     >>> folded("方法 很长的名字 dfa", 8)
     ['方法', '很长的名', '字 dfa']
     """
-    if width_of(text) == len(text):
-        # what has a hyphen is mostly a name, or an option
-        return textwrap.wrap(text.strip(), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
-    lines: list[str] = []
-    line, empty = lead, True
-    for word in text.split():
-        while word:
-            blank = "" if empty else " "
-            if width_of(line) + len(blank) + width_of(word) <= width:
-                line, word, empty = line + blank + word, "", False
-                continue
-            if empty:
-                # at least a character, or it would never end
-                piece = cut(word, width - width_of(line)) or word[0]
-                line, word = line + piece, word[len(piece) :]
-            lines.append(line)
-            line, empty = indent, True
-    return lines if empty else [*lines, line]
+    whole = lead + text.strip()
+    first = Text(whole).wrap(_CONSOLE, width)[0].plain.rstrip()
+    rest = Text(whole[len(first) :].strip()).wrap(_CONSOLE, width - width_of(indent))
+    return [line for line in (first, *(indent + more.plain.rstrip() for more in rest)) if line.strip()]
 
 
 def _hanging(line: str) -> int:
@@ -310,7 +258,7 @@ _LEAST_METHOD = 6
 def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
     """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the same way.
 
-    First the names of axes whose values are words go, then the signs ``=``, then the method's end, and
+    First the signs ``=`` go, and the names of axes whose values are words, then the method's end, and
     only then the middle of a label.
 
     >>> abbreviated(["bp arch=vit λ=0.01", "dfa arch=vit λ=0.01"], 13)
@@ -318,40 +266,38 @@ def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> lis
     >>> abbreviated(["credit_bridge arch=vit λ=0.01"], 20)
     ['credit_br… vit λ0.01']
     """
-    shorter: Sequence[str] = labels
-    for shorter in zip(*map(_shortened, labels), strict=True):
-        if max(map(width_of, shorter)) <= width:
-            break
-    return [_cut(label, width, ellipsis) for label in shorter]
+    if max(map(width_of, labels), default=0) <= width:
+        return list(labels)
+    return [_with_short_method(_bare(label), width, ellipsis) for label in labels]
 
 
 def lengths(labels: Sequence[str]) -> list[int]:
     """The longest label as it is, and after each way of shortening; in the last one methods are cut.
 
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
-    [29, 24, 23, 16]
+    [29, 23, 16]
     """
-    ways = [(*shorter, _with_short_method(shorter[-1])) for shorter in map(_shortened, labels)]
-    return [max(map(width_of, labels)) for labels in zip(*ways, strict=True)] or [0] * 4
+    bare = [*map(_bare, labels)]
+    ways = (map(width_of, labels), map(width_of, bare), map(_least_width, bare))
+    return [max(widths, default=0) for widths in ways]
 
 
-def _shortened(label: str) -> tuple[str, str, str]:
-    """A label as it is, without the names of axes whose values are words, and also without the signs."""
+def _least_width(label: str) -> int:
+    method, _, axes = label.partition(" ")
+    return width_of(label) - max(0, width_of(method) - _LEAST_METHOD) if axes else width_of(label)
+
+
+def _bare(label: str) -> str:
+    """A label without the names of axes whose values are words, and without signs."""
     parts = (part.partition("=") for part in label.split(" "))
-    bare = " ".join(value if sign and not _is_number(value) else name + sign + value for name, sign, value in parts)
-    return label, bare, bare.replace("=", "")
-
-
-def _with_short_method(label: str) -> str:
-    method, blank, axes = label.partition(" ")
-    return f"{cut(method, _LEAST_METHOD)}{blank}{axes}" if axes else method
+    return " ".join(value if sign and not _is_number(value) else name + value for name, sign, value in parts)
 
 
 def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).replace("e-", "", 1).isdigit()
 
 
-def _cut(label: str, width: int, ellipsis: str) -> str:
+def _with_short_method(label: str, width: int, ellipsis: str) -> str:
     """The method's end gives way to the axes; a label that is too long even so loses its middle."""
     if width_of(label) <= width:
         return label
@@ -363,28 +309,17 @@ def _cut(label: str, width: int, ellipsis: str) -> str:
 
 
 def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
-    """A path from the current folder or from home where it lies in one; a long one by its last folders.
+    """A path from the current folder or from home where it lies in one; of a long one its end.
 
     Args:
         path: absolute or not.
         width: cells that it may take.
         ellipsis: for what is left out.
 
-    >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 24)
-    '…/ablations/dfa_s42'
+    >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 20)
+    '…n/ablations/dfa_s42'
     """
-    text = _from_here(str(path))
-    if width_of(text) <= width:
-        return text
-    *folders, kept = text.split("/")
-    for folder in reversed(folders):
-        longer = f"{folder}/{kept}"
-        if width_of(f"{ellipsis}/{longer}") > width:
-            break
-        kept = longer
-    if width_of(f"{ellipsis}/{kept}") <= width:
-        return f"{ellipsis}/{kept}"
-    return cut_start(text, max(width, width_of(ellipsis) + 1), ellipsis)
+    return cut_start(_from_here(str(path)), max(width, width_of(ellipsis) + 1), ellipsis)
 
 
 def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:

@@ -8,8 +8,9 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui.session import Flip, Session
@@ -120,14 +121,12 @@ def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThr
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
     """Which thresholds moved, and where to: ``a > 6.1``."""
-    # after the first paint: decimal and dataclasses cost 7 ms
-    from fa_core.reporting.numbers import short
+    return ", ".join(limit_words(one, now) for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now))
 
-    return ", ".join(
-        f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(now))}"
-        for one in DIAGNOSTICS.values()
-        if one.limit(before) != one.limit(now)
-    )
+
+def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
+    """When a diagnostic fires: ``a > 50``."""
+    return f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:

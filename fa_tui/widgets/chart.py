@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from asyncio import TimerHandle
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -64,41 +63,24 @@ def side_by_side(ends: Sequence[End], taken: Collection[tuple[int, int]], column
         columns: of the chart.
 
     >>> side_by_side([End(9, 0, "a", "x"), End(9, 0, "b", "y"), End(4, 1, "c", "x")], (), 10)
-    ([End(column=9, line=0, mark='b', style='y'), End(column=4, line=1, mark='c', style='x'), \
+    ([End(column=4, line=1, mark='c', style='x'), End(column=9, line=0, mark='b', style='y'), \
 End(column=8, line=0, mark='a', style='x')], 0)
     """
-    cells: dict[tuple[int, int], dict[str, End]] = {}
-    for end in ends:
-        here = cells.setdefault((end.column, end.line), {})
-        # a mark that comes again counts as drawn now
-        here.pop(end.mark, None)
-        here[end.mark] = end
-    placed = [list(here.values())[-1] for cell, here in cells.items() if cell not in taken]
-    occupied = {*taken, *cells}
+    # a mark that comes again in its cell is one, and the last drawn has the first choice
+    wanted = {(end.column, end.line, end.mark): end for end in reversed(ends)}.values()
+    occupied, placed, crowded = {*taken}, list[End](), list[End]()
+    for end in wanted:
+        (crowded if (end.column, end.line) in occupied else placed).append(end)
+        occupied.add((end.column, end.line))
     left_out = 0
-    for (column, line), here in cells.items():
-        waiting = list(here.values())
-        if (column, line) not in taken:
-            waiting.pop()
-        free = _free(column, line, occupied, columns)
-        while waiting:
-            place = next(free, None)
-            if place is None:
-                break
-            occupied.add((place, line))
-            placed.append(waiting.pop()._replace(column=place))
-        left_out += len(waiting)
+    for end in crowded:
+        after_it = range(end.column + 1, min(columns, end.column + BESIDE + 1))
+        before_it = range(end.column - 1, max(-1, end.column - BESIDE - 1), -1)
+        free = [place for place in (*after_it, *before_it) if (place, end.line) not in occupied][:1]
+        placed += [end._replace(column=place) for place in free]
+        occupied |= {(place, end.line) for place in free}
+        left_out += not free
     return placed, left_out
-
-
-def _free(column: int, line: int, occupied: Collection[tuple[int, int]], columns: int) -> Iterator[int]:
-    """Free cells next to a cell: those after it, then those before it, up to the next one that is not free."""
-    for step in (1, -1):
-        for away in range(1, BESIDE + 1):
-            place = column + step * away
-            if not 0 <= place < columns or (place, line) in occupied:
-                break
-            yield place
 
 
 _BRAILLE = 0x2800
@@ -163,14 +145,13 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     """The chart with its axes in `height` rows of `width` cells."""
     columns, lines = max(1, width - chart.axis), max(1, height - 1)
     cells = _Cells(columns, lines)
-    if chart.y.contains(chart.limit):
-        cells.write(0, lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing * columns, "limit")
-    if chart.y.contains(chart.level):
-        cells.write(0, lines - 1 - chart.y.cell(chart.level, lines), glyphs.rule * columns, "dim")
-    if chart.stop is not None:
-        cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
-    if chart.cursor is not None:
-        cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "note")
+    for y, glyph, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, glyphs.rule, "dim")):
+        if chart.y.contains(y):
+            cells.write(0, lines - 1 - chart.y.cell(y, lines), glyph * columns, tone)
+    for x, glyph in ((chart.stop, glyphs.say("┊")), (chart.cursor, glyphs.divider)):
+        if x is not None:
+            for line in range(lines):
+                cells.write(chart.x.cell(x, columns), line, glyph, "note")
     for curve in chart.curves:
         _draw_curve(cells, chart, curve, braille=glyphs.braille)
     taken: set[tuple[int, int]] = set()
@@ -236,10 +217,6 @@ class _Cells:
             if 0 <= column + offset < self.columns and 0 <= line < self.lines:
                 self._characters[line][column + offset] = (character, style)
 
-    def down(self, column: int, glyph: str, style: str) -> None:
-        for line in range(self.lines):
-            self.write(column, line, glyph, style)
-
     def row(self, line: int) -> Row:
         return joined(self._characters[line])
 
@@ -285,11 +262,13 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
     drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
     # they are sorted, and many: the outermost two say how far they go
     x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
-    kept = thinned(curve.points.data, x)
-    points = [float(curve.points[at]) for at in kept]
-    fired, walked = (
-        [int(counts[at]) for at in (0, *(at + 1 for at in kept))] for counts in (curve.fired, curve.walk_backs)
-    )
+    kept: Sequence[int] = range(1, len(curve.points) + 1)
+    if len(kept) > SLICES:
+        # of each small slice of the axis the last step
+        slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
+        kept = sorted({*curve.points.searchsorted(slices, side="right").tolist()} - {0})
+    points = [float(curve.points[at - 1]) for at in kept]
+    fired, walked = ([int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs))
     return Chart(
         [
             Curve(steps(points, fired, x), "curve-1", curve.letter),
@@ -301,18 +280,6 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         cursor=threshold,
         x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
     )
-
-
-def thinned(points: Sequence[float], x: Scale) -> list[int]:
-    """Indices of the points that are distinct on an axis: the last one of each of its small slices.
-
-    >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
-    ([0, 1, 2], True)
-    """
-    if len(points) <= SLICES:
-        return list(range(len(points)))
-    ends = (bisect_right(points, x.value(slice_ / SLICES)) - 1 for slice_ in range(SLICES + 1))
-    return sorted({end for end in ends if end >= 0})
 
 
 def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:

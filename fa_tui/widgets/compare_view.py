@@ -20,6 +20,7 @@ from fa_tui.views.columns import peak_block
 from fa_tui.views.comparison import (
     ComparedLine,
     Window,
+    block_name,
     compared_lines,
     extremes,
     is_one_network,
@@ -39,7 +40,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
     >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
     ('━╸', '╸')
     """
-    whole, half = ("━", "╸") if glyphs.braille else ("=", "-")
+    whole, half = glyphs.plateau_passing, glyphs.say("╸")
     halves = max(1, round(fraction * 2 * cells))
     return whole * (halves // 2) + half * (halves % 2)
 
@@ -207,11 +208,15 @@ class CompareView(LineTable):
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
-        first = {number + 1 for number, line in enumerate(self.lines) if line.kind == "heading"}
-        parting = {number for number, line in enumerate(self.lines) if line.parts}
-        peaks = {f"{block}→{block + 1}" for report in self.reports if (block := _peak(report)) is not None}
-        growing = {n for n, line in enumerate(self.lines) if line.kind == "growth" and line.label in peaks}
-        return sorted({0} | first | parting | growing)
+        peaks = {block_name(_peak(report)) for report in self.reports}
+        return [
+            number
+            for number, line in enumerate(self.lines)
+            if number == 0
+            or line.parts
+            or self.lines[number - 1].kind == "heading"
+            or (line.kind == "growth" and line.label in peaks)
+        ]
 
     def action_landmark(self, direction: int) -> None:
         """Go to the next line worth going to, or the last one before."""
@@ -298,7 +303,7 @@ class CompareView(LineTable):
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = extremes(entry) or (None, None)
-        most, least = "↑↓" if self._glyphs.braille else "+-"
+        most, least = map(self._glyphs.say, "↑↓")
         end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
@@ -306,9 +311,8 @@ class CompareView(LineTable):
             return entry.quantity.text(report) + sign + end, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
-            block = _peak(report)
             before = self._glyphs.say("×")
-            after = f" {self._glyphs.grows}" if block is not None and entry.label == f"{block}→{block + 1}" else ""
+            after = f" {self._glyphs.grows}" if entry.label == block_name(_peak(report)) else ""
             fires = not value <= report.thresholds.h_norm_explosion_ratio
         digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
         texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]

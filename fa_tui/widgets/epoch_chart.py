@@ -27,6 +27,7 @@ from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import Glyphs
+from fa_tui.views.words import limit_words
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
@@ -112,17 +113,17 @@ class Scrubbed(Message):
 class ScrubbedByMouse(Dragged):
     """A widget with an axis of epochs: a click or a drag on it posts `Scrubbed`."""
 
-    axis = presses_from = AXIS
+    presses_from = AXIS
+    epochs_shown = Scale(0.0, 1.0)
+    """The axis."""
 
-    def epochs_shown(self) -> Scale | None:
-        """The axis; None while there is none."""
-        raise NotImplementedError
+    def epoch_at(self, x: int) -> float:
+        """The epoch at a column."""
+        fraction = (x - self.presses_from) / max(1, self.size.width - self.presses_from - 1)
+        return self.epochs_shown.value(fraction)
 
     def dragged_to(self, x: int) -> None:
-        scale = self.epochs_shown()
-        if scale is not None:
-            fraction = (x - self.axis) / max(1, self.size.width - self.axis - 1)
-            self.post_message(Scrubbed(round(scale.value(min(1.0, max(0.0, fraction))))))
+        self.post_message(Scrubbed(round(self.epoch_at(x))))
 
 
 @dataclass
@@ -130,13 +131,6 @@ class Picked(Message):
     """A curve was pressed: the run it is of."""
 
     run: int
-
-
-@dataclass
-class Zoomed(Message):
-    """Fewer epochs are asked for (+1), or more (-1)."""
-
-    step: int
 
 
 _REACH = 1
@@ -149,34 +143,25 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
     curves: Mapping[int, Sequence[tuple[float, float]]] = {}
     """Those that can be picked: run → points."""
 
-    def epochs_shown(self) -> Scale | None:
-        return None if self._chart is None else self._chart.x
-
     def on_mouse_down(self, event: events.MouseDown) -> None:
         chart, lines = self._chart, self.size.height - 1
-        if chart is None or event.x < self.axis:
+        if chart is None or event.x < self.presses_from:
             return
-        at = chart.x.value((event.x - self.axis) / max(1, self.size.width - self.axis - 1))
-        away = {
-            run: abs(lines - 1 - chart.y.cell(near[1], lines) - event.y)
-            for run, points in self.curves.items()
-            if (near := _near(points, at))
-        }
-        run = min(away, key=lambda run: away[run], default=None)
-        if run is not None and away[run] <= _REACH:
-            self.post_message(Picked(run))
+        at = self.epoch_at(event.x)
+        away = {}
+        for run, points in self.curves.items():
+            finite = [point for point in points if math.isfinite(point[1])]
+            if finite:
+                _, value = min(finite, key=lambda point: abs(point[0] - at))
+                away[abs(lines - 1 - chart.y.cell(value, lines) - event.y)] = run
+        if away and min(away) <= _REACH:
+            self.post_message(Picked(away[min(away)]))
 
     def on_mouse_scroll_up(self) -> None:
-        self.post_message(Zoomed(1))
+        self.call_later(self.run_action, "screen.zoom(1)")
 
     def on_mouse_scroll_down(self) -> None:
-        self.post_message(Zoomed(-1))
-
-
-def _near(points: Sequence[tuple[float, float]], x: float) -> tuple[float, float] | None:
-    """The point of a curve nearest to an x, of those that can be drawn."""
-    finite = [point for point in points if math.isfinite(point[1])]
-    return min(finite, key=lambda point: abs(point[0] - x), default=None)
+        self.call_later(self.run_action, "screen.zoom(-1)")
 
 
 class EpochChart(Vertical):
@@ -238,12 +223,12 @@ class EpochChart(Vertical):
             cursor=min(float(epochs.epoch), x.hi),
             x_label="epoch",
             stop=None if drawn.stop is None or not x.contains(drawn.stop) else float(drawn.stop),
-            x_spans=len(epochs.replay.epochs) > 1,
             level=math.nan if point is None else point[1],
+            x_spans=len(epochs.replay.epochs) > 1,
             axis=axis_width(epochs.replay.epochs),
         )
         self._canvas.curves = bright
-        self._canvas.axis = self._canvas.presses_from = chart.axis
+        self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
         self._canvas.set_chart(chart)
 
 
@@ -258,11 +243,8 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
     """
-    diagnostic = DIAGNOSTICS[letter]
-    limit = short(diagnostic.limit(thresholds))
-    if letter == "d":
-        return f"d < frozen {'' if limit.startswith('-') else '+'}{limit} pp"
-    return f"{letter} {'>' if diagnostic.fires_above else '<'} {limit}"
+    one = DIAGNOSTICS[letter]
+    return f"d < frozen {one.limit(thresholds):+g} pp" if letter == "d" else limit_words(one, thresholds)
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
@@ -312,10 +294,8 @@ def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown
     return Scale(round(low, 6), round(high, 6)) if low < high else scale
 
 
-def fire_point(points: Sequence[tuple[float, float]], epoch: int | None, top: Scale, glyphs: Glyphs) -> Curve | None:
+def fire_point(points: Sequence[tuple[float, float]], epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
     """The mark of a first fire: at the value that fires, or at the top where that is not finite."""
-    if epoch is None:
-        return None
     value = dict(points).get(float(epoch), math.nan)
     if math.isfinite(value) and (value > 0 or not top.log):
         return Curve([(float(epoch), value)], "bad", glyphs.fires, stays=True)
@@ -398,22 +378,16 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         Binding("right,l", "step(1)", "Later", key_display="→"),
         Binding("pageup", "stride(-1)", "Tenth back", show=False),
         Binding("pagedown", "stride(1)", "Tenth on", show=False),
-        Binding("home,g", "edge(0)", "First", show=False),
-        Binding("end,G", "edge(-1)", "Last", show=False),
-        Binding("up,k", "choose(-1)", "Run", key_display="↑↓", tooltip="choose another run"),
-        Binding("down,j", "choose(1)", "Run below", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("up,k", "screen.choose(-1)", "Run", key_display="↑↓", tooltip="choose another run"),
+        Binding("down,j", "screen.choose(1)", "Run below", show=False),
     ]
-
-    @dataclass
-    class Chosen(Message):
-        """Another run is asked for: so many further down."""
-
-        step: int
 
     def __init__(self, epochs: Sequence[int]) -> None:
         super().__init__()
         self._epochs = list(epochs)
-        self._x = epoch_scale(epochs[0], epochs[-1])
+        self.epochs_shown = epoch_scale(epochs[0], epochs[-1])
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()
         self._fires: dict[str, int | None] = {}
@@ -430,12 +404,13 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
             flips: epochs at which letters of some run change.
             fires: letter → the chosen run's first epoch.
         """
-        self._epochs, self._x, self._epoch, self._flips, self._fires = list(epochs), x, epoch, flips, fires
-        self.axis = self.presses_from = axis_width(epochs)
+        self._epochs, self.epochs_shown, self._epoch = list(epochs), x, epoch
+        self._flips, self._fires = flips, fires
+        self.presses_from = axis_width(epochs)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        cells, scale = max(1, width - self.axis), self._x
+        cells, scale = max(1, width - self.presses_from), self.epochs_shown
         knob = scale.cell(self._epoch, cells)
         done, rest = (self._glyphs.plateau_passing, "bar"), (self._glyphs.rule, "dim")
         track = [done if cell < knob else rest for cell in range(cells)]
@@ -446,33 +421,23 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
                 track[scale.cell(first, cells)] = (letter, "bad")
         sign = track[knob][0]
         track[knob] = (sign if sign.isalpha() else self._glyphs.knob, "cursor" if self.has_focus else "accent")
-        return [[(f" epoch {self._epoch}".ljust(self.axis), "strong"), *track]]
+        return [[(f" epoch {self._epoch}".ljust(self.presses_from), "strong"), *track]]
 
-    def epochs_shown(self) -> Scale:
-        return self._x
-
-    def _go(self, place: int) -> None:
+    def _go(self, places: int) -> None:
+        place = self._epochs.index(self._epoch) + places
         self.post_message(Scrubbed(self._epochs[max(0, min(place, len(self._epochs) - 1))]))
 
     def action_step(self, step: int) -> None:
         """Go some recorded epochs on."""
-        self._go(self._place + step)
+        self._go(step)
 
     def action_stride(self, direction: int) -> None:
         """Go a tenth of all epochs on."""
-        self._go(self._place + direction * max(1, len(self._epochs) // 10))
+        self._go(direction * max(1, len(self._epochs) // 10))
 
-    def action_edge(self, place: int) -> None:
+    def action_edge(self, direction: int) -> None:
         """Go to the first or last epoch."""
-        self._go(place % len(self._epochs))
-
-    def action_choose(self, step: int) -> None:
-        """Ask for another run."""
-        self.post_message(self.Chosen(step))
-
-    @property
-    def _place(self) -> int:
-        return self._epochs.index(self._epoch)
+        self._go(direction * len(self._epochs))
 
 
 def epoch_scale(first: float, last: float) -> Scale:
@@ -526,10 +491,9 @@ def _curves(
         else:
             yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
     for run, look in looks:
-        first = drawn.first[run].get(shown.letter) if look.mark else None
-        mark = fire_point(points[run], first, scale, glyphs) if first is not None and drawn.x.contains(first) else None
-        if mark is not None:
-            yield mark
+        first = drawn.first[run].get(shown.letter)
+        if look.mark and first is not None and drawn.x.contains(first):
+            yield fire_point(points[run], first, scale, glyphs)
 
 
 def _at(epochs: EpochSession, points: Sequence[tuple[float, float]], run: int) -> tuple[float, float] | None:

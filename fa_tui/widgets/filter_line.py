@@ -71,7 +71,7 @@ class FilterLine(Vertical):
 
     def on_mount(self) -> None:
         self.query_one("#filter-sign", Line).set((" filter / ", "accent"))
-        self._understand(self._text)
+        self._take_in()
 
     @property
     def entry(self) -> Input:
@@ -91,37 +91,33 @@ class FilterLine(Vertical):
         self._is_due = False
         # not the event's text: more may have been typed, or kept, since
         if self.is_attached and not self.is_done:
-            self._understand(self.entry.value)
+            self._take_in()
 
-    def _understand(self, text: str) -> None:
-        """Apply what is typed; without its last term while that one is not a filter yet."""
-        self._wrong = ""
+    def _take_in(self, *, is_whole: bool = False) -> None:
+        """Apply what is typed; without its last term while that one is not a filter yet.
+
+        Args:
+            is_whole: nothing follows, so that the beginning of a name is meant as a word.
+        """
+        text = self.entry.value
+        self._wrong = note = ""
         try:
             chosen = Filter(text, self._axes)
         except UsageError as wrong:
-            self._wrong = str(wrong)
+            self._wrong = note = str(wrong)
             chosen = self._without_last(text)
         found = chosen.rows(self._session)
-        note = (self._wrong, "warn") if self._wrong else ("", "")
-        if not self._wrong and found is not None and not found:
-            note = ("no run matches", "warn")
-            beginning = self._begins(text)
-            if beginning:
-                note = (f"no run is called {split(text)[-1]}; write {how_to_use(beginning)}", "warn")
-                chosen = self._without_last(text)
-                found = chosen.rows(self._session)
+        if not note and found == []:
+            last = split(text)[-1]
+            begun = [name for name in names(self._axes) if name.lower().startswith(last.lower()) and not is_whole]
+            note = f"no run is called {last}; write {how_to_use(begun[0])}" if begun else "no run matches"
+            chosen = self._without_last(text) if begun else chosen
+            found = chosen.rows(self._session)
         if chosen.text != self._applied:
-            self._apply(chosen, found)
-        self._say(note, typed=bool(text.strip()))
-
-    def _apply(self, chosen: Filter, found: list[int] | None) -> None:
-        self._applied = chosen.text
-        self.post_message(self.Changed(chosen, found))
-
-    def _begins(self, text: str) -> str:
-        """The name that the last word is the beginning of, or ``""``."""
-        last = split(text)[-1]
-        return next((name for name in names(self._axes) if name.lower().startswith(last.lower())), "")
+            self._applied = chosen.text
+            self.post_message(self.Changed(chosen, found))
+        hint = _KEYS if text.strip() else _HINT
+        self._note.set((f" {note or hint}", "warn" if note else "dim"))
 
     def _without_last(self, text: str) -> Filter:
         kept = split(text)
@@ -133,27 +129,17 @@ class FilterLine(Vertical):
                 continue
         return Filter("")
 
-    def _say(self, note: tuple[str, str], *, typed: bool) -> None:
-        if note[0]:
-            self._note.set((f" {note[0]}", note[1]))
-        else:
-            self._note.set((f" {_KEYS}" if typed else f" {_HINT}", "dim"))
-
     def action_keep(self) -> None:
         """Close the line and keep the filter; one that is not understood stays, to be fixed."""
         # what was typed last may still be on its way here
-        self._understand(self.entry.value)
+        self._take_in(is_whole=True)
         if not self._wrong:
-            # also a word that was taken for the beginning of a name is meant now
-            chosen = Filter(self.entry.value, self._axes)
-            if chosen.text != self._applied:
-                self._apply(chosen, chosen.rows(self._session))
             self._close()
 
     def leave(self) -> None:
         """Close the line and keep what of the filter is understood: the focus went elsewhere."""
         if not self.is_done:
-            self._understand(self.entry.value)
+            self._take_in()
             self._close()
 
     def action_drop(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import ClassVar
 
 import msgspec
@@ -16,8 +16,7 @@ from textual.screen import Screen
 
 from fa_core.diagnostics import CELL_LEGEND
 from fa_tui.views.columns import SHADES, Quantity
-from fa_tui.views.scale import Scale
-from fa_tui.views.text import wrapped
+from fa_tui.views.text import width_of, wrapped
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
@@ -121,36 +120,49 @@ class StatusLine(Line):
 
     def _explain(self, quantity: Quantity, cells: RunCells) -> None:
         """How to read numbers and their shades."""
-        if cells.known(quantity):
-            words = self._scale_words(quantity, cells.scale_of(quantity))
-            self.set(*words, *_marks(quantity, several=cells.suffix_width > 0))
-        else:
-            self.set((f" {quantity.label}", "strong"), (" was measured on no run here", "warn"))
-
-    def _scale_words(self, quantity: Quantity, scale: Scale | None) -> Sequence[tuple[str, str]]:
-        if scale is None:
-            return [(f" {quantity.label}", "strong"), (": no two runs differ", "dim")]
-        swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        if not self._matrix.style_of("shade-0"):
-            swatches = [("..", "dim")]
-        return [
-            (f" {quantity.label} ", "strong"),
-            (f"{quantity.say(scale.lo)} ", ""),
-            *swatches,
-            (f" {quantity.say(scale.hi)}", ""),
-            (" log" if scale.log else "", "dim"),
-        ]
+        label, scale = (f" {quantity.label} ", "strong"), cells.scale_of(quantity)
+        if not cells.known(quantity):
+            self.set(label, ("was measured on no run here", "warn"))
+            return
+        span: Sequence[tuple[str, str]] = [("(no two runs differ)", "dim")]
+        if scale is not None:
+            shades = [(" ", f"shade-{number}") for number in range(SHADES)]
+            swatches = shades if self._matrix.style_of("shade-0") else [("..", "dim")]
+            low, high = (quantity.say(end) for end in (scale.lo, scale.hi))
+            span = [(f"{low} ", ""), *swatches, (f" {high}", ""), (" log" if scale.log else "", "dim")]
+        self.set(
+            label,
+            *span,
+            (f"   ({quantity.letter}) fires" if quantity.letter else "", "bad"),
+            ("   ×3 median of 3" if cells.suffix_width else "", "dim"),
+            ("   · not measured", "dim"),
+        )
 
 
-def _marks(quantity: Quantity, several: bool) -> Sequence[tuple[str, str]]:
-    return [
-        (f"   ({quantity.letter}) fires" if quantity.letter else "", "bad"),
-        ("   ×3 median of 3" if several else "", "dim"),
-        ("   · not measured", "dim"),
-    ]
+class Choices(PaintedWidget):
+    """One line of things to choose from, which a click chooses."""
+
+    def options(self, width: int) -> Sequence[Row]:
+        """What there is to choose from, each with its look."""
+        raise NotImplementedError
+
+    def choose(self, place: int) -> None:
+        """One of them was clicked."""
+        raise NotImplementedError
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        return [list(chain.from_iterable(self.options(width)))]
+
+    def on_click(self, event: events.Click) -> None:
+        offset, options = event.get_content_offset(self), self.options(self.size.width)
+        if offset is not None:
+            ends = accumulate(sum(width_of(text) for text, _ in option) for option in options)
+            place = sum(offset.x >= end for end in ends)
+            if place < len(options):
+                self.choose(place)
 
 
-class Pick(PaintedWidget, can_focus=True):
+class Pick(Choices, can_focus=True):
     """Shows the value that is picked; posts `Changed`.
 
     Args:
@@ -171,44 +183,30 @@ class Pick(PaintedWidget, can_focus=True):
         self._values = list(values)
         self.value = value if value in values else self._values[0]
 
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        row: Row = []
-        for value in self._values:
-            style = "dim" if value != self.value else "cursor" if self.has_focus else "text"
-            row.append((self._label(value), style))
-        return [row]
+    def options(self, width: int) -> Sequence[Row]:
+        return [[(f" {value or 'default'} ", "dim") if value != self.value else self._picked] for value in self._values]
 
-    def _label(self, value: str) -> str:
-        mark = "*" if value == self.value and not self.has_focus else " "
-        return f"{mark}{value or 'default'} "
+    @property
+    def _picked(self) -> tuple[str, str]:
+        mark, tone = (" ", "cursor") if self.has_focus else ("*", "text")
+        return f"{mark}{self.value or 'default'} ", tone
 
     def action_step(self, by: int) -> None:
         """Pick another value."""
-        self._take(self._values[(self._values.index(self.value) + by) % len(self._values)])
+        self.choose((self._values.index(self.value) + by) % len(self._values))
 
-    def _take(self, value: str) -> None:
-        self.value = value
+    def choose(self, place: int) -> None:
+        self.value = self._values[place]
         self.repaint()
         self.post_message(self.Changed())
 
-    def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is not None and self.piece_at(offset.x) < len(self._values):
-            self._take(self._values[self.piece_at(offset.x)])
 
-
-class TabLine(PaintedWidget):
-    """Names with the number keys that choose them; posts `TabLine.Chosen`.
+class TabLine(Choices):
+    """Names with the number keys that choose them; a click calls the screen's ``open``, as these keys do.
 
     Args:
         names: of the tabs.
     """
-
-    @dataclass
-    class Chosen(Message):
-        """A tab was clicked."""
-
-        place: int
 
     def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -220,20 +218,14 @@ class TabLine(PaintedWidget):
         self._open = place
         self.repaint()
 
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        row: Row = []
-        for place, name in enumerate(self._names):
-            row += [
-                (f" {place + 1} ", "accent"),
-                (name, "entry" if place == self._open else "dim"),
-                ("  ", ""),
-            ]
-        return [row]
+    def options(self, width: int) -> Sequence[Row]:
+        return [
+            [(f" {place + 1} ", "accent"), (name, "entry" if place == self._open else "dim"), ("  ", "")]
+            for place, name in enumerate(self._names)
+        ]
 
-    def on_click(self, event: events.Click) -> None:
-        place = self.piece_at(event.x) // 3
-        if place < len(self._names):
-            self.post_message(self.Chosen(place))
+    def choose(self, place: int) -> None:
+        self.call_later(self.run_action, f"screen.open({place})")
 
 
 _PALETTE = "command_palette"
@@ -267,7 +259,7 @@ class Hint(msgspec.Struct, frozen=True):
         return len(self.shown) + len(self.does) + 3
 
 
-class KeyBar(PaintedWidget):
+class KeyBar(Choices):
     """One line of key hints, read from the screen's active bindings; a click presses the key.
 
     Textual's Footer mounts a widget per key and lays them out again at every change of focus; this
@@ -306,16 +298,11 @@ class KeyBar(PaintedWidget):
         self._more = next((Hint(active.binding.key, "^p", "More") for active, _ in palette), None)
         self.repaint()
 
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        row: Row = []
-        for hint in self._fitting(width):
-            row += [(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")]
-        return [row]
+    def options(self, width: int) -> Sequence[Row]:
+        return [[(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")] for hint in self._fitting(width)]
 
-    def on_click(self, event: events.Click) -> None:
-        hints, place = self._fitting(self.size.width), self.piece_at(event.x) // 2
-        if place < len(hints):
-            self.app.simulate_key(hints[place].key)
+    def choose(self, place: int) -> None:
+        self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
     def _fitting(self, width: int) -> list[Hint]:
         return fitting(self._hints, width, self._more, 3 if self._pinned in [hint.key for hint in self._hints] else 2)
@@ -339,12 +326,7 @@ def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None, kept: i
     hints = list(hints)
     if sum(hint.width for hint in hints) <= width:
         return hints
-    first, last = hints[:-kept], [*([more] if more else []), *hints[-kept:]]
+    last = [*([more] if more else []), *hints[-kept:]]
     room = width - sum(hint.width for hint in last)
-    shown = []
-    for hint in first:
-        if hint.width > room:
-            break
-        shown.append(hint)
-        room -= hint.width
-    return shown + last
+    ends = accumulate(hint.width for hint in hints[:-kept])
+    return hints[: sum(end <= room for end in ends)] + last

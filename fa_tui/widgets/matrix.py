@@ -1,11 +1,7 @@
-"""The left part of the matrix: what its lines are, and how many of their runs need walk-back.
-
-The matrix: methods down, seeds across (or any two axes), a verdict or a number per run.
-"""
+"""The matrix: methods down, seeds across (or any two axes), a verdict or a number per run."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -18,97 +14,12 @@ from textual.message import Message
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left
+from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left, width_of
 from fa_tui.widgets.run_cells import FLIPPED, RunCells, mark_of, shade_style
 from fa_tui.widgets.table import LineTable
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
-
-
-class LineNames:
-    """Paints the names of a table's lines and their counts.
-
-    Args:
-        table: whose styles to use.
-        session: the runs and what judges them.
-        glyphs: characters to draw with.
-        lead: cells before a name.
-    """
-
-    def __init__(self, table: LineTable, session: Session, glyphs: Glyphs, lead: int) -> None:
-        self._table, self._session, self._glyphs, self._lead = table, session, glyphs, lead
-        self._lines: Sequence[GridLine] = ()
-        self._labels: dict[int, str] = {}
-        self._widths: list[int] = []
-        self._written: tuple[int, dict[int, str]] = (-1, {})
-        self._headings: list[int] = []
-        self._name_width = self._count_width = 0
-
-    def set_lines(self, lines: Sequence[GridLine]) -> None:
-        """Name other lines."""
-        self._lines = lines
-        self._headings = [number for number, line in enumerate(lines) if line.is_heading]
-        labels = {number: self._glyphs.say(line.label) for number, line in enumerate(lines) if not line.is_heading}
-        self._labels, self._written = labels, (-1, {})
-        # with whole names, and with ever shorter ones; in the last, methods are cut
-        self._widths = [min(length, _LONGEST_NAMES) + self._lead + 1 for length in lengths([*labels.values()])]
-        fullest = max((len(line.runs()) for line in lines), default=0)
-        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
-
-    @property
-    def natural(self) -> int:
-        """The width in which no name is cut."""
-        return max(_LEAST_NAMES, self._widths[0]) + self._count_width
-
-    def fit(self, room: int, at_most: int) -> int:
-        """Write names and counts in the room that there is for them, and say how much they take.
-
-        Args:
-            room: what all columns leave on screen.
-            at_most: what they may take where the columns have to scroll anyway.
-        """
-        fitting = next((width for width in self._widths if width <= room - self._count_width), None)
-        chosen = min(self._widths[-1], at_most - self._count_width) if fitting is None else fitting
-        self._name_width = max(min(_SHORTEST_NAMES, self.natural - self._count_width), chosen)
-        return self._name_width + self._count_width
-
-    def paint(self, line: int) -> list[Segment]:
-        """A line's name and count."""
-        if self._written[0] != self._name_width:
-            room = self._name_width - self._lead - 1
-            names = abbreviated([*self._labels.values()], room, self._glyphs.ellipsis)
-            self._written = self._name_width, dict(zip(self._labels, names, strict=True))
-        label = self._written[1][line]
-        count = count_text(self._lines[line], self._session)
-        tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
-        return [
-            Segment(padded(f"{' ' * self._lead}{label}", self._name_width), self._table.style_of("text")),
-            Segment(count.ljust(self._count_width), self._table.style_of(tone)),
-        ]
-
-    def heading(self, line: int, width: int) -> list[Segment] | None:
-        """The source of the lines below, on a line of its own."""
-        entry = self._lines[line]
-        if not entry.is_heading:
-            return None
-        return [Segment(f" {clipped(entry.label, width - 2, self._glyphs)}", self._table.style_of("source"))]
-
-    def corner(self, axis: str, top: int) -> list[Segment]:
-        """What the lines are and how many need walk-back; or their source, when its heading has scrolled away.
-
-        Args:
-            axis: what the lines are.
-            top: the first line on screen.
-        """
-        above = bisect_right(self._headings, top)
-        if above and self._headings[above - 1] < top:
-            source = self._lines[self._headings[above - 1]].label.partition("  ")[0]
-            width = self._name_width + self._count_width
-            text = f" {clipped(source, width - 2, self._glyphs)}"
-            return [Segment(padded(text, width), self._table.style_of("source"))]
-        title = padded(f" {self._glyphs.say(sign(axis))}", self._name_width)
-        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("head"))]
 
 
 def count_text(line: GridLine, session: Session) -> str:
@@ -175,7 +86,9 @@ class Matrix(LineTable):
         self._turn = (0, 0, 0)
         self.flipped: set[int] = set()
         self._stepped: Sequence[Flip] = ()
-        self._names = LineNames(self, session, self._glyphs, self.lead)
+        self._said: dict[int, str] = {}
+        self._labels: dict[int, str] = {}
+        self._name_width = self._count_width = 0
         self.cells = RunCells(self, session, self._glyphs)
         self.lay_out()
 
@@ -183,7 +96,10 @@ class Matrix(LineTable):
         """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
-        self._names.set_lines(self._grid.lines)
+        lines = self._grid.lines
+        self._said = {number: self._glyphs.say(line.label) for number, line in enumerate(lines) if not line.is_heading}
+        fullest = max((len(line.runs()) for line in lines), default=0)
+        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self.cells.set_cells([line.cells for line in self._grid.lines])
         self._fit()
         if kept is not None:
@@ -193,15 +109,26 @@ class Matrix(LineTable):
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
-        columns = self._grid.columns
-        cell = self._cell_width
-        room = self._room - len(columns) * cell
-        self._gap = next((gap for gap in (4, 3) if self._names.natural + len(columns) * gap <= room), 2)
-        kept = min(len(columns), _COLUMNS_KEPT) * (cell + self._gap)
-        names = self._names.fit(room - len(columns) * self._gap + 1, at_most=self._room - kept)
+        columns, cell, labels = self._grid.columns, self._cell_width, [*self._said.values()]
+        room = self._room - self._count_width - len(columns) * cell
+        self._gap = next((gap for gap in (4, 3) if self._whole_names + len(columns) * gap <= room), 2)
+        # with whole names, and with ever shorter ones; in the last, methods are cut
+        widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in lengths(labels)]
+        fitting = [width for width in widths if width <= room - len(columns) * self._gap + 1]
+        scrolled = max(0, len(columns) - _COLUMNS_KEPT) * cell - min(len(columns), _COLUMNS_KEPT) * self._gap
+        chosen = fitting[0] if fitting else min(widths[-1], room + scrolled)
+        self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
+        names = abbreviated(labels, self._name_width - self.lead - 1, self._glyphs.ellipsis)
+        self._labels = dict(zip(self._said, names, strict=True))
         # behind the last column only a mark has to fit
-        widths = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
-        self.set_widths(names, widths)
+        each = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
+        self.set_widths(self._name_width + self._count_width, each)
+
+    @property
+    def _whole_names(self) -> int:
+        """The width in which no name is cut."""
+        widest = max(map(width_of, self._said.values()), default=0)
+        return max(_LEAST_NAMES, min(widest, _LONGEST_NAMES) + self.lead + 1)
 
     @property
     def _room(self) -> int:
@@ -212,7 +139,7 @@ class Matrix(LineTable):
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
         columns = self._grid.columns
-        return self._names.natural + len(columns) * (self._cell_width + 2) + 1
+        return self._whole_names + self._count_width + len(columns) * (self._cell_width + 2) + 1
 
     @property
     def _cell_width(self) -> int:
@@ -299,12 +226,32 @@ class Matrix(LineTable):
         return not self._grid.lines[line].is_heading
 
     def heading(self, line: int) -> list[Segment] | None:
-        return self._names.heading(line, self.view.width)
+        """The source of the lines below, on a line of its own."""
+        entry = self._grid.lines[line]
+        if not entry.is_heading:
+            return None
+        return [Segment(f" {clipped(entry.label, self.view.width - 2, self._glyphs)}", self.style_of("source"))]
 
     def frozen(self, line: int | None) -> list[Segment]:
-        if line is None:
-            return self._names.corner(self.axes.lines, self.scroll_offset.y)
-        return self._names.paint(line)
+        """A line's name and how many of its runs need walk-back; the header: what these are.
+
+        Where the heading of the first line on screen has scrolled away, the header is its source.
+        """
+        if line is not None:
+            count = count_text(self._grid.lines[line], self._session)
+            tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
+            name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
+            return [
+                Segment(name, self.style_of("text")),
+                Segment(count.ljust(self._count_width), self.style_of(tone)),
+            ]
+        lines, top = self._grid.lines, self.scroll_offset.y
+        above = next((at for at in range(min(top, len(lines) - 1), -1, -1) if lines[at].is_heading), top)
+        if above < top:
+            source = clipped(lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs)
+            return [Segment(padded(f" {source}", self.frozen_width), self.style_of("source"))]
+        title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
+        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self.style_of("head"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         is_last = column == self.column_count - 1

@@ -1,13 +1,13 @@
 """Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells that changed.
 
-Each piece of a row names a tone; the theme decides what that looks like.
+Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides what that looks like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import accumulate, groupby, zip_longest
+from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,57 +23,11 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from fa_core.method_style import METHOD_STYLES
+from fa_tui.terminal.themes import TONES
 from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with its tone."""
-
-TONES = {
-    "text": "{foreground}",
-    "strong": "{foreground} bold",
-    "entry": "{foreground} bold underline",
-    "dim": "{text-muted}",
-    "faint": "{text-disabled}",
-    "head": "{text-muted} bold",
-    "source": "{secondary} italic",
-    "good": "{success}",
-    "bad": "{error} bold",
-    "limit": "{error}",
-    "warn": "{warning} bold",
-    "note": "{warning}",
-    "accent": "{accent} bold",
-    "bar": "{accent}",
-    "cursor": "{block-cursor-foreground} on {block-cursor-background} {block-cursor-text-style}",
-    "cursor-blurred": "{foreground} reverse",
-    "cursor-blurred-ansi": "{foreground} underline",
-    "curve-1": "{primary}",
-    "curve-2": "{warning}",
-    "curve-3": "{accent}",
-    "curve-4": "{secondary-lighten-2}",
-    "curve-5": "{primary-darken-2}",
-    "curve-6": "{accent-darken-2}",
-    **{f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}" for style in METHOD_STYLES.values()},
-}
-"""Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
-
-
-def clip(row: Row, width: int, fill: str) -> Row:
-    """The row cut or filled up with blanks (styled `fill`) to exactly `width` cells."""
-    clipped: Row = []
-    room = width
-    for text, style in row:
-        seen = cut(text, room)
-        if seen:
-            clipped.append((seen, style))
-        room -= width_of(seen)
-        if not room:
-            return clipped
-        if len(seen) < len(text):
-            # there was room for half of a wide character
-            break
-    clipped.append((" " * room, fill))
-    return clipped
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
@@ -84,7 +38,13 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     """
     if sum(width_of(text) for text, _ in row) <= width:
         return row
-    return [*clip(row, max(0, width - width_of(mark)), ""), (mark, style)]
+    kept: Row = []
+    room = width - width_of(mark)
+    for text, tone in row:
+        if room > 0:
+            kept.append((cut(text, room), tone))
+        room -= width_of(text)
+    return [*kept, (mark, style)]
 
 
 def joined(cells: Iterable[tuple[str, str]]) -> Row:
@@ -139,7 +99,8 @@ class Toned(_Mixin):
 
     def strip_of(self, row: Row, width: int) -> Strip:
         """The row in its styles, cut or filled up to a width."""
-        return Strip([Segment(text, self.style_of(tone)) for text, tone in clip(row, width, "")])
+        strip = Strip([Segment(text, self.style_of(tone)) for text, tone in row])
+        return strip.adjust_cell_length(width, self.style_of(""))
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
@@ -158,11 +119,6 @@ class PaintedWidget(Toned, Widget):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """The lines to show: at most `height`."""
         raise NotImplementedError
-
-    def piece_at(self, x: int) -> int:
-        """Which piece of the first line is at a column; behind the last one their number."""
-        ends = accumulate(width_of(text) for text, _ in self.draw(*self.size)[0])
-        return sum(x >= end for end in ends)
 
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""

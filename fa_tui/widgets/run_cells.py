@@ -96,8 +96,7 @@ def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], gly
     states = {session.states[row] for row in rows if row in session.states}
     for state in ("running", "queued", "deviates", "agrees"):
         if state in states:
-            mark: str = getattr(glyphs, state)
-            return mark
+            return str(getattr(glyphs, state))
     return glyphs.gone if session.gone.issuperset(rows) else ""
 
 

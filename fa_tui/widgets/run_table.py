@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -15,7 +16,7 @@ from fa_core.diagnostics import BIT
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Session
-from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
+from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
@@ -55,6 +56,7 @@ class RunTable(LineTable):
         self.flipped: set[int] = set()
         self.order = order
         self._columns: list[Column] = []
+        self._frozen: dict[str, int] = {}
         self.lay_out()
 
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
@@ -69,14 +71,12 @@ class RunTable(LineTable):
             methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
         # a heading, with its arrow, is at least as wide as that
         longest = max(map(width_of, map(printable, {*methods})), default=0)
-        self._method_width = max(7, min(METHOD_LIMIT, longest)) + 2
-        self._seed_width = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
+        method = max(7, min(METHOD_LIMIT, longest)) + 2
+        seed = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
         places = {place_label(row) for row in self._session.rows} if len(self._session) <= _MANY else {""}
         longest = min(_SOURCE_LIMIT, max(map(width_of, places), default=0)) if len(places) > 1 else 0
-        self._source_width = longest and longest + 2
-        self._verdict_at = 2 + self._method_width + self._seed_width
-        frozen = self._verdict_at + _VERDICT + self._source_width
-        self.set_widths(frozen, [column.width for column in self._columns])
+        self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": longest and longest + 2}
+        self.set_widths(2 + sum(self._frozen.values()), [column.width for column in self._columns])
         if kept is not None:
             self.go_to(kept)
 
@@ -120,10 +120,9 @@ class RunTable(LineTable):
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            method, seed = (column.title + self._arrow(column) for column in identity_columns())
-            heading = "  " + method.ljust(self._method_width) + seed.ljust(self._seed_width)
-            arrow = self._glyphs.say("↓" if self.order == "-verdict" else "↑" if self.order == "verdict" else "")
-            heading += f"judged{arrow}"[:_VERDICT].ljust(_VERDICT) + ("source" * bool(self._source_width))
+            titles = (("judged" if name == "verdict" else name) + self._arrow(name) for name in self._frozen)
+            widths = self._frozen.values()
+            heading = "  " + "".join(title[:width].ljust(width) for title, width in zip(titles, widths, strict=True))
             return [Segment(heading.ljust(self.frozen_width), self.style_of("head"))]
         index = self._shown[line]
         row = self._session.rows[index]
@@ -135,22 +134,21 @@ class RunTable(LineTable):
         verdict = verdict_segments(self._session, index, self, self._glyphs)
         return [
             Segment(f"{mark} ", self.style_of("accent")),
-            Segment(padded(name, self._method_width) + seed.ljust(self._seed_width), tone),
+            Segment(padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]), tone),
             *(Segment(part.text, (part.style or Style()) + lit) for part in verdict),
             Segment("  ", self.style_of("text")),
             *self._source(row),
         ]
 
     def _source(self, row: AuditRow) -> list[Segment]:
-        if not self._source_width:
-            return []
-        text = cut_middle(self._glyphs.say(place_label(row)), self._source_width - 2, self._glyphs.ellipsis)
-        return [Segment(padded(text, self._source_width), self.style_of("source"))]
+        width = self._frozen["source"]
+        text = cut_middle(self._glyphs.say(place_label(row)), max(0, width - 2), self._glyphs.ellipsis)
+        return [Segment(padded(text, width), self.style_of("source"))] if width else []
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         kind, width = self._columns[column], self._columns[column].width - 2
         if line is None:
-            text = self._fitted(kind.title + self._arrow(kind), kind, width)
+            text = self._fitted(kind.title + self._arrow(kind.name), kind, width)
             return [Segment(text + "  ", self.style_of("head"))]
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
@@ -173,8 +171,8 @@ class RunTable(LineTable):
         if column is not None:
             self._turn(self._columns[column].name)
         else:
-            starts = [2 + self._method_width, self._verdict_at, self._verdict_at + _VERDICT]
-            self._turn(("method", "seed", "verdict", "source")[bisect_right(starts, x)])
+            ends = list(accumulate(self._frozen.values(), initial=2))[1:-1]
+            self._turn([*self._frozen][bisect_right(ends, x)])
 
     def action_sort(self) -> None:
         """Sort by the column under the cursor; again the other way round; then as the runs were read."""
@@ -205,7 +203,7 @@ class RunTable(LineTable):
         words = ("words", "recorded")
         return [place for place, column in enumerate(self._columns) if column.letter or column.name in words]
 
-    def _arrow(self, column: Column) -> str:
-        if column.name != self.order.lstrip("-"):
+    def _arrow(self, name: str) -> str:
+        if name != self.order.lstrip("-"):
             return ""
         return self._glyphs.say("↓" if self.order.startswith("-") else "↑")

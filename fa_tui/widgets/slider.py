@@ -23,7 +23,7 @@ from fa_core.diagnostics import Diagnostic
 from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
-from fa_tui.views.scale import Rug, Scale, Track, covering
+from fa_tui.views.scale import Scale, Track, covering, rug
 from fa_tui.widgets.painted import Dragged, Row, joined
 
 
@@ -163,7 +163,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
         self._track = Track(Scale(*diagnostic.span, diagnostic.log), diagnostic.step)
-        self._rug: Rug | None = None
+        self._marks: list[str] = []
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
         self._entry: str | None = None
@@ -173,9 +173,7 @@ class ThresholdSlider(Dragged, can_focus=True):
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
         self.value = self._pending = value
-        self._entry, self._error = None, ""
-        self._offer_default()
-        self.repaint()
+        self._edit(None)
 
     def catch_up(self) -> None:
         """Repaint now if the value moved since the last repaint."""
@@ -192,7 +190,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._ticks = finite(values)
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(self._ticks, above=one.fires_above)
-        self._rug = None
+        self._marks = []
         self.repaint()
 
     def show_interval(self, interval: Interval | None) -> None:
@@ -204,9 +202,9 @@ class ThresholdSlider(Dragged, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
         scale = self._track.scale
-        if self._rug is None or self._rug.cells != cells:
-            self._rug = Rug.of(self._ticks, self._nonfinite, scale, cells)
-        marks = self._marks(self._rug)
+        if len(self._marks) != cells:
+            self._marks = self._draw_runs(cells)
+        marks = self._marks
         plateau = self._flips.plateau(self.value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
         refused: Row = [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
@@ -214,13 +212,13 @@ class ThresholdSlider(Dragged, can_focus=True):
             ticks = [mark and (self._glyphs.tick if mark in self._glyphs.bars else mark) for mark in marks]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
         tones = self._tones(scale.cell(self.value, cells), cells)
-        rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
+        runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
         low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
         side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
         # a part of it would look like a mark on the track
         under = f"{side if len(side) < room else '':{room}}{low}"
         return [
-            [*label, *(refused or rug), *value],
+            [*label, *(refused or runs), *value],
             [
                 ("   ", ""),
                 (under, "dim"),
@@ -291,16 +289,17 @@ class ThresholdSlider(Dragged, can_focus=True):
         below, above = ("good", "limit") if self._diagnostic.fires_above else ("limit", "good")
         return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
-    def _marks(self, rug: Rug) -> list[str]:
+    def _draw_runs(self, cells: int) -> list[str]:
         """The runs of each cell; at the ends of the track also those beyond it, or not finite (these always fire)."""
-        glyphs, marks = self._glyphs, [""] * rug.cells
-        for cell, count in rug.counts.items():
+        glyphs, marks = self._glyphs, [""] * cells
+        counts, below, above = rug(self._ticks, self._track.scale, cells)
+        for cell, count in counts.items():
             marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
-        if rug.below:
+        if below:
             marks[0] = glyphs.off_left
-        if rug.above:
+        if above:
             marks[-1] = glyphs.off_right
-        if rug.nonfinite:
+        if self._nonfinite:
             marks[-1 if self._diagnostic.fires_above else 0] = glyphs.nonfinite
         return marks
 
@@ -342,32 +341,21 @@ class ThresholdSlider(Dragged, can_focus=True):
         character = event.character if event.is_printable else None
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
-        if event.key not in ("enter", "escape", "backspace") and (character is None or character in _MOVES):
+        entry = self._entry or ""
+        edits = {"escape": "", "backspace": entry[:-1]}
+        if event.key in edits:
+            self._edit(edits[event.key])
+        elif event.key == "enter" or character is None or character in _MOVES:
             # what leaves the slider, or moves it, sets what was typed first
             self._commit()
-            if self._error:
-                event.stop()
-                event.prevent_default()
-            return
+            if event.key != "enter" and not self._error:
+                return
+        elif character.isalpha() and character not in "eE":
+            self._edit(entry, f"“{character}” is in no number")
+        else:
+            self._edit(entry + character)
         event.stop()
         event.prevent_default()
-        if event.key == "enter":
-            self._commit()
-            return
-        entry = self._entry or ""
-        if event.key == "escape":
-            entry = ""
-        elif event.key == "backspace":
-            entry = entry[:-1]
-        elif character is not None and character.isalpha() and character not in "eE":
-            self._error = f"“{character}” is in no number"
-            self.repaint()
-            return
-        else:
-            entry += character or ""
-        self._entry, self._error = entry or None, ""
-        self._offer_default()
-        self.repaint()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         if not has_focus:
@@ -388,8 +376,7 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending, self._how = value, how
-        self._entry, self._error = None, ""
-        self._offer_default()
+        self._edit(None)
         if not self._flush_scheduled:
             self._flush_scheduled = True
             after(_FLUSH_SECONDS, self, self._flush)
@@ -416,6 +403,9 @@ class ThresholdSlider(Dragged, can_focus=True):
             self._set_pending(value + 0.0, "set")  # -0.0 reads as 0
 
     def _refuse(self, why: str) -> None:
-        self._entry, self._error = None, why
+        self._edit(None, why)
+
+    def _edit(self, entry: str | None, error: str = "") -> None:
+        self._entry, self._error = entry or None, error
         self._offer_default()
         self.repaint()

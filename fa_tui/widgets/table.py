@@ -186,15 +186,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
         first = max(0, bisect_right(self._edges, left) - 1)
         return min(first, self.column_count), min(self.column_count, bisect_right(self._edges, right))
 
-    def place_at(self, x: int, y: int) -> tuple[int | None, int | None]:
-        """The (line, column) under a point of the viewport; None for the header or the frozen part."""
-        line = None if y < self.header else self.scroll_offset.y + y - self.header
-        offset = x - self.frozen_width + self.scroll_offset.x
-        column = None
-        if x >= self.frozen_width and self.column_count and 0 <= offset < self._edges[-1]:
-            column = bisect_right(self._edges, offset) - 1
-        return line, column
-
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
         return True
@@ -264,8 +255,11 @@ class LineTable(Toned, ScrollView, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        line, column = self.place_at(offset.x, offset.y)
-        if line is None:
+        line, column = self.scroll_offset.y + offset.y - self.header, None
+        along = offset.x - self.frozen_width + self.scroll_offset.x
+        if offset.x >= self.frozen_width and along < self._edges[-1]:
+            column = bisect_right(self._edges, along) - 1
+        if offset.y < self.header:
             self.header_clicked(column, offset.x)
         elif line < self.line_count() and self.rests_on(line):
             self.move_to(line, column)

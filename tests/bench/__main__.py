@@ -24,6 +24,7 @@ BENCHES: Mapping[str, str] = {
     "many": "bench_many",
     "read": "bench_read",
     "folders": "bench_folders",
+    "limits": "bench_limits",
     "diagnose": "bench_diagnose",
     "own_backward": "bench_own_backward",
     "monitor": "bench_monitor",

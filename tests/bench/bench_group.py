@@ -26,9 +26,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group import measure_together
-from fa_core.measure.group.shared_passes import stacked_pass
-from fa_core.measure.group.stack import make_stack
+from fa_core.measure.fused import backward
+from fa_core.measure.group import Stack, measure_together
 from fa_core.measure.isolate import full_float32
 from fa_core.models import StreamNet, build
 from tests.bench.figures import Figure, amount, ratio_within, report, table
@@ -107,9 +106,9 @@ def _all_gradients(net: StreamNet, x: Tensor, y: Tensor) -> list[Tensor]:
 
 def fused(net: StreamNet, samples: Samples) -> None:
     """The ordinary path of this project: the batches' samples count for the accuracy, too."""
-    hits = run_accuracy(net, samples.rest).hits if samples.rest else 0
+    hits = int(torch.cat(run_accuracy(net, samples.rest).right).sum()) if samples.rest else 0
     diagnosis = run_diagnosis(net, samples.batches)
-    diagnosis.report(headline_acc=(hits + diagnosis.accuracy.hits) / samples.count)
+    diagnosis.report(headline_acc=(hits + diagnosis.hits) / samples.count)
 
 
 def grouped(nets: Sequence[StreamNet], samples: Samples) -> None:
@@ -135,11 +134,11 @@ def bare(net: StreamNet, samples: Samples) -> None:
 
 def bare_group(nets: Sequence[StreamNet], samples: Samples) -> None:
     """Nothing but the passes of all."""
-    stack = make_stack(nets)
+    stack = Stack(nets)
     for x, _ in samples.rest:
         stack.logits(x)
     for x, y in samples.batches:
-        stacked_pass(stack, x, y, highest=9)
+        backward(stack.forward(x), y)
 
 
 @dataclass(frozen=True)

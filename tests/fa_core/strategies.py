@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
 
 norms = st.floats(min_value=0.0, max_value=1e300)
 accuracies = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.349, 0.369, 0.1, 0.5]))
@@ -94,3 +97,10 @@ def json_values() -> st.SearchStrategy[Any]:
     return st.recursive(
         scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=6), max_leaves=25
     )
+
+
+def assuming(table: AuditTable, default: float | None = None, **by_method: float) -> AuditTable:
+    """The table judged by frozen baselines that are assumed."""
+    baseline = FrozenBaseline(default, by_method)
+    rows = [replace(row, report=baseline.lent_to(row.report, row.method)) for row in table.rows()]
+    return AuditTable.from_rows(rows, table.problems)

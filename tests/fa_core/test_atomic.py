@@ -64,16 +64,3 @@ def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path: Pat
         write_bytes(file, content)
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
-
-
-def test_an_old_file_is_copied_where_a_file_system_has_no_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", refuse)
-    file = tmp_path / "audit.json"
-    file.write_bytes(b"old")
-    assert [keep_old(file), keep_old(file)] == [tmp_path / "audit.json.~1~", tmp_path / "audit.json.~2~"]
-    assert (tmp_path / "audit.json.~2~").read_bytes() == b"old"

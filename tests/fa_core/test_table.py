@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from fa_core import load_audits
 from fa_core.diagnostics import BIT, DiagnosticThresholds, letters_of
-from fa_core.errors import UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable
-from tests.fa_core.strategies import reports, thresholds
+from tests.fa_core.strategies import assuming, reports, thresholds
 
 
 def row(method: str = "bp", seed: int | None = 1, **fields: object) -> AuditRow:
@@ -62,7 +61,7 @@ def test_vectorised_flags_equal_those_of_each_report(
 def test_vectorised_undecided_equals_that_of_each_report_against_an_assumed_baseline(
     measured: list[DiagnosticReport], limits: DiagnosticThresholds, baseline: float
 ) -> None:
-    table = table_of(measured).with_frozen_baseline(by_method={"bp": baseline})
+    table = assuming(table_of(measured), bp=baseline)
     judged = [r.with_assumed_baseline(baseline).with_thresholds(limits) for r in measured]
     assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
 
@@ -125,7 +124,7 @@ def test_published_baselines_fire_on_all_that_have_one(resmlp: AuditTable) -> No
 
 
 def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp: AuditTable) -> None:
-    judged = resmlp.with_frozen_baseline(0.349)
+    judged = assuming(resmlp, 0.349)
     ep, bp = judged.method == "ep", judged.method == "bp"
     assert judged.margin_pp[ep].tolist() == pytest.approx([1.00, -5.66, -5.14])
     assert (judged.flags()[ep] == BIT["d"]).all()
@@ -166,12 +165,12 @@ def test_what_is_not_exact_in_some_rows_is_what_their_reports_say(
 
 def test_a_default_baseline_leaves_recorded_ones_alone() -> None:
     table = AuditTable.from_rows([row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)])
-    assert table.with_frozen_baseline(0.49).margin_pp.tolist() == [40.0, 1.0]
+    assert assuming(table, 0.49).margin_pp.tolist() == [40.0, 1.0]
 
 
 def test_an_aimed_baseline_replaces_that_of_its_method() -> None:
     table = AuditTable.from_rows([row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)])
-    aimed = table.with_frozen_baseline(by_method={"BP": 0.49})
+    aimed = assuming(table, bp=0.49)
     assert aimed.margin_pp[0] == 1.0
     assert np.isnan(aimed.margin_pp[1])
     assert letters_of(aimed.coverage[1]) == ""
@@ -180,13 +179,7 @@ def test_an_aimed_baseline_replaces_that_of_its_method() -> None:
 def test_a_finite_baseline_replaces_a_broken_one() -> None:
     table = AuditTable.from_rows([row("bp", headline_acc=0.5, frozen_baseline_acc=float("nan"))])
     assert table.verdicts() != ["trustworthy"]
-    assert table.with_frozen_baseline(by_method={"bp": 0.1}).verdicts() == ["trustworthy"]
-
-
-@pytest.mark.parametrize("given_baseline", [{"default": 34.9}, {"default": float("nan")}, {"by_method": {"pb": 0.3}}])
-def test_a_baseline_that_cannot_be_meant_is_refused(given_baseline: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
-        AuditTable.from_rows([row("bp")]).with_frozen_baseline(**given_baseline)  # type: ignore[arg-type]
+    assert assuming(table, bp=0.1).verdicts() == ["trustworthy"]
 
 
 def test_selected_rows_keep_their_ragged_norms_and_reports() -> None:
@@ -200,11 +193,11 @@ def test_selected_rows_keep_their_ragged_norms_and_reports() -> None:
 
 def test_concatenated_tables_keep_rows_problems_and_reports(resmlp: AuditTable, cnn: AuditTable) -> None:
     first = AuditTable.from_rows([row("fa", residual_norms=[1.0, 2.0])], [Problem("a", "b")])
-    both = AuditTable.concat([first, resmlp.with_frozen_baseline(0.349), cnn])
+    both = AuditTable.concat([first, assuming(resmlp, 0.349), cnn])
     assert len(both) == 31
     assert both.problems == (Problem("a", "b"),)
     assert both.report(0).residual_norms == [1.0, 2.0]
-    assert both.report(5) == resmlp.with_frozen_baseline(0.349).report(4)
+    assert both.report(5) == assuming(resmlp, 0.349).report(4)
     assert both.row(16) == cnn.row(0)
     assert len(AuditTable.concat([])) == 0
 
@@ -224,7 +217,7 @@ def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp: AuditTabl
 def test_a_table_of_nothing_answers_everything() -> None:
     empty = AuditTable.from_rows([])
     assert (len(empty), empty.verdicts(), empty.methods, empty.flags().shape) == (0, [], [], (0,))
-    assert len(empty.with_frozen_baseline(0.3).select([])) == 0
+    assert len(assuming(empty, 0.3).select([])) == 0
 
 
 def test_many_stored_reports_give_the_same_table_as_their_rows(tmp_path: Path, published_table: Path) -> None:

@@ -25,6 +25,7 @@ from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
+from tests.fa_core.strategies import assuming
 
 REPORT = DiagnosticReport(
     method_name="EP",
@@ -45,9 +46,9 @@ def rows() -> list[AuditRow]:
     ]
 
 
-def assuming() -> AuditTable:
+def both_assumed() -> AuditTable:
     """EP assumed, DFA's recorded 0.5 replaced."""
-    return AuditTable.from_rows(rows()).with_frozen_baseline(0.349, {"dfa": 0.1})
+    return assuming(AuditTable.from_rows(rows()), 0.349, dfa=0.1)
 
 
 def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
@@ -70,7 +71,7 @@ def test_one_that_was_given_while_the_run_was_measured_says_so() -> None:
 
 def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
     assert REPORT.with_assumed_baseline(0.349).to_dict() == REPORT.to_dict()
-    write_audit_table(tmp_path / "assumed.json", assuming().rows())
+    write_audit_table(tmp_path / "assumed.json", both_assumed().rows())
     write_audit_table(tmp_path / "recorded.json", rows())
     assert (tmp_path / "assumed.json").read_bytes() == (tmp_path / "recorded.json").read_bytes()
     reports = [row.report for row in scan([tmp_path / "assumed.json"]).rows]
@@ -81,7 +82,7 @@ def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
 
 
 def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> None:
-    table = assuming()
+    table = both_assumed()
     again = AuditTable.from_rows(table.rows())
     for one in (table, again):
         assert one.assumed.tolist() == [True, True]
@@ -92,13 +93,13 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> No
 
 def test_without_accuracy_there_is_nothing_to_assume_of() -> None:
     mute = msgspec.structs.replace(REPORT, headline_acc=None)
-    table = AuditTable.from_rows([msgspec.structs.replace(rows()[0], report=mute)]).with_frozen_baseline(0.349)
+    table = assuming(AuditTable.from_rows([msgspec.structs.replace(rows()[0], report=mute)]), 0.349)
     assert table.assumed.tolist() == [False] and table.assumed_notes == ()
 
 
 def test_every_analysis_says_it() -> None:
     words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
-    table = assuming()
+    table = both_assumed()
     assert table.assumed_notes == (words,) and AuditTable.from_rows(rows()).assumed_notes == ()
     seeds = over_seeds(table)
     assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
@@ -110,19 +111,19 @@ def test_every_analysis_says_it() -> None:
 
 
 def test_every_form_of_a_report_says_it() -> None:
-    blocks = reporting_form(assuming())
+    blocks = reporting_form(both_assumed())
     for text in (to_markdown(blocks), to_html(blocks)):
         assert text.count(", d assumed") == 2
         assert "+1.10 (baseline 0.349 assumed)" in text and "+26.00 (baseline 0.1 assumed, 0.5 recorded)" in text
         assert "is assumed, not measured, on 2 of 2 runs" in text
-    assert audit_figure(assuming()).axes[3].get_xlabel().endswith(", baseline assumed")
+    assert audit_figure(both_assumed()).axes[3].get_xlabel().endswith(", baseline assumed")
     assert "assumed" not in to_markdown(reporting_form(AuditTable.from_rows(rows())))
-    some = AuditTable.from_rows(rows()).with_frozen_baseline(0.349)
+    some = assuming(AuditTable.from_rows(rows()), 0.349)
     assert "baseline assumed on 1 of 2 runs" in audit_figure(some).axes[3].get_xlabel()
 
 
 def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
-    first, second = csv.DictReader(io.StringIO(to_csv(assuming())))
+    first, second = csv.DictReader(io.StringIO(to_csv(both_assumed())))
     assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == ("", "0.349", "abc")
     assert (first["evidence"], second["evidence"]) == ("d=assumed", "d=assumed")
     assert (second["frozen_baseline_acc"], second["assumed_baseline_acc"]) == ("0.5", "0.1")

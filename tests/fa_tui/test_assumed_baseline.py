@@ -176,8 +176,8 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     assert "d by a baseline of 0.9 assumed" in capsys.readouterr().out
     assert FrozenBaseline(0.349).assumed_for(method) is None
     rows = scan([run]).rows
-    assert not AuditTable.from_rows(rows).with_frozen_baseline(0.349).assumed.any()
-    assert AuditTable.from_rows(rows).with_frozen_baseline(by_method={method: 0.9}).assumed.all()
+    assert not AuditTable.from_rows(FrozenBaseline(0.349).apply(rows)).assumed.any()
+    assert AuditTable.from_rows(FrozenBaseline(by_method={method: 0.9}).apply(rows)).assumed.all()
 
 
 def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys: pytest.CaptureFixture[str]) -> None:

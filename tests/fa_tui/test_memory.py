@@ -68,7 +68,7 @@ SESSION = EXPLORER.replace(
     for letter in "abcd":
         panel.set_runs(letter, session.values(letter))
     held.extend([panel, over_seeds(session.table, session.thresholds)])
-    sensitivities(session.table, points=False), verdict_curve(session.table, "a", session.thresholds)
+    sensitivities(session.table), verdict_curve(session.table, "a", session.thresholds)
     give_back()
     return session""",
 )

@@ -12,7 +12,7 @@ import pytest
 
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds, letters_of
-from fa_core.formats import Trace, audit_table, scan, scan_again
+from fa_core.formats import Trace, json_document, scan, scan_again
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
@@ -122,7 +122,7 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
 def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
     write_audit_table(path, rows)
@@ -141,7 +141,7 @@ def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
 def test_a_run_that_came_into_a_big_table_is_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: FrozenBaseline | None
 ) -> None:
-    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
     write_audit_table(path, rows)

@@ -110,15 +110,14 @@ def _timed(call: Callable[[], object]) -> float:
 
 def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists() -> None:
     runs = table(row(growth=3.0), row(growth=2.0), row(growth=3.0))
-    curve, (found, *_) = verdict_curve(runs, "a", DEFAULT), sensitivities(runs, DEFAULT)
-    for array in (curve.points, curve.fired, curve.walk_backs, found.flip_points):
+    curve = verdict_curve(runs, "a", DEFAULT)
+    for array in (curve.points, curve.fired, curve.walk_backs):
         assert array.dtype in (np.float64, np.int64)
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert json.dumps(curve.to_dict()) == (
         '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "walk_backs": [3, 2, 0], "closed": "left"}'
     )
-    assert found.to_dict()["flip_points"] == [2.0, 3.0]
 
 
 def test_answers_are_equal_if_all_they_hold_is() -> None:
@@ -127,10 +126,3 @@ def test_answers_are_equal_if_all_they_hold_is() -> None:
     assert curves[0] == curves[1] and len(set(curves)) == 1
     assert verdict_curve(others, "a", DEFAULT) != curves[0]
     assert sensitivities(runs) == sensitivities(runs) != sensitivities(others)
-    assert sensitivities(runs, points=False) != sensitivities(runs)
-
-
-def test_without_its_flip_points_a_sensitivity_is_the_same() -> None:
-    runs = table(row(growth=2.0), row(growth=3.0))
-    for full, short in zip(sensitivities(runs), sensitivities(runs, points=False), strict=True):
-        assert {**short.to_dict(), "flip_points": full.flip_points.tolist()} == full.to_dict()

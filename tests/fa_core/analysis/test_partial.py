@@ -14,6 +14,7 @@ from fa_core.analysis.margins import partial_audit, with_growth_bound
 from fa_core.analysis.seeds import over_seeds
 from fa_core.formats import load_audits, scan
 from fa_core.report import DiagnosticReport
+from tests.fa_core.strategies import assuming
 
 
 def penalty_log(folder: Path, lam: float, seed: int, acc: float) -> None:
@@ -46,7 +47,7 @@ def test_penalty_logs_group_by_lambda(tmp_path: Path) -> None:
     for lam, acc in ((0.01, 0.3629), (0.001, 0.3721)):
         for seed in (42, 123):
             penalty_log(tmp_path, lam, seed, acc)
-    analysis = over_seeds(load_audits([tmp_path]).with_frozen_baseline(0.349))
+    analysis = over_seeds(assuming(load_audits([tmp_path]), 0.349))
     verdicts = {group.axes["lam"]: (group.fired["d"], group.verdict) for group in analysis.groups}
     assert verdicts == {0.01: (2, "walk-back"), 0.001: (0, "trustworthy")}
 

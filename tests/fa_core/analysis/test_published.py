@@ -14,6 +14,7 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.formats import load_audits
 from fa_core.table import AuditTable
+from tests.fa_core.strategies import assuming
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_margin_fires_on_all_nine_runs_with_a_baseline_and_has_no_gap(resmlp: Au
 
 
 def test_ep_fires_d_on_all_seeds_once_it_has_the_others_baseline(resmlp: AuditTable) -> None:
-    given = resmlp.with_frozen_baseline(0.349)
+    given = assuming(resmlp, 0.349)
     ep = given.method == "ep"
     assert given.margin_pp[ep].tolist() == [1.0, -5.66, -5.14]
     group = next(g for g in over_seeds(given).groups if g.method == "ep")

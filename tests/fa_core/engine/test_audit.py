@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.engine.audit import audit, measurable
+from fa_core.engine.audit import Measuring, audit, measurable
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
@@ -42,7 +42,9 @@ def described(tmp_path):
 
 def run(rows, out=None, **options):
     settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
-    return audit(rows, out, settings, measure="faults:measure_described", **{"placement": CPU, **options})
+    named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
+    how = Measuring(**{"placement": CPU, "measure": "faults:measure_described", **named})
+    return audit(rows, out, settings, how, **options)
 
 
 def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_path):
@@ -280,17 +282,17 @@ def bare(folder: Path) -> AuditRow:
 
 def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(tmp_path):
     with pytest.raises(UsageError, match=r"bp_s42\.safetensors: nothing says which data.*--data"):
-        audit([bare(tmp_path)], tmp_path / "out.json", placement=CPU)
+        audit([bare(tmp_path)], tmp_path / "out.json", how=Measuring(CPU))
 
 
 def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(tmp_path):
     row = bare(tmp_path)
     Path(row.checkpoint).write_bytes(b"\x80\x02.")
     with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: damaged checkpoint"):
-        audit([row], placement=CPU)
+        audit([row], how=Measuring(CPU))
     Path(row.checkpoint).unlink()
     with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: is not there any more"):
-        audit([row], placement=CPU)
+        audit([row], how=Measuring(CPU))
 
 
 def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path):
@@ -298,7 +300,7 @@ def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path):
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
     row = AuditRow(source=str(folder), key="dfa_s1", method="dfa", seed=1, checkpoint=str(folder))
-    result = audit([bare(tmp_path), row], placement=CPU, measure="faults:measure")
+    result = audit([bare(tmp_path), row], how=Measuring(CPU, measure="faults:measure"))
     assert [row.method for row in result.rows] == ["dfa"]
     assert "--data" in result.failures[0].message
 

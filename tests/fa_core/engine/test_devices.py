@@ -32,11 +32,11 @@ class FakeNvml:
             raise RuntimeError("not found")
         return uuid
 
-    def nvmlDeviceGetUUID(self, handle: str) -> bytes:
-        return handle.encode()
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return handle
 
-    def nvmlDeviceGetName(self, handle: str) -> bytes:
-        return f"Card {handle[-4:]}".encode()
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return f"Card {handle[-4:]}"
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
         if handle == "GPU-cccc":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.messages import Ready, WorkerProcess
+from fa_core.engine.messages import Ready, worker_process
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -90,7 +90,7 @@ def test_a_worker_runs_nothing_of_the_folder_it_is_started_in(
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     measure = "fa_core.engine.group_runner:GroupRunner"
-    worker = WorkerProcess("cpu", threads=1, measure=measure, log=tmp_path / "logs" / "worker.log")
+    worker = worker_process("cpu", threads=1, measure=measure, log=tmp_path / "logs" / "worker.log")
     assert isinstance(worker.receive(), Ready)
     worker.close(10)
     assert not (hostile / "ran").exists()

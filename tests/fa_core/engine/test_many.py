@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fa_core.engine.audit import audit
+from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import Job, JobState, JobView, MeasureOptions
 from fa_core.engine.pool import WorkerPool
@@ -36,7 +36,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def audited(folder: Path, group: int) -> dict[int | None, DiagnosticReport]:
-    result = audit(scan([folder]).rows, options=OPTIONS, placement=Placement(device="cpu", jobs=1, group=group))
+    result = audit(scan([folder]).rows, options=OPTIONS, how=Measuring(Placement(device="cpu", jobs=1, group=group)))
     assert result.failures == []
     return {row.seed: row.report for row in result.rows}
 
@@ -83,8 +83,8 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
 
 def test_a_record_does_not_depend_on_how_many_were_measured_at_once(folder, tmp_path):
     out, rows = tmp_path / "audit.json", scan([folder]).rows[:6]
-    audit(rows, out, OPTIONS, placement=Placement(device="cpu", group=3))
-    assert audit(rows, out, OPTIONS, placement=Placement(device="cpu", group=1), resume=True).skipped == 6
-    runs = verify(scan([out]).rows, placement=Placement(device="cpu")).runs
+    audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=3)))
+    assert audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=1)), resume=True).skipped == 6
+    runs = verify(scan([out]).rows, Measuring(Placement(device="cpu"))).runs
     assert [run.comparison.agrees for run in runs] == [True] * 6
     assert {run.row.report.provenance["group"] for run in runs} == {3}

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
 from fa_core.engine import group_runner, loading
-from fa_core.engine.group_runner import measure_run
+from fa_core.engine.group_runner import _device_facts, measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
@@ -81,8 +81,10 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
 
 def test_a_gpu_that_was_not_used_stands_in_the_report(run, monkeypatch):
     assert "idle_gpu" not in measured(run).provenance
-    monkeypatch.setattr("fa_core.engine.group_runner._idle_gpu", lambda device: f"{device} beside a GPU")
+    monkeypatch.setattr("fa_core.engine.group_runner.idle_gpu", lambda devices: f"{devices[0]} beside a GPU")
+    _device_facts.cache_clear()
     assert measured(run).provenance["idle_gpu"] == "cpu beside a GPU"
+    _device_facts.cache_clear()
 
 
 def test_the_report_survives_the_way_to_the_client(run):
@@ -233,7 +235,7 @@ class TestCredit:
         assert inside is not None and beside is not None
         assert inside["gamma"] == beside["gamma"]
 
-    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb"])
+    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb", "B_list"])
     @pytest.mark.parametrize("form", ["transposed", "without B_0", "stacked", "numbered"])
     def test_feedback_saved_by_other_programs_counts(self, run, tmp_path, key, form):
         from safetensors.torch import load_file

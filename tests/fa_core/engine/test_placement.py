@@ -22,5 +22,5 @@ def test_endless_patience_is_one() -> None:
 def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
     said: list[str] = []
-    audit.make_pool(Placement(device="cpu"), on_notice=said.append).close()
+    audit.Measuring(Placement(device="cpu"), on_notice=said.append).pool().close()
     assert said == ["a GPU is idle: ['cpu']"]

@@ -13,7 +13,6 @@ from fa_core.engine import messages
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.pool import WorkerPool
-from fa_core.errors import UsageError
 
 
 def test_a_report_comes_back_with_its_infinities(make_pool):
@@ -253,11 +252,6 @@ def test_logs_stay_only_when_a_job_failed(make_pool):
     failing.close()
     assert not fine.log_dir.exists()
     assert failing.log_dir.exists()
-
-
-def test_a_pool_without_devices_is_refused():
-    with pytest.raises(UsageError, match="no device"):
-        WorkerPool([])
 
 
 def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_library(make_pool, monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.audit import audit
+from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.engine.verify import find_checkpoint, recorded_options, verify
@@ -15,7 +15,7 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-CPU = Placement(device="cpu")
+HOW = Measuring(Placement(device="cpu"), measure="faults:measure_described")
 HERE = Path(__file__).parent
 
 
@@ -36,12 +36,12 @@ def audited(tmp_path, monkeypatch):
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"growth": 3.0}')
     row = AuditRow(source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint))
-    audit([row], out, MeasureOptions(data="synthetic"), placement=CPU, measure="faults:measure_described")
+    audit([row], out, MeasureOptions(data="synthetic"), HOW)
     return out, checkpoint
 
 
 def verified(out: Path):
-    return verify(scan([out]).rows, placement=CPU, measure="faults:measure_described")
+    return verify(scan([out]).rows, HOW)
 
 
 def test_an_audit_measured_again_agrees(audited):
@@ -59,7 +59,7 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
 
 def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
     rows = [replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows]
-    (run,) = verify(rows, placement=CPU, measure="faults:measure_described").runs
+    (run,) = verify(rows, HOW).runs
     assert run.measured.margin_pp == pytest.approx(30.0)
 
 
@@ -67,7 +67,7 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     out, _ = audited
     rows = scan([out]).rows
     other = replace(rows[0], checkpoint="/nowhere/bp.pt", key="bp_s1")
-    result = verify([*rows, other], placement=CPU, measure="faults:measure_described")
+    result = verify([*rows, other], HOW)
     assert len(result.runs) == 1
     assert "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
 
@@ -90,7 +90,7 @@ def test_nothing_recorded_is_said():
 def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
     report = DiagnosticReport(residual_norms=[1.0, 2.0])
     published = [AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)]
-    result = verify([*published, *scan([audited[0]]).rows], placement=CPU, measure="faults:measure_described")
+    result = verify([*published, *scan([audited[0]]).rows], HOW)
     assert (len(result.runs), result.failures) == (1, [])
     assert [problem.message.split(";")[0] for problem in result.skipped] == ["p.json: 3 records name no checkpoint"]
     with pytest.raises(UnreadableInput, match=r"p\.json: 3 records name no checkpoint"):
@@ -127,5 +127,5 @@ class TestSettings:
 def test_a_place_that_cannot_be_meant_is_refused_before_anything_is_planned(audited):
     planned: list[int] = []
     with pytest.raises(UsageError, match="add --engine ray"):
-        verify(scan([audited[0]]).rows, placement=Placement(address="auto"), on_plan=lambda *n: planned.append(1))
+        verify(scan([audited[0]]).rows, Measuring(Placement(address="auto"), on_plan=lambda *n: planned.append(1)))
     assert planned == []

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import audit_table, load_audits, scan
+from fa_core.formats import audit_table, json_document, load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.rows import AuditRow, LazyRow
 from fa_core.table import AuditTable
@@ -26,7 +26,7 @@ REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     monkeypatch.setattr(audit_table, "_BATCH", 2)
 
 
@@ -51,12 +51,12 @@ def assert_equal(table: AuditTable, other: AuditTable) -> None:
 
 def whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
     with monkeypatch.context() as patch:
-        patch.setattr(audit_table, "LAZY_FROM", 1 << 40)
+        patch.setattr(json_document, "LAZY_FROM", 1 << 40)
         return load_audits(path, strict=False)
 
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=st.lists(audit_rows(), min_size=1, max_size=12), indent=st.sampled_from([None, 2]))
+@given(rows=st.lists(audit_rows(), min_size=2, max_size=12), indent=st.sampled_from([None, 2]))
 def test_lazy_rows_hold_what_the_others_hold(
     path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], indent: int | None
 ) -> None:

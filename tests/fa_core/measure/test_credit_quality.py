@@ -116,12 +116,13 @@ def test_directions_share_one_run_of_the_tail_per_layer() -> None:
     assert calls == [16, *([2 * 16, 2 * 32 * 16] * 4)]
 
 
-def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers() -> None:
+def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Tailed(kind="gelu")
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
     whole = credit_quality(net, credit, x, y)
-    parts = credit_quality(net, credit, x, y, largest=1)
+    monkeypatch.setattr("fa_core.measure.credit.LARGEST", 1)
+    parts = credit_quality(net, credit, x, y)
     assert parts.rho == pytest.approx(whole.rho, abs=1e-6)
     assert parts.nudge == whole.nudge
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.tally import drift_columns, mean_pairwise_cosine, read_drift
-from fa_core.measure.taps import output_error
+from fa_core.measure.tally import drifts, mean_pairwise_cosine
+from fa_core.measure.taps import loss_gradient
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
 
 def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
     means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
-    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    (found,) = drifts(means[None], least=0)
     assert (found.value, found.why) == (-1.0, None)
 
 
 def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
     means = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    (found,) = drifts(means[None], least=0)
     assert found.value is not None and math.isnan(found.value)
     assert found.why is None
 
@@ -134,7 +134,7 @@ def softmax_minus_onehot(logits: list[float], label: int) -> list[Decimal]:
 @pytest.mark.parametrize("gap", [0.0, 3.0, 17.0, 40.0, 100.0])
 def test_the_output_error_keeps_its_digits_where_a_sample_is_nearly_certain(kind: torch.dtype, gap: float) -> None:
     logits = torch.tensor([[gap, 0.125, -2.0], [0.0, gap, 0.5]], dtype=kind)
-    found = output_error(logits, torch.tensor([0, 2]))
+    found = loss_gradient(logits, torch.tensor([0, 2]))[1]
     assert found.dtype == torch.float64
     for row, z, label in zip(found.tolist(), logits.tolist(), [0, 2], strict=True):
         assert row == pytest.approx([float(value) for value in softmax_minus_onehot(z, label)], rel=1e-13, abs=0)
@@ -142,9 +142,9 @@ def test_the_output_error_keeps_its_digits_where_a_sample_is_nearly_certain(kind
 
 def test_the_output_error_of_stacked_networks_is_each_ones_own() -> None:
     logits, y = torch.randn(3, 5, 4), torch.randint(4, (5,))
-    assert torch.equal(output_error(logits, y), torch.stack([output_error(one, y) for one in logits]))
+    assert torch.equal(loss_gradient(logits, y)[1], torch.stack([loss_gradient(one, y)[1] for one in logits]))
 
 
 def test_the_output_error_of_what_is_not_finite_is_nan() -> None:
     logits = torch.tensor([[math.nan, 0.0], [math.inf, 0.0], [1.0, 0.0]])
-    assert output_error(logits, torch.tensor([0, 0, 1])).isnan().any(dim=1).tolist() == [True, True, False]
+    assert loss_gradient(logits, torch.tensor([0, 0, 1]))[1].isnan().any(dim=1).tolist() == [True, True, False]

@@ -113,7 +113,8 @@ def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str)
     with pytest.raises(kind, match=remedy) as caught:
         diagnose(net, batches(8), taps=TAPS)
     assert "\n" not in str(caught.value)
-    assert ASKS_ABOUT_DATA not in str(caught.value)
+    # where shapes or dtypes do not fit, either may be the cause
+    assert remedy == RAISED or ASKS_ABOUT_DATA not in str(caught.value)
 
 
 DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {

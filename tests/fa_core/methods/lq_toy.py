@@ -19,6 +19,7 @@ from fa_core.methods.base import feedback_generator
 from fa_core.methods.bridge import (
     BridgeNet,
     bridge_error,
+    draw_linear_,
     predicted_gradients,
     prediction_loss,
     soft_values,
@@ -80,7 +81,7 @@ def costate_cosine(method: str, seed: int = 0, matching_weight: float = 10.0, st
     p, d = problem.C.shape
     outputs = d if method == "state_bridge" else 1
     net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs, activation=F.silu)
-    net.redraw(generator)
+    draw_linear_(net, generator)
     average = copy.deepcopy(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)

@@ -62,7 +62,7 @@ def test_measures_every_epoch_and_logs_the_numbers(samples, tmp_path: Path) -> N
     trainer = fit(module, samples, callback, 3, tmp_path)
     assert len(callback.monitor.reports) == 3
     final = diagnose(module.net, batches)
-    assert callback.monitor.latest == final
+    assert callback.monitor.reports[-1] == final
     assert float(trainer.logged_metrics["fa/growth"]) == pytest.approx(final.max_per_block_growth, rel=1e-6)
     assert float(trainer.logged_metrics["fa/g_L"]) == pytest.approx(final.g_L, rel=1e-6)
 

@@ -90,11 +90,3 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path) -> 
 def test_an_interval_below_one_step_is_refused(net, batches) -> None:
     with pytest.raises(UsageError, match="every is 0"):
         ProtocolMonitor(net, batches, every=0)
-
-
-def test_counts_the_time_it_took(net, batches) -> None:
-    monitor = ProtocolMonitor(net, batches)
-    monitor.measure()
-    once = monitor.seconds
-    monitor.measure()
-    assert 0 < once < monitor.seconds

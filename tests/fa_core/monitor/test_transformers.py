@@ -66,7 +66,7 @@ def test_measures_every_epoch_of_a_real_trainer(bert, sentences, tmp_path: Path)
     callback = ProtocolTrainerCallback(batches_of(sentences), taps=TAPS)
     trainer_for(bert, sentences, callback, 2, tmp_path).train()
     assert len(callback.monitor.reports) == 2
-    report = callback.monitor.latest
+    report = callback.monitor.reports[-1]
     assert len(report.residual_norms) == 3
     assert report.coverage == "abc"
 

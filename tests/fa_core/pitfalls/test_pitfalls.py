@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
     Subject,
@@ -28,7 +29,6 @@ from fa_core.pitfalls.demonstrations import (
     norm_axis,
     null_feedback,
     of_run,
-    trained_here,
 )
 from fa_core.runs import Manifest
 from fa_core.train import RunWriter
@@ -40,8 +40,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
-    return trained_here(steps=100)
+def subject(sample_runs: Path) -> Subject:
+    return of_run(sample_runs / "main" / "dfa_s42")
 
 
 def test_norm_axis_gives_the_published_numbers() -> None:
@@ -95,7 +95,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
         sum(cosine(torch.cat([a[i] for a, _ in deep]), torch.cat([g[i] for _, g in deep])) for i in range(6)) / 6,
     ]
     assert list(aggregate(credit, grads).values()) == pytest.approx(expected)
-    shown = aggregations(credit, grads)
+    shown = aggregations(credit, grads, "a run")
     assert list(shown.wrong.values()) == pytest.approx([min(expected), max(expected)])
 
 
@@ -103,7 +103,7 @@ def test_layer_zero_can_carry_the_mean() -> None:
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(200, 64, generator=generator) for _ in range(4)]
     credit: list[Tensor | None] = [grads[0], *(torch.randn(200, 64, generator=generator) for _ in range(3))]
-    shown = layer_zero(credit, grads)
+    shown = layer_zero(credit, grads, "a run")
     assert shown.right["Γ_0"] == pytest.approx(1.0)
     assert shown.wrong["mean Γ over layers 0..L"] == pytest.approx(0.25, abs=0.02)
     assert abs(shown.right["mean Γ over layers 1..L"]) < 0.02
@@ -122,7 +122,7 @@ def test_credit_on_no_hidden_layer_is_refused() -> None:
 
 
 def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
-    shown = missing_feedback()
+    shown = missing_feedback(random_stream()[1], "a run")
     assert list(shown.wrong.values()) == [pytest.approx(1.0)]
     assert list(shown.right.values()) == [None]
 
@@ -141,8 +141,8 @@ def test_a_trained_net_shows_that_gamma_belongs_to_its_feedback(subject: Subject
     assert own > max(fresh)
 
 
-def test_all_seven_run_in_order_and_are_json_ready() -> None:
-    shown = demonstrate()
+def test_all_seven_run_in_order_and_are_json_ready(sample_runs: Path) -> None:
+    shown = demonstrate(run=sample_runs / "main" / "dfa_s42")
     assert [one.number for one in shown] == [1, 2, 3, 4, 5, 6, 7]
     assert tuple(one.name for one in shown) == PITFALLS
     for one in shown:
@@ -154,6 +154,8 @@ def test_names_and_numbers_choose_and_unknown_ones_are_refused() -> None:
     assert [one.name for one in demonstrate(["norm-axis", "2"])] == ["norm-axis", "cosine-eps"]
     with pytest.raises(UsageError, match="norm-axis"):
         demonstrate(["norm"])
+    with pytest.raises(UsageError, match="--run FOLDER"):
+        demonstrate(["layer-zero"])
 
 
 def test_the_sample_run_with_saved_feedback_serves_4_to_7(sample_runs: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch:
             imported.append(self.value)
 
     monkeypatch.setattr(plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
-    net = trained_here(steps=0).net
+    net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method
         manifest = Manifest(

@@ -256,8 +256,10 @@ def test_the_floor_is_reached_by_cancellation_and_by_convergence(sample_runs: Pa
     assert cancelled.error_norm > 0.1 > 1e-2 > converged.error_norm
 
 
-def test_the_readme_tells_what_the_audits_say(sample_runs: Path) -> None:
-    assert load_script(sample_runs / "readme.py").text() == (sample_runs / "README.md").read_text(encoding="utf-8")
+def test_the_pages_say_what_the_audits_say(sample_runs: Path) -> None:
+    script = load_script(sample_runs / "readme.py")
+    assert script.readme() == (sample_runs / "README.md").read_text(encoding="utf-8")
+    assert script.atlas() == (sample_runs.parent / "docs" / "atlas.md").read_text(encoding="utf-8")
 
 
 def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]) -> None:

@@ -47,7 +47,7 @@ def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.C
     assert f"{b['gap']:,.0f}" == "24,338"
     assert (c["separable"], c["gap"]) == (False, None)
     assert d["degenerate"]["fired"] == 9
-    assert len(a["flip_points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
+    assert len(a["counts"]["points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
 
 
 @pytest.mark.parametrize("given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"])

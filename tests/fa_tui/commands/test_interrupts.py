@@ -57,7 +57,7 @@ def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_li
     (tmp_path / "runs.json").write_text(json.dumps({"reports": rows}))
     script = (
         "import functools, sys; import fa_core.engine.audit as engine\n"
-        "engine.audit = functools.partial(engine.audit, measure='faults:measure_described')\n"
+        "engine.Measuring = functools.partial(engine.Measuring, measure='faults:measure_described')\n"
         "from fa_tui.__main__ import main; sys.exit(main())"
     )
     arguments = ["audit", "runs.json", "--data", "synthetic", "--out", "out.json", "--device", "cpu", "--jobs", "1"]

@@ -25,8 +25,8 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
     def refuse(*_: object) -> None:
         raise FaError("cannot write (Read-only file system)", where=out)
 
-    described = functools.partial(fa_core.engine.audit.audit, measure="faults:measure_described")
-    monkeypatch.setattr(fa_core.engine.audit, "audit", described)
+    described = functools.partial(fa_core.engine.audit.Measuring, measure="faults:measure_described")
+    monkeypatch.setattr(fa_core.engine.audit, "Measuring", described)
     monkeypatch.setattr(fa_core.engine.journal, "write_audit_table", refuse)
     monkeypatch.setattr(fa_core.engine.journal.Journal, "append", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))

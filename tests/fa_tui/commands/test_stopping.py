@@ -22,7 +22,7 @@ ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
 SCRIPT = """
 import functools, sys
 import fa_core.engine.audit as engine
-engine.audit = functools.partial(engine.audit, measure="faults:measure_described")
+engine.Measuring = functools.partial(engine.Measuring, measure="faults:measure_described")
 from fa_tui.cli import main
 sys.exit(main())
 """
@@ -49,7 +49,7 @@ def audit(folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ENGINE_TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ENGINE_TESTS), str(ENGINE_TESTS.parents[2])])},
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
+CPU = Placement(device="cpu")
 CLUSTER = Placement(engine="ray", address="head:6379", patience=60.0, group=4, jobs=2)
 
 
@@ -27,14 +27,17 @@ CLUSTER = Placement(engine="ray", address="head:6379", patience=60.0, group=4, j
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Placement]:
     """Placements that a pool was asked for; workers of this machine stand in for the cluster."""
     found: list[Placement] = []
-    real = audit.make_pool
+    real = audit.Measuring.pool
 
-    def make_pool(placement: Placement, on_event: Any, *, on_notice: Callable[[str], None], **options: Any) -> Pool:
-        found.append(placement)
-        on_notice("Ray cluster at head:6379: 3 nodes")
-        return real(Placement(device="cpu"), lambda view: on_event(replace(view, device="a/cpu")), **options)
+    def pool(how: audit.Measuring, runs: int) -> Pool:
+        found.append(how.placement)
+        how.on_notice("Ray cluster at head:6379: 3 nodes")
+        seen = how.on_event
+        assert seen is not None
+        here = replace(how, placement=CPU, on_event=lambda view: seen(replace(view, device="a/cpu")))
+        return real(here, runs)
 
-    monkeypatch.setattr(audit, "make_pool", make_pool)
+    monkeypatch.setattr(audit.Measuring, "pool", pool)
     return found
 
 

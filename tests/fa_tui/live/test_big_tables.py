@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats import audit_table, scan
+from fa_core.formats import json_document, scan
 from fa_core.rows import LazyRow
 from fa_tui.live import Follower
 from fa_tui.session import Session
@@ -22,7 +22,7 @@ def write(path: Path, **norms: float) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     write(path)
     return path

@@ -32,10 +32,6 @@ def test_a_long_path_keeps_its_end_and_never_exceeds_the_width(width: int) -> No
     assert shown == LONG or LONG.endswith(shown.removeprefix("…"))
 
 
-def test_a_long_path_is_cut_between_folders() -> None:
-    assert short_path(LONG, 30) == "…/autumn/ablations/dfa_s42"
-
-
 def test_paths_that_do_not_fit_are_counted() -> None:
     paths = [Path("first.json"), Path("second.json"), Path("third.json")]
     assert short_paths(paths, 60) == "first.json, second.json, third.json"

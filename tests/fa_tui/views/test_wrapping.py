@@ -1,31 +1,10 @@
-"""Help and lists fitted to a width."""
+"""Lists fitted to a width."""
 
 from __future__ import annotations
 
 import pytest
 
-from fa_tui.views.text import reflowed, wrapped
-
-HELP = """\
-A sentence that was
-broken in the source.
-
-  ↑ ↓      move, and
-           more about it
-  q        leave
-  An indented paragraph
-  of two lines.
-"""
-
-
-def test_lines_that_were_broken_to_fit_the_source_are_joined() -> None:
-    assert list(reflowed(HELP)) == [
-        "A sentence that was broken in the source.",
-        "",
-        "  ↑ ↓      move, and more about it",
-        "  q        leave",
-        "An indented paragraph of two lines.",
-    ]
+from fa_tui.views.text import wrapped
 
 
 @pytest.mark.parametrize("width", [20, 30, 76])

@@ -8,18 +8,14 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.painted import Row, clip
+from fa_tui.widgets.painted import Row, ending
 
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
 
 
-def test_a_wide_character_that_has_half_a_place_leaves_it_blank() -> None:
-    assert clip([("a漢字", "x"), ("b", "y")], 4, "z") == [("a漢", "x"), (" ", "z")]
-
-
-@given(rows, st.integers(0, 30))
-def test_a_clipped_row_fills_its_width_exactly(row: Row, width: int) -> None:
-    assert sum(cell_len(text) for text, _ in clip(row, width, "")) == width
+@given(rows, st.integers(2, 30))
+def test_a_row_that_ends_in_a_mark_is_no_wider_than_its_width(row: Row, width: int) -> None:
+    assert sum(cell_len(text) for text, _ in ending(row, width, "..", "")) <= width
 
 
 async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from fa_tui.views.scale import Rug, Scale, covering
+from fa_tui.views.scale import Scale, covering, rug
 
 cells = st.integers(2, 300)
 exponents = st.integers(-300, 300)
@@ -66,11 +66,10 @@ def test_a_fitted_linear_scale_holds_every_value(values: list[float]) -> None:
 
 @given(scales(), st.integers(2, 100), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
 def test_the_rug_counts_every_run_once_in_or_next_to_its_cell(scale: Scale, width: int, values: list[float]) -> None:
-    rug = Rug.of(sorted(values), 3, scale, width)
-    assert sum(rug.counts.values()) + rug.below + rug.above == len(values)
+    counts, below, above = rug(sorted(values), scale, width)
+    assert sum(counts.values()) + below + above == len(values)
     expected = {scale.cell(value, width) for value in values if scale.contains(value)}
-    assert all(any(abs(cell - other) <= 1 for other in expected) for cell in rug.counts)
-    assert rug.nonfinite == 3
+    assert all(any(abs(cell - other) <= 1 for other in expected) for cell in counts)
 
 
 def test_nothing_finite_gives_no_scale() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine import ray_pool
-from fa_core.engine.audit import check_reachable, make_pool
+from fa_core.engine.audit import Measuring
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import Job
 from fa_core.engine.ray_pool import RayPool, find_cluster
@@ -45,7 +45,7 @@ def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("ray://head:10001", "cannot stream results; run on a node of the cluster"),
+        ("ray://head:10001", "is not HOST:PORT"),
         ("head", "is not HOST:PORT"),
         ("head:http", "is not HOST:PORT"),
         ("head:99999", "is not HOST:PORT"),
@@ -67,7 +67,7 @@ def test_ray_address_is_respected(refusing, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", refusing)
     with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
-        check_reachable(Placement(engine="ray"))
+        Measuring(Placement(engine="ray")).check()
 
 
 def test_what_only_a_cluster_has_is_refused_without_one():
@@ -128,7 +128,7 @@ def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit
     begun = time.monotonic()
     with (
         answering_with(words, hang_up=hang_up) as there,
-        make_pool(Placement(engine="ray", address=there)) as pool,
+        Measuring(Placement(engine="ray", address=there)).pool() as pool,
     ):
         says = rf"no Ray cluster answers at {there} within 5 s; is it up.*`ray start --address={there}`"
         with pytest.raises(FaError, match=says):
@@ -155,7 +155,10 @@ def test_a_token_that_is_promised_and_not_there_is_one_line(stuck, monkeypatch, 
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("HOME", str(tmp_path))
-    with make_pool(Placement(engine="ray", address=stuck)) as pool, pytest.raises(FaError, match=r"token.*~/.ray/"):
+    with (
+        Measuring(Placement(engine="ray", address=stuck)).pool() as pool,
+        pytest.raises(FaError, match=r"token.*~/.ray/"),
+    ):
         pool.connect()
 
 

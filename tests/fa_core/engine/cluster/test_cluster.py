@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.audit import audit
+from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.devices import Placement
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import JobState
@@ -54,7 +54,7 @@ def run_on(told, node: str):
 def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
-    here = audit(scan([tmp_path / "runs"]).rows, placement=Placement(device="cpu"))
+    here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Placement(device="cpu")))
     command = [
         sys.executable,
         "-m",

@@ -47,9 +47,9 @@ def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
         assert future.result(60).method_name == "one"
     bare.remove(later)
     first, *said, again = notices[:5]
-    assert first == f"Ray cluster at {bare.address}: 1 node, which cannot measure"
+    assert first == f"Ray cluster at {bare.address}: 1 node, 0 cores to measure on"
     assert (said[:2], again) == ([waiting, "going on: 1 core to measure on"], waiting)
-    assert re.fullmatch(r"node late \(.*\) is gone; its 1 run must be measured elsewhere", said[2])
+    assert re.fullmatch(r"node late \(.*\) is gone; it had 1 run, to be measured elsewhere", said[2])
 
 
 def test_the_death_of_this_machines_node_ends_all_jobs_with_the_same_words_and_tries_none_again(

@@ -53,7 +53,7 @@ class FakeNodes:
     def look(self, begun: dict[str, int]) -> set[str]:
         return self.departed
 
-    def explain(self, unplaced: list[str], at_work: bool) -> None:
+    def explain(self, unplaced: list[str]) -> None:
         pass
 
 

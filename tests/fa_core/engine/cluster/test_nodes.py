@@ -59,10 +59,8 @@ def looking(listed):
     def look(runs: int, **begun: int):
         said.clear()
         look.departed = nodes.look(begun)
-        at_work = bool(nodes.able() & begun.keys())
-        nodes.explain(
-            [str(run) for run in range(runs - sum(begun[name] for name in nodes.able() & begun.keys()))], at_work
-        )
+        at_work = sum(begun[name] for name in nodes.able() & begun.keys())
+        nodes.explain([str(run) for run in range(runs - at_work)])
         return [*said]
 
     look.nodes = nodes
@@ -86,7 +84,7 @@ def test_a_node_that_is_gone_is_named_once_with_the_runs_it_had(looking, listed)
     listed.update(a=False)
     assert looking(2, a=2) == [
         Capacity(1, "cpu"),
-        notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere"),
+        notice("node a (10.0.0.1) is gone; it had 2 runs, to be measured elsewhere"),
     ]
     assert looking.departed == {"a"}
     assert (looking(2), looking.departed) == ([], set())
@@ -104,17 +102,8 @@ def test_a_node_that_is_avoided_is_so_until_it_is_heard_of_or_for_a_while(listed
     assert (nodes.silent(60.0), nodes.silent(-1.0)) == ({"b"}, {"a", "b"})
 
 
-def test_runs_that_no_node_begins_because_others_have_it_all_are_said_to_wait(looking, listed, monkeypatch):
+def test_the_cluster_is_described_by_what_it_can_measure_on(looking, listed):
+    assert looking.nodes.describe() == "1 node, 0 cores to measure on"
     listed.update(a=True)
-    monkeypatch.setattr("ray.available_resources", dict)
-    assert looking(1) == [Capacity(1, "cpu")]
-    monkeypatch.setattr(ray_driver, "PLACED_WITHIN", 0.0)
-    assert looking(1) == waiting("0", why="every core of the cluster is taken; waiting for one to be free")
-    assert looking(1, a=1) == [notice("going on: 1 core to measure on")]
-
-
-def test_the_cluster_is_described_by_what_it_cannot_do(looking, listed):
-    assert looking.nodes.describe() == "1 node, which cannot measure"
-    listed.update(a=True)
-    assert looking.nodes.describe() == "2 nodes, 1 core"
-    assert Nodes("cuda:0", "", print).describe() == "2 nodes, 1 core, none of which can measure"
+    assert looking.nodes.describe() == "2 nodes, 1 core to measure on"
+    assert Nodes("cuda:0", "", print).describe() == "2 nodes, 0 GPUs to measure on"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,8 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def measurer() -> Iterator[GroupRunner]:
-    measurer = GroupRunner("cpu")
-    yield measurer
-    measurer.close()
+def measurer() -> GroupRunner:
+    return GroupRunner("cpu")
 
 
 @pytest.fixture

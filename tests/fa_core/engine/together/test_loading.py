@@ -56,7 +56,6 @@ class TestReadingAhead:
             loader = Loader("cpu")
             loader.get(jobs[0])
             assert torch.get_num_threads() == 2
-            loader.close()
         finally:
             torch.set_num_threads(1)
 
@@ -73,7 +72,6 @@ class TestReadingAhead:
         job = replace(jobs[0], options=replace(jobs[0].options, model="their_nets:build"))
         loader.ask([job])
         loader.get(job)
-        loader.close()
         assert threads == [threading.current_thread().name]
 
 

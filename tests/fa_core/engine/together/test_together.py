@@ -83,7 +83,7 @@ def test_on_cuda_a_group_is_what_its_memory_holds(measurer, heard, jobs, monkeyp
     monkeypatch.setattr(
         group_runner, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4
     )
-    monkeypatch.setattr("fa_core.engine.group_runner._device_label", lambda device: "a card")
+    monkeypatch.setattr("fa_core.engine.group_runner._device_facts", lambda device: {"device": device})
     measurer.measure(jobs, heard)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     assert heard.reports["f"].provenance["device"] == "cuda:3"

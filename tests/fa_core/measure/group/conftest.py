@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.group import shared_passes
+from fa_core.measure import group
 
 torch.set_num_threads(1)
 
@@ -20,11 +20,11 @@ def _seed() -> None:
 def alone(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
     """The networks that were measured by themselves, in order."""
     seen: list[nn.Module] = []
-    ordinary = shared_passes.measure_alone
+    ordinary = group._alone
 
     def watched(network: nn.Module, *rest: Any) -> Any:
         seen.append(network)
         return ordinary(network, *rest)
 
-    monkeypatch.setattr(shared_passes, "measure_alone", watched)
+    monkeypatch.setattr(group, "_alone", watched)
     return seen

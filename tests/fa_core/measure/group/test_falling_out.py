@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError
+from fa_core.measure import group
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
-from fa_core.measure.group import measure_together, shared_passes
+from fa_core.measure.group import measure_together
+from fa_core.measure.tally import CannotStack
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import assert_same, bits, samples
 from tests.fa_core.measure.nets import Residual
@@ -64,7 +66,7 @@ def test_a_member_whose_weights_are_all_zero(alone: list[nn.Module]) -> None:
     assert not alone
 
 
-def test_a_vit_without_gradients_is_read_in_another_way_and_so_by_itself(alone: list[nn.Module]) -> None:
+def test_a_vit_without_gradients_is_read_in_another_way_and_takes_its_group_apart(alone: list[nn.Module]) -> None:
     nets = [build("vit_mini", image=8, d=8, L=2, heads=2, num_classes=4, seed=seed) for seed in range(3)]
     with torch.no_grad():
         nets[1].head.weight.zero_()
@@ -72,8 +74,8 @@ def test_a_vit_without_gradients_is_read_in_another_way_and_so_by_itself(alone: 
     members = measure_together(nets, batches, test)
     for member, net in zip(members, nets, strict=True):
         assert_same(member, net, batches, test)
-    assert alone == [nets[1]]
-    assert "its states are read flattened" in members[1].note
+    assert alone == nets
+    assert members[1].note == "3 runs measured one by one: their states are read cls token or flattened"
 
 
 def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
@@ -85,27 +87,10 @@ def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
     assert [bool(member.note) for member in members] == [False, False, True, True]
 
 
-def test_what_keeps_several_out_says_how_many() -> None:
-    nets = [*mlps(2), *(mlp.double() for mlp in mlps(1)), *mlps(1, d=12), *mlps(1, L=3)]
+def test_what_is_left_out_says_why() -> None:
+    nets = [*mlps(2), *(mlp.double() for mlp in mlps(1)), *mlps(1, d=12), Residual()]
     notes = [member.note for member in measure_together(nets, BATCHES, TEST)]
-    assert notes[:2] == ["", ""]
-    assert notes[2] == "not stacked with the others: embed.weight is float64, float32 in theirs"
-    assert notes[3:] == ["not stacked with the others (2 runs): arch_args differs"] * 2
-
-
-def test_classes_that_each_network_makes_for_itself_stack_none_and_the_note_says_how_to_mend_it() -> None:
-    class Own(Residual):
-        def __init__(self) -> None:
-            super().__init__()
-
-            class Act(nn.Tanh):
-                pass
-
-            self.act = Act()
-
-    (note,) = {member.note for member in measure_together([Own() for _ in range(3)], BATCHES, TEST)}
-    assert note.startswith("none of the 3 runs is stacked with another: act is of another class of the same name (")
-    assert note.endswith("Own.__init__)")
+    assert notes == ["", ""] + [group.NOT_STACKED] * 3
 
 
 def test_members_keep_their_places_whatever_is_mixed() -> None:
@@ -183,14 +168,12 @@ def test_no_network_at_all() -> None:
     assert measure_together([], BATCHES, TEST) == []
 
 
-@pytest.mark.parametrize("options", [{"norm_batches": 0}, {"largest_pass": 0}])
-def test_counts_below_one_are_refused(options: dict[str, int]) -> None:
-    with pytest.raises(UsageError, match="is 0"):
-        measure_together(mlps(2), BATCHES, TEST, **options)
-
-
-def test_an_unknown_dtype_is_every_members_error() -> None:
-    assert all("unknown dtype" in str(m.error) for m in measure_together(mlps(2), BATCHES, TEST, dtype="float8"))
+@pytest.mark.parametrize(
+    ("options", "words"), [({"norm_batches": 0}, "norm_batches is 0"), ({"dtype": "float8"}, "unknown dtype")]
+)
+def test_an_option_that_cannot_be_meant_is_every_members_error(options: dict[str, Any], words: str) -> None:
+    for member in measure_together(mlps(2), BATCHES, TEST, **options):
+        assert words in str(member.error) and isinstance(member.error, UsageError)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +186,9 @@ def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch
     def full(*_: Any, **__: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr(shared_passes, "make_stack", full)
-    monkeypatch.setattr("fa_core.measure.group.shared_passes.run_diagnosis", full)
-    with pytest.raises(torch.OutOfMemoryError):
+    monkeypatch.setattr(group, "Stack", full)
+    monkeypatch.setattr(group, "run_diagnosis", full)
+    with pytest.raises(type(raised)):
         measure_together(mlps(count), BATCHES, TEST)
 
 
@@ -214,8 +197,8 @@ def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkey
     def lost(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(shared_passes, "make_stack", lost)
-    monkeypatch.setattr("fa_core.measure.group.shared_passes.run_diagnosis", lost)
+    monkeypatch.setattr(group, "Stack", lost)
+    monkeypatch.setattr(group, "run_diagnosis", lost)
     with pytest.raises(RuntimeError, match="device-side"):
         measure_together(mlps(count), BATCHES, TEST)
     assert len(alone) == (count == 1)
@@ -238,10 +221,10 @@ def test_what_the_listener_raises_is_let_through(count: int, at: int, alone: lis
 
 def test_progress_reaches_its_end_when_a_group_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     def unable(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("vmap: no")
+        raise CannotStack("no samples")
 
-    monkeypatch.setattr(shared_passes, "measure_stacked", unable)
+    monkeypatch.setattr(group, "_stacked", unable)
     told: list[tuple[int, int]] = []
     members = measure_together(mlps(2), BATCHES, TEST, on_batch=lambda *at: told.append(at))
     assert told[-1] == (18, 27)
-    assert {member.note for member in members} == {"2 runs measured one by one: torch.func cannot run it (vmap: no)"}
+    assert {member.note for member in members} == {"2 runs measured one by one: no samples"}

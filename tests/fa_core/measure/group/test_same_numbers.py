@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.measure.group import measure_together
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import assert_all_same, samples
-from tests.fa_core.measure.nets import Hookable, Residual, Tokens
+from tests.fa_core.measure.nets import Hookable, Residual
 
 NETS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "resmlp": ({"input_dim": 12, "d": 16, "L": 3}, (12,)),
     "studentnet": ({"input_dim": 12, "d": 16, "L": 2}, (12,)),
     "smallcnn": ({"image": 8, "width": 4, "d": 8}, (3, 8, 8)),
     "vit_mini": ({"image": 8, "d": 8, "L": 2, "heads": 2}, (3, 8, 8)),
+    "resmlp_wide": ({"input_dim": 12, "d": 16, "L": 1}, (12,)),
+    "small_resnet": ({"image": 8, "width": 4}, (3, 8, 8)),
 }
 
 
@@ -34,15 +36,8 @@ def trained(arch: str, seed: int, **args: Any) -> nn.Module:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"norm_batches": 3},
-        {"dtype": "float64"},
-        {"dtype": "as-is"},
-        {"largest_pass": 5},
-        {"taps": lambda net, x: net(x, return_hidden=True)},
-    ],
-    ids=["plain", "norm batches", "float64", "as-is", "in parts", "function"],
+    [{}, {"norm_batches": 3}, {"dtype": "float64"}],
+    ids=["plain", "norm batches", "float64"],
 )
 @pytest.mark.parametrize("arch", NETS)
 def test_the_built_in_networks(arch: str, options: dict[str, Any], alone: list[nn.Module]) -> None:
@@ -64,12 +59,26 @@ def test_networks_in_another_precision(arch: str, dtype: torch.dtype, alone: lis
     assert {tensor.dtype for tensor in nets[0].parameters()} == {dtype}
 
 
-@pytest.mark.parametrize("arch", ["resmlp", "smallcnn", "vit_mini"])
-def test_modules_tapped_by_name(arch: str, alone: list[nn.Module]) -> None:
-    args, shape = NETS[arch]
-    nets = [trained(arch, seed, **args) for seed in range(2)]
-    taps = ["embed", "blocks.*"] if arch != "smallcnn" else ["blocks.0", "blocks.1"]
-    assert_all_same(nets, samples(shape, 8, 16), samples(shape, 1, 40, seed=1), taps=taps)
+@pytest.mark.parametrize(
+    "options",
+    [{"taps": ["embed", "blocks.*"]}, {"taps": lambda net, x: net(x, return_hidden=True)}, {"dtype": "as-is"}],
+    ids=["names", "function", "as-is"],
+)
+def test_taps_and_arithmetic_of_the_callers_are_measured_one_by_one(
+    options: dict[str, Any], alone: list[nn.Module]
+) -> None:
+    args, shape = NETS["resmlp"]
+    nets = [trained("resmlp", seed, **args) for seed in range(2)]
+    assert_all_same(nets, samples(shape, 8, 16), samples(shape, 1, 40, seed=1), **options)
+    assert alone == nets
+
+
+def test_a_decoder(alone: list[nn.Module]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    data = [(torch.randint(11, (8, 5), generator=draw), torch.randint(11, (8,), generator=draw)) for _ in range(9)]
+    nets = [build("decoder", vocab=11, length=5, d=8, L=2, heads=2, seed=seed) for seed in range(3)]
+    assert_all_same(nets, data[:8], data[8:])
+    assert_all_same(nets, [(x.float(), y) for x, y in data[:8]], data[8:])
     assert not alone
 
 
@@ -95,47 +104,24 @@ def test_few_samples_and_few_batches(k: int, size: int, alone: list[nn.Module]) 
     assert not alone
 
 
-def test_a_network_of_ones_own_that_returns_its_stream(alone: list[nn.Module]) -> None:
-    nets = [Residual(kind="gelu", out_ln=True) for _ in range(3)]
-    assert_all_same(nets, samples((5,), 8, 16), samples((5,), 1, 40))
-    assert not alone
+def tied() -> nn.Module:
+    block = nn.Linear(5, 5)
+    return nn.Sequential(block, nn.GELU(), block, nn.Linear(5, 4))
 
 
-def test_a_network_of_ones_own_without_a_stream(alone: list[nn.Module]) -> None:
-    nets = [Hookable(Residual(kind="gelu")) for _ in range(3)]
-    assert_all_same(nets, samples((5,), 8, 16), samples((5,), 1, 40), taps="embed, blocks.*")
-    assert not alone
-
-
-def test_blocks_that_run_twice(alone: list[nn.Module]) -> None:
-    def tied() -> nn.Module:
-        block = nn.Linear(5, 5)
-        return nn.Sequential(block, nn.GELU(), block, nn.Linear(5, 4))
-
-    assert_all_same([tied() for _ in range(3)], samples((5,), 8, 16), samples((5,), 1, 40), taps="0")
-    assert not alone
-
-
-@pytest.mark.parametrize("reads", ["cls", "mean"])
-def test_token_ids(reads: str, alone: list[nn.Module]) -> None:
-    draw = torch.Generator().manual_seed(0)
-    batches = [(torch.randint(11, (8, 3), generator=draw), torch.randint(4, (8,), generator=draw)) for _ in range(8)]
-    assert_all_same([Tokens(reads=reads) for _ in range(3)], batches, batches[:2])
-    assert not alone
-
-
-def test_a_state_that_is_the_input_itself(alone: list[nn.Module]) -> None:
-    class FromInput(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.block, self.head = nn.Linear(5, 5), nn.Linear(5, 4)
-
-        def forward(self, x: Tensor, return_hidden: bool = False) -> object:
-            h = x + self.block(x)
-            return (self.head(h), [x, h]) if return_hidden else self.head(h)
-
-    assert_all_same([FromInput() for _ in range(3)], samples((5,), 8, 16), samples((5,), 1, 40))
-    assert not alone
+@pytest.mark.parametrize(
+    ("make", "taps"),
+    [
+        (lambda: Residual(kind="gelu", out_ln=True), None),
+        (lambda: Hookable(Residual(kind="gelu")), "embed, blocks.*"),
+        (tied, "0"),
+    ],
+    ids=["its own stream", "module names", "a block that runs twice"],
+)
+def test_networks_of_ones_own_are_measured_one_by_one(make: Any, taps: Any, alone: list[nn.Module]) -> None:
+    nets = [make() for _ in range(3)]
+    assert_all_same(nets, samples((5,), 8, 16), samples((5,), 1, 40), taps=taps)
+    assert alone == nets
 
 
 def test_tiny_and_huge_norms_are_kept(alone: list[nn.Module]) -> None:

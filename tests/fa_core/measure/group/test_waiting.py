@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.group import measure_together
-from fa_core.measure.group.shared_passes import GroupCount, stacked_pass
-from fa_core.measure.group.stack import make_stack
+from fa_core.measure.fused import backward
+from fa_core.measure.group import Answers, Stack, measure_together
 from fa_core.measure.tally import Tally
-from fa_core.measure.taps import plain_logits
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -27,7 +25,7 @@ def test_the_host_waits_no_oftener_for_more_batches_or_more_members(arch: str) -
     shape = (12,) if arch == "resmlp" else (3, 8, 8)
     nets = [build(arch, seed=seed, num_classes=4, **args) for seed in range(4)]
     few = waits(nets[:2], shape, 2)
-    assert 0 < few < 16
+    assert 0 < few < 24
     assert waits(nets, shape, 9) == few
 
 
@@ -36,15 +34,14 @@ def test_the_host_waits_no_oftener_for_more_batches_or_more_members(arch: str) -
 def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other(arch: str, dtype: torch.dtype) -> None:
     shape = (3, 32, 32) if arch == "smallcnn" else (3072,)
     args = {} if arch == "smallcnn" else {"input_dim": 3072}
-    taps = ["embed", "blocks.*"] if arch == "smallcnn" else None
-    stack = make_stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)], taps)
+    stack = Stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)])
     x, y = torch.empty(8, *shape, device="meta", dtype=dtype), torch.empty(8, device="meta", dtype=torch.int64)
-    count, tally = GroupCount([].__getitem__, plain_logits), Tally(norm_batches=2, samples_axis=1)
-    count.update(stack.logits(x), y)
+    answers, tally = Answers(), Tally(norm_batches=2, samples_axis=1)
+    answers.add(stack.logits(x), y)
     for _ in range(8):
-        tally.add(stacked_pass(stack, x, y, tally.layers, highest=9))
+        tally.add(backward(stack.forward(x), y, tally.layers))
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
-        tally.measured(count.right)
+        tally.measured(answers.right)
 
 
 def test_waits_are_seen() -> None:
