@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from fa_core.baseline import FROZEN
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
@@ -21,6 +22,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
+from fa_tui.views.filters import Look, arranged
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def audit_command(
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
     ] = "1/1",
+    filter: options.FilterOption = "",
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders.
@@ -130,7 +133,8 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    targets = in_part(measurable(found.rows), shard)
+    rows = arranged(Look(filter=filter), found.rows, criteria.thresholds)
+    targets = in_part(measurable(rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
@@ -193,6 +197,7 @@ def verify_command(
     data: options.DataOption = None,
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
+    filter: options.FilterOption = "",
     *,
     placement: Placement,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
@@ -213,9 +218,10 @@ def verify_command(
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
+    rows = arranged(Look(filter=filter), found.rows, DiagnosticThresholds())
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
-        result = verify(found.rows, how, data=data, model=model, weights=weights)
+        result = verify(rows, how, data=data, model=model, weights=weights)
     inputs.report_problems([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)

@@ -120,11 +120,44 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
         UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read.
     """
-    found, (thresholds, baseline) = open_paths(paths), chosen.criteria
+    found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
+    rows, traces = of_methods_and_seeds(found, chosen)
+    look = Look(filter=chosen.filter)
+    kept = arranged(look, rows, chosen.criteria.thresholds)
+    if chosen.filter and traces:
+        from fa_tui.views.epochs import traces_of
+
+        alone = [
+            AuditRow(source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes) for one in traces
+        ]
+        traces = traces_of([*kept, *arranged(look, alone, chosen.criteria.thresholds)], traces)
+    return Runs(kept, traces, 3 if found.problems else 0, rows)
+
+
+def selected(found: Scan, chosen: Chosen, sort: str = "") -> Sequence[AuditRow]:
+    """The audits that are chosen, as `open_runs` has them; all as they are if nothing is.
+
+    Args:
+        found: what the paths hold.
+        chosen: which of it.
+        sort: the order, as `Look` has it.
+
+    Raises:
+        UsageError: as `open_runs`.
+    """
+    if not sort and not any(chosen[1:]):
+        chosen.criteria.baseline.check(row.method for row in found.rows)
+        return found.rows
+    rows, _ = of_methods_and_seeds(found, chosen)
+    return arranged(Look(filter=chosen.filter, sort=sort), rows, chosen.criteria.thresholds)
+
+
+def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], list[Trace]]:
+    """The audits and the traces of the methods and seeds that are chosen, before the filter."""
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
-    baseline.check(run.method for run in everything)
+    chosen.criteria.baseline.check(run.method for run in everything)
     methods = [canonical_method(name) for name in split_list(chosen.methods)]
     seeds = numbers("--seeds", chosen.seeds, int)
     _check("--methods", methods, [run.method for run in everything])
@@ -133,17 +166,8 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     def wanted(run: AuditRow | Trace) -> bool:
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    rows = bounded(baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
-    traces, look = list(filter(wanted, found.traces)), Look(filter=chosen.filter)
-    kept = arranged(look, rows, thresholds)
-    if chosen.filter and traces:
-        from fa_tui.views.epochs import traces_of
-
-        alone = [
-            AuditRow(source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes) for one in traces
-        ]
-        traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
-    return Runs(kept, traces, 3 if found.problems else 0, rows)
+    rows = bounded(chosen.criteria.baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
+    return rows, list(filter(wanted, found.traces))
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

@@ -38,8 +38,7 @@ from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
-from fa_tui.options import Criteria
-from fa_tui.views.filters import Look, arranged
+from fa_tui.options import Chosen, Criteria
 from fa_tui.views.text import cut, cut_middle, padded, width_of
 from fa_tui.views.words import labels, runs_words, with_seed
 
@@ -314,23 +313,12 @@ class Remarks:
                 yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
-def print_paths(
-    paths: Sequence[Path] | None,
-    criteria: Criteria,
-    form: str,
-    h0: float | None = None,
-    blocks: int | None = None,
-    look: Look = Look(),  # noqa: B008 (immutable)
-) -> int:
+def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, sort: str = "") -> int:
     """Print the rows that the paths hold; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths)
-    rows = found.rows
-    if found.traces and not rows:
+    if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
-    criteria.baseline.check(row.method for row in rows)
-    if h0 is not None or blocks is not None or look != Look():
-        rows = arranged(look, inputs.bounded(criteria.baseline.apply(rows), h0, blocks), criteria.thresholds)
-    print_rows(rows, form, criteria)
+    print_rows(inputs.selected(found, chosen, sort), form, chosen.criteria)
     return 3 if found.problems else 0
 
 
