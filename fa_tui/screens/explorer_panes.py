@@ -207,5 +207,5 @@ class RunsShown:
         view = self.view
         if self.row is None:
             return ""
-        text = "".join(segment.text for segment in view.cell(view.line, view.column))
+        text = "".join(text for text, _ in view.cell(view.line, view.column))
         return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()

@@ -7,7 +7,6 @@ from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -27,6 +26,7 @@ from fa_tui.jobs.listing import (
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
+from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ _SENTENCE = 60
 
 class JobsTable(LineTable):
     """One line per job; the cursor stays on its job when their order changes."""
+
+    highlights_cell = False
 
     def __init__(self) -> None:
         super().__init__(id="jobs")
@@ -124,18 +126,18 @@ class JobsTable(LineTable):
     def line_count(self) -> int:
         return len(self._jobs)
 
-    def frozen(self, line: int | None) -> list[Segment]:
+    def frozen(self, line: int | None) -> Row:
         if line is None:
-            return [Segment(" job".ljust(self.frozen_width), self.style_of("head"))]
+            return [(" job".ljust(self.frozen_width), "head")]
         name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
         chosen = line == self.line
         text = padded(f" {name}", self.frozen_width)
-        return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
+        return [(text, "cursor" if chosen and self.has_focus else "text")]
 
-    def cell(self, line: int | None, column: int) -> list[Segment]:
+    def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
         if line is None:
-            return [Segment(_HEADINGS[column].ljust(width)[:width], self.style_of("head"))]
+            return [(_HEADINGS[column].ljust(width)[:width], "head")]
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
@@ -144,25 +146,19 @@ class JobsTable(LineTable):
         process = process_words(job, self.memory)
         text = self._short((job.state, "", lasts, job.device, process, job.words)[column], width - 1) if width else ""
         tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
-        return [Segment(padded(text, width), self.style_of(tone))]
+        return [(padded(text, width), tone)]
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         self.refresh_frozen({before[0], self.line})
 
-    def _progress(self, job: Listed, width: int) -> list[Segment]:
+    def _progress(self, job: Listed, width: int) -> Row:
         if not job.total:
-            return [Segment(" " * width, self.style_of("text"))]
+            return []
         bar = share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
         filled = len(bar.rstrip(bar[-1])) if job.done < job.total else self._bar
         tone = "accent" if job.state == "running" else _TONES[job.state]
-        return [
-            Segment(bar[:filled], self.style_of(tone)),
-            Segment(bar[filled:], self.style_of("dim")),
-            Segment(
-                f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar),
-                self.style_of("text"),
-            ),
-        ]
+        count = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}"
+        return [(bar[:filled], tone), (bar[filled:], "dim"), (count.ljust(width - self._bar), "text")]
 
     def _short(self, text: str, width: int) -> str:
         return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)

@@ -170,7 +170,7 @@ class TimelineScreen(JudgedScreen):
         if self.matrix.quantity:
             self.matrix.refresh()
         else:
-            self.matrix.verdicts_changed(flips)
+            self.matrix.refresh_runs({flip.row for flip in flips})
         if self.sliders.display:
             self.show_rugs()
         self.count(flips)
