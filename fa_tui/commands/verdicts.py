@@ -14,7 +14,6 @@ from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, named, print_paths
-from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed
 
 UNDECIDED = 4
@@ -24,12 +23,9 @@ UNDECIDED = 4
 def show_command(
     paths: options.PathsArgument = None,
     format: options.RowFormOption = "table",
-    h0: options.H0Option = None,
-    blocks: options.BlocksOption = None,
-    filter: options.FilterOption = "",
     sort: options.SortOption = "",
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -49,13 +45,13 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, criteria, format, h0, blocks, Look(filter=filter, sort=sort)))
+    raise typer.Exit(print_paths(paths, chosen, format, sort))
 
 
 def check_command(
     paths: options.NamedPaths,
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
@@ -70,13 +66,15 @@ def check_command(
         fa-tui check audit_table.json && echo "every claim holds"
 
         fa-tui check runs/ --frozen-baseline 0.349
+
+        fa-tui check runs/ --filter 'method:dfa lam>0'
     """
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    criteria.baseline.check(row.method for row in found.rows)
+    criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[bool](), Counter[str]()
-    for row, label in named(found.rows, criteria):
+    for row, label in named(rows, criteria):
         if row.report.flags or not row.report.coverage:
             lines += _walk_back(row, label)
             kinds[bool(row.report.flags)] += 1
@@ -85,13 +83,13 @@ def check_command(
         elif row.report.undecided:
             code = code or UNDECIDED
         doubts.add(row.report, with_seed(label, row))
-    runs, letters = len(found.rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
+    runs, letters = len(rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
     summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], criteria.thresholds.protocol)}"
     summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
             print(line)
-    raise typer.Exit(3 if found.problems or not found.rows else code)
+    raise typer.Exit(3 if found.problems or not rows else code)
 
 
 def _walk_back(row: AuditRow, label: str) -> Iterator[str]:

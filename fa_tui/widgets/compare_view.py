@@ -290,7 +290,7 @@ class CompareView(LineTable):
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             sign = "?" if place in entry.assumed else ""
-            return entry.quantity.text(report) + sign + end, bool(letter and letter in report.flags)
+            return entry.quantity.say(value) + sign + end, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")

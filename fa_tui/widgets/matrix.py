@@ -256,10 +256,8 @@ class Matrix(RunsView):
     def action_mark_open(self) -> None:
         """Mark every run that can be measured and is not yet; or, where some are marked, unmark all."""
         session = self._session
-        if session.marked:
-            self._mark(set())
-        else:
-            self._mark({row for row in session.measurable(self._grid.places) if not session.coverage[row]})
+        unmeasured = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
+        self._mark(set() if session.marked else unmeasured)
 
     def action_mark_all(self) -> None:
         """Mark every run in scope."""

@@ -206,7 +206,7 @@ class RunCells:
         value = median(found)
         suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
         room = width - self.suffix_width
-        number = quantity.say(value, self._glyphs.unmeasured)
+        number = self._glyphs.say(quantity.say(value))
         if value is not None and is_assumed(quantity, self._session, rows):
             number = f"{number[: room - 1]}?"
         scale = self.scale_of(quantity)

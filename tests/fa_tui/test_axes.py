@@ -163,8 +163,8 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
     from fa_tui.views.columns import BY_NAME
 
-    assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.200"
-    assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"
+    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))) == "+0.200"
+    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport())) == "·"
 
 
 async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:
