@@ -252,7 +252,7 @@ def timelines(
     for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True):
         replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
         audit = audits.get(run_place(trace.source))
-        if audit is not None and any(epoch.gamma for epoch in trace.epochs):
+        if audit is not None and any(point.deep_gamma is not None for point in replayed.points):
             report = table.report(audit)
             null = null_band(report.credit, trace.method, report.provenance)
             replayed = msgspec.structs.replace(replayed, null=null)

@@ -95,7 +95,11 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
 
 def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a log's header or an entry says of the run's place in a sweep."""
-    return {axis: fields[axis] for axis in ("lam", "d", "L", "arch") if isinstance(fields.get(axis), (int, float, str))}
+    return {
+        axis: fields[axis]
+        for axis in ("lam", "d", "L", "arch", "of")
+        if isinstance(fields.get(axis), (int, float, str))
+    }
 
 
 def epochs_of(

@@ -371,13 +371,13 @@ def _is_shown(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 
 
-def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | int], str]:
-    """Seed 42 comes before seed 123; names that are equal but for leading zeros come in their own order."""
-    parts: list[str | int] = [*_NUMBER.split(entry.name)]
-    parts[1::2] = map(int, _NUMBER.findall(entry.name))
+def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
+    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their own order."""
+    parts: list[str | float] = [*_NUMBER.split(entry.name)]
+    parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name
 
 

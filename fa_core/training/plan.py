@@ -140,20 +140,27 @@ def plan_runs(
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained with other methods do not get them, but frozen does.
+        method_args: further method options; controls trained with other methods do not get them, but frozen does. The
+            option ``of`` goes to controls alone.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
     plans = []
     options = dict(method_args or {})
     alone = len(methods) == 1
+    # which rule trains a control: no option of a rule
+    of = {} if alone or "of" not in options else {"of": options.pop("of")}
     by = {TRAINED_BY.get(m, m): {} if m in CONTROLS else options for m in methods if m not in WITHOUT_BASELINE}
     by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
     trained = [
         (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
         for rule, args in (by.items() if FROZEN in methods else ())
     ]
-    trained += [(name, options if name not in CONTROLS or alone else {}) for name in methods if name != FROZEN]
+    trained += [
+        (name, options if name not in CONTROLS or alone else of if name in TRAINED_BY else {})
+        for name in methods
+        if name != FROZEN
+    ]
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
     runs = [
@@ -163,7 +170,7 @@ def plan_runs(
     ]
     for method, args, lam, d, L, seed in runs:
         chosen = dict(axes or {})
-        if method == FROZEN and "of" in args:
+        if method in TRAINED_BY and "of" in args:
             chosen["of"] = args["of"]
         if arch != "resmlp":
             chosen["arch"] = arch

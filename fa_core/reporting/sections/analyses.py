@@ -28,6 +28,7 @@ _RANGE_CELLS = 7
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
     apart = any(group.collection for group in analysis.groups)
+    deviation = _SAMPLE if analysis.ddof else "population standard deviation"
     columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
@@ -38,14 +39,14 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     yield Grid.of(
         analysis.groups,
         columns,
-        caption=f"Over seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its factor; "
+        caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its factor; "
         "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
         "only.",
         words=4 + apart + len(analysis.by),
         marked=lambda group: any(group.fired.values()),
     )
     credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
-    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
+    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}")
     notes = by_note((note, group_name(group)) for group in analysis.groups for note in (*group.notes, *_inexact(group)))
     if said := (*analysis.notes, *_shares(analysis), *notes):
         yield Bullets(said)

@@ -32,6 +32,13 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 
+def test_population_deviations_on_request_are_labelled_so() -> None:
+    found = over_seeds(table(*(row(seed=i, acc=acc) for i, acc in enumerate((0.1, 0.2, 0.6)))), ddof=0)
+    assert found.groups[0].stats["headline_acc"].std == pytest.approx(statistics.pstdev([0.1, 0.2, 0.6]))
+    (grid, *_) = seeds_blocks(found)
+    assert "mean ± population standard deviation" in grid.caption
+
+
 def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic() -> None:
     runs = table(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
     (group,) = over_seeds(runs).groups
@@ -278,3 +285,9 @@ def test_the_published_gap_of_dfa_to_bp_is_paired_over_the_three_seeds(sample_ru
     by_seed = [float(dfa - bp) for dfa, bp in pairs]
     assert (acc.mean, acc.std) == (pytest.approx(statistics.fmean(by_seed)), pytest.approx(statistics.stdev(by_seed)))
     assert acc.mean == pytest.approx(-0.309, abs=5e-4)
+
+
+def test_an_axis_of_numbers_has_its_smallest_as_the_reference_in_whatever_order_it_comes() -> None:
+    found = differences(table(*(row(seed=1, acc=acc, axes={"lam": lam}) for lam, acc in ((0.01, 0.5), (0.0, 0.4)))))
+    assert [(one.conditions[0].axes, one.conditions[1].axes) for one in found] == [({"lam": 0.01}, {"lam": 0.0})]
+    assert found[0].stats["headline_acc"].mean == pytest.approx(0.1)
