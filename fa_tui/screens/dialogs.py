@@ -330,5 +330,7 @@ def _baseline_problem(session: Session, text: str) -> str:
 
 def _values(thresholds: DiagnosticThresholds) -> str:
     """``a > 50  b < 1e-07  c > 0.3  d < 2``"""
-    limits = ((one.letter, ">" if one.fires_above else "<", one.limit(thresholds)) for one in DIAGNOSTICS.values())
-    return "  ".join(f"{letter} {sign} {limit:g}" for letter, sign, limit in limits)
+    return "  ".join(
+        f"{one.letter} {'>' if one.fires_above else '<'} {getattr(thresholds, one.threshold):g}"
+        for one in DIAGNOSTICS.values()
+    )
