@@ -12,9 +12,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial, partialmethod
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -35,6 +35,7 @@ from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import Look
+from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
@@ -88,12 +89,18 @@ class ExplorerApp(App[int]):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
-        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
+        Binding(
+            "u",
+            "travel('undo')",
+            "Undo",
+            show=False,
+            tooltip="undo the last change of a threshold or of the baseline (w)",
+        ),
+        Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
-        Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
+        Binding("N", "ask('start')", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
@@ -119,7 +126,12 @@ class ExplorerApp(App[int]):
         chosen = self.settings.theme
         begin_with(self, chosen if chosen in self.themes_here else self.terminal.theme)
         if not self.terminal.unicode:
-            self._use_ascii()
+            from textual.scrollbar import ScrollBar
+
+            from fa_tui.widgets.painted import PlainScrollBar
+
+            self.add_class("-ascii")
+            ScrollBar.renderer = PlainScrollBar
         self.session = session
         self.paths = list(paths)
         self.setup = setup or Setup()
@@ -132,14 +144,6 @@ class ExplorerApp(App[int]):
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
         self._history: ThresholdHistory | None = None
-
-    def _use_ascii(self) -> None:
-        from textual.scrollbar import ScrollBar
-
-        from fa_tui.widgets.painted import PlainScrollBar
-
-        self.add_class("-ascii")
-        ScrollBar.renderer = PlainScrollBar
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)
@@ -176,48 +180,41 @@ class ExplorerApp(App[int]):
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
-        from fa_tui.screens.explorer import ExplorerScreen, classes_at
+        from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
+        from fa_tui.screens.threshold_screen import classes_at
 
         return ExplorerScreen(
             self.session,
             title=self._opened,
             look=self._begins,
             # known before the first layout, so that nothing is styled and laid out twice
-            classes=" ".join(classes_at(self.size)),
+            classes=" ".join(classes_at(self.size, WIDTHS, HEIGHTS)),
         )
 
     @property
     def explorer(self) -> ExplorerScreen:
         """The main screen."""
-        from fa_tui.screens.explorer import ExplorerScreen
-
-        screen = self.screen_stack[0]
-        assert isinstance(screen, ExplorerScreen)
-        return screen
+        return cast("ExplorerScreen", self.screen_stack[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return getattr(self.screen, "judges", True)
-        if action in ("undo", "redo"):
+        if action == "travel":
             return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems or self.session.uneven)
 
     def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for name in ("SIGTERM", "SIGHUP"):
-            # without these the alternate screen and the mouse mode stay on
-            if hasattr(signal, name) and sys.platform != "win32":
-                number = getattr(signal, name)
-                loop.add_signal_handler(number, self.exit, 128 + number)
+        if sys.platform != "win32":
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                # without these the alternate screen and the mouse mode stay on
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
             # what is written here itself is shown when it is
             results = self.jobs.measuring.results
             after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results.out]))
         if self._complaints:
             self.session.problems += self._complaints
-            from fa_tui.views.text import briefly
-
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def close_jobs(self) -> list[str]:
@@ -249,7 +246,8 @@ class ExplorerApp(App[int]):
 
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
-            _when_there(self.screen, self.screen.runs_changed)
+            # one that was just opened has nothing to show it on yet, and takes it then
+            self.screen.call_later(self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how the jobs are."""
@@ -258,7 +256,7 @@ class ExplorerApp(App[int]):
 
         for screen in self.screen_stack:
             if isinstance(screen, JobsScreen):
-                _when_there(screen, screen.jobs_changed)
+                screen.jobs_changed()
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         """Say one line about what just happened.
@@ -291,16 +289,6 @@ class ExplorerApp(App[int]):
 
         self.push_screen(JobsScreen(self.jobs))
 
-    def action_show_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis; a threshold moved there is moved here too."""
-        from fa_core.errors import FaError
-        from fa_tui.screens.explorer import lens
-
-        try:
-            self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
-        except FaError as error:
-            self.explorer.say(str(error), "warn")
-
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """Say why a key does nothing now that does something elsewhere: none that help lists is silent."""
         if await super()._check_bindings(key, priority):
@@ -309,7 +297,8 @@ class ExplorerApp(App[int]):
             return False
         for _, bindings in self.screen._modal_binding_chain:
             for binding in bindings.key_to_bindings.get(key, ()):
-                self.say(why_not(binding), "dim")
+                action, usual = binding.action, f"{binding.description}: nothing to do here"
+                self.say(_WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim")
                 return True
         return False
 
@@ -365,30 +354,18 @@ class ExplorerApp(App[int]):
         """Those of the screen that is open."""
         return getattr(self.screen, "sliders", None)
 
-    def _travel(self, where: str) -> None:
+    async def action_travel(self, where: str) -> None:
         """Back to the thresholds, and the baseline, before the last change; or take the last undo back."""
-        panel = self._sliders
-        if panel is None or not panel.check_action(where, ()):
+        if self._sliders is None or not self._sliders.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
-        elif where == "undo":
-            panel.action_undo()
         else:
-            panel.action_redo()
-
-    action_undo = partialmethod(_travel, "undo")
-    action_redo = partialmethod(_travel, "redo")
+            await self._sliders.run_action(where)
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
         from fa_tui.screens.dialogs import assume
 
         assume(self, message.baseline)
-
-    def action_start(self) -> None:
-        """Ask for a command and its options, and start it."""
-        from fa_tui.screens.start import start_something
-
-        self.run_worker(start_something(self), group=DIALOGS, exclusive=True)
 
     def action_command_palette(self) -> None:
         """Open the command palette."""
@@ -411,36 +388,22 @@ class ExplorerApp(App[int]):
             return
         from fa_tui.screens.questions import QuitScreen
 
-        self.push_screen(QuitScreen(runs, commands), self._leave)
+        def leave(answer: str | None) -> None:
+            if answer:
+                self.stops_commands = answer == "stop"
+                self.exit(0)
 
-    def _leave(self, answer: str | None) -> None:
-        if answer:
-            self.stops_commands = answer == "stop"
-            self.exit(0)
+        self.push_screen(QuitScreen(runs, commands), leave)
 
 
 _WHY_NOT = {
     "app.show_problems": "nothing to report: every file was read whole, in the same settings",
     "measure": NO_CHECKPOINT,
-    "order": "the matrix has no order: t opens the long view, which S sorts by any column",
-    "axis": "the long view has no axes: t goes back to the matrix",
+    "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
+    "ask": "the long view has no axes: t goes back to the matrix",
     "rescale": "no bars on this screen: they need more room",
     "healthy": "groups of methods belong to the sweep: 1 opens it",
     "restore": "this threshold is at its default",
-    "undo": "nothing to undo",
-    "redo": "nothing to redo",
+    "travel": "nothing to undo or redo",
 }
 """What an action needs, where it is not offered."""
-
-
-def why_not(binding: Binding) -> str:
-    """Why a key does nothing now."""
-    return _WHY_NOT.get(binding.action.partition("(")[0], f"{binding.description}: nothing to do here")
-
-
-def _when_there(screen: Screen[None], show: Callable[[], None]) -> None:
-    """Show a change on a screen; one that was just opened has nothing to show it on yet, and takes it then."""
-    if screen.is_mounted:
-        show()
-    else:
-        screen.call_later(show)

@@ -8,12 +8,12 @@ they read into its session.
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -37,7 +37,7 @@ STILL_SECONDS = 2.0
 _CHUNK = 16
 """After so many files the screen's thread is let in: thousands may appear at once."""
 
-_Stamp: TypeAlias = "tuple[int, int] | None"
+_Stamp: TypeAlias = tuple[int, float]
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -89,12 +89,10 @@ class Follower:
         pause: Callable[[], object] = lambda: None,
     ) -> None:
         self._read, self._clock, self._pause = read, clock, pause
-        self._known: dict[str, None] = {}
-        self._inside: dict[str, set[str]] = {}
+        self._known = dict.fromkeys(known)
+        self._vanished: set[Path] = set()
         self._due: dict[str, None] = {}
         self._waiting: dict[str, tuple[object, float]] = {}
-        for place in known:
-            self._learn(place)
 
     def note(self, path: str) -> None:
         """A file or folder appeared, changed or went away."""
@@ -105,8 +103,9 @@ class Follower:
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
             self._due[path] = None
-        if str(at) in self._inside and not at.exists():
-            self._due.update(dict.fromkeys(self._inside[str(at)]))
+            # where it was a folder, all in it went
+            if not at.exists():
+                self._vanished.add(at)
 
     def note_known(self) -> None:
         """Everything that was read may have changed or gone."""
@@ -114,7 +113,11 @@ class Follower:
 
     def take(self) -> list[Reading]:
         """What is new: every place that was noted and is whole, or broken for good, or gone."""
+        if self._vanished:
+            inside = (place for place in self._known if not self._vanished.isdisjoint(Path(place).parents))
+            self._due.update(dict.fromkeys(inside))
         due = {**self._due, **dict.fromkeys(self._waiting)}
+        self._vanished.clear()
         self._due.clear()
         readings = []
         for number, place in enumerate(due, 1):
@@ -131,29 +134,18 @@ class Follower:
             self._waiting.pop(place, None)
             return Reading(place, gone=True) if place in self._known else None
         found = self._read(place)
-        if found.problems and not self._is_still(place, state):
-            return None
+        if found.problems:
+            before, since = self._waiting.get(place, (None, 0.0))
+            if state != before:
+                self._waiting[place] = (state, self._clock())
+                return None
+            if self._clock() - since < STILL_SECONDS:
+                return None
         self._waiting.pop(place, None)
         if not (found.rows or found.traces or found.problems or place in self._known):
             return None
-        self._learn(place)
-        return Reading(place, found.rows, found.traces, found.problems)
-
-    def _is_still(self, place: str, state: object) -> bool:
-        before, since = self._waiting.get(place, (None, 0.0))
-        if state != before:
-            self._waiting[place] = (state, self._clock())
-            return False
-        return self._clock() - since >= STILL_SECONDS
-
-    def _learn(self, place: str) -> None:
-        if place in self._known:
-            return
         self._known[place] = None
-        folder = str(Path(place))
-        while os.sep in folder:
-            folder = folder.rpartition(os.sep)[0]
-            self._inside.setdefault(folder, set()).add(place)
+        return Reading(place, found.rows, found.traces, found.problems)
 
 
 def _places(folder: str) -> Iterator[str]:
@@ -172,19 +164,17 @@ def _places(folder: str) -> Iterator[str]:
 
 def _state(place: Path) -> tuple[_Stamp, ...] | None:
     """Size and time of a file, or of a run folder's own files; None if it is not there (any more)."""
-    if place.is_dir():
-        stamps = {name: _stamp(place / name) for name in sorted(RUN_FILES)}
-        return None if stamps[MANIFEST] is None else tuple(stamps.values())
-    stamp = _stamp(place)
-    return None if stamp is None else (stamp,)
+    if not place.is_dir():
+        return (_stamp(place),) if place.exists() else None
+    return tuple(_stamp(place / name) for name in sorted(RUN_FILES)) if (place / MANIFEST).exists() else None
 
 
 def _stamp(path: Path) -> _Stamp:
     try:
         status = path.stat()
     except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+        return 0, 0.0
+    return status.st_size, status.st_mtime
 
 
 _TICK_MILLISECONDS = 400
@@ -197,63 +187,47 @@ _BEFORE_SCAN_SECONDS = 2.0
 
 
 class Root(NamedTuple):
-    """A folder that is watched.
+    """A folder that is followed with all that is in it, or a single file.
 
     Attributes:
-        real: its resolved path; events name what is in it by this.
+        real: its resolved path; events name it, and what is in it, by this.
         named: as it was opened.
-        files: None: all of it; else only these names, each with the path it was opened by.
+        is_folder: whether it is one.
     """
 
     real: str
     named: str
-    files: Mapping[str, str] | None = None
+    is_folder: bool
+
+    @property
+    def watched(self) -> str:
+        """A file is not watched itself: written again and renamed into its place, it is another file."""
+        return self.real if self.is_folder else str(Path(self.real).parent)
 
     def name_of(self, path: str) -> str | None:
-        """What a path in this folder is called, or None if it is none of ours."""
-        if not path.startswith(self.real + os.sep):
+        """What a path is called, or None if it is none of ours."""
+        inside = path.removeprefix(self.real)
+        if inside and (inside == path or not inside.startswith(os.sep)):
             return None
-        inside = path[len(self.real) + 1 :]
-        if self.files is not None:
-            return self.files.get(inside)
         if any(part.startswith(".") for part in Path(inside).parts):
             return None
         # not Path: it would turn "./x" into "x", which scan calls "./x"
-        return f"{self.named.rstrip(os.sep)}{os.sep}{inside}"
-
-    def paths(self) -> Iterator[Path]:
-        """Every file in it, by resolved path."""
-        if self.files is not None:
-            yield from (Path(self.real, name) for name in self.files)
-            return
-        for folder, folders, names in os.walk(self.real):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            yield from (Path(folder, name) for name in names)
+        return f"{self.named.rstrip(os.sep)}{inside}"
 
     def identity(self) -> tuple[int, int] | None:
         """Which folder is there; None if none is. Created again under its name, it is another one."""
         try:
-            status = Path(self.real).stat()
+            status = Path(self.watched).stat()
         except OSError:
             return None
         return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
-    """What to watch: the folders (with all that is in them), and the folders that single files are in.
-
-    A file is not watched itself: written again and renamed into its place, it is another file.
-    """
-    folders: list[Root] = []
-    files: dict[str, dict[str, str]] = {}
-    for path in paths:
-        real = path.resolve()
-        if real.is_dir():
-            folders.append(Root(str(real), str(path)))
-        else:
-            files.setdefault(str(real.parent), {})[real.name] = str(path)
-    singles = [Root(folder, folder, names) for folder, names in files.items()]
-    return [group for group in (folders, singles) if group]
+    """What to follow: the folders, and the single files."""
+    roots = [Root(str(path.resolve()), str(path), path.is_dir()) for path in paths]
+    groups = ([root for root in roots if root.is_folder is are_folders] for are_folders in (True, False))
+    return [group for group in groups if group]
 
 
 class Watcher(threading.Thread):
@@ -279,7 +253,7 @@ class Watcher(threading.Thread):
         on_note: Callable[[str], object] = lambda text: None,
         polling: bool = False,
         poll_seconds: float = 2.0,
-        since: float | None = None,
+        since: float = math.inf,
         ignore: Iterable[Path] = (),
     ) -> None:
         super().__init__(name="watcher", daemon=True)
@@ -289,7 +263,7 @@ class Watcher(threading.Thread):
         self._on_change, self._on_note = on_change, on_note
         self._polls = polling
         self._poll_seconds = poll_seconds
-        self._since = None if since is None else since - _BEFORE_SCAN_SECONDS
+        self._since = since - _BEFORE_SCAN_SECONDS
         self._ignored = {str(path.resolve()) for path in ignore}
 
     def stop(self) -> None:
@@ -310,22 +284,21 @@ class Watcher(threading.Thread):
         """Follow until stopped, or until a folder is gone."""
         from watchfiles import Change, watch
 
-        watched = [root.identity() for root in self._roots]
+        watched, before = {root.watched for root in self._roots}, [root.identity() for root in self._roots]
         try:
-            for number, changes in enumerate(
-                watch(
-                    *(root.real for root in self._roots),
-                    watch_filter=None,
-                    step=100,
-                    stop_event=self._ended,
-                    rust_timeout=_TICK_MILLISECONDS,
-                    yield_on_timeout=True,
-                    force_polling=self._polls or None,
-                    poll_delay_ms=round(self._poll_seconds * 1000),
-                    recursive=self._roots[0].files is None,
-                    ignore_permission_denied=True,
-                )
-            ):
+            batches = watch(
+                *watched,
+                watch_filter=None,
+                step=100,
+                stop_event=self._ended,
+                rust_timeout=_TICK_MILLISECONDS,
+                yield_on_timeout=True,
+                force_polling=self._polls or None,
+                poll_delay_ms=round(self._poll_seconds * 1000),
+                recursive=self._roots[0].is_folder,
+                ignore_permission_denied=True,
+            )
+            for number, changes in enumerate(batches):
                 if number == 0:
                     self._note_missed()
                 for change, path in sorted(changes, key=lambda each: each[1]):
@@ -333,10 +306,8 @@ class Watcher(threading.Thread):
                     if change is not Change.modified or not Path(path).is_dir():
                         self._note(path)
                 self._report()
-                lost = {path for change, path in changes if change is Change.deleted}
-                if not lost.isdisjoint(root.real for root in self._roots):
-                    return
-                if watched != [root.identity() for root in self._roots]:
+                lost = {path for change, path in changes if change is Change.deleted} & watched
+                if lost or before != [root.identity() for root in self._roots]:
                     return
         except (OSError, RuntimeError) as error:
             if not self._polls:
@@ -358,13 +329,10 @@ class Watcher(threading.Thread):
 
     def _note_missed(self) -> None:
         """What was written before the watch began: while the first scan was reading, or while a folder was gone."""
-        if self._since is None:
-            return
         for root in self._roots:
-            for path in root.paths():
-                with contextlib.suppress(OSError):
-                    if path.stat().st_mtime >= self._since:
-                        self._note(str(path))
+            for place in _places(root.real) if root.is_folder else [root.real]:
+                if any(written >= self._since for _, written in _state(Path(place)) or ()):
+                    self._note(place)
 
 
 class Following:

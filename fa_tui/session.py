@@ -10,20 +10,10 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-from weakref import WeakValueDictionary
 
+from fa_core import diagnostics
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import (
-    BIT,
-    DIAGNOSTICS,
-    NOT_MEASURED,
-    DiagnosticThresholds,
-    cell_text,
-    doubt_text,
-    letters_of,
-    recorded_flags,
-    verdict_text,
-)
+from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
 from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 if TYPE_CHECKING:
@@ -113,7 +103,7 @@ class Session:
         self._uneven: Sequence[str] | None = None
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
-        self._values: WeakValueDictionary[str, array[float]] = WeakValueDictionary()
+        self._values: dict[str, array[float]] = {}
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
         self.undecided: Sequence[int] = []
@@ -161,7 +151,8 @@ class Session:
             return []
         before, seen, self.thresholds = self.judgement, self.scope, thresholds
         self._judge()
-        self._choose_if_live()
+        if self.filter is not None and self.filter.live:
+            self.choose()
         return self.flipped(before, seen)
 
     def flipped(self, before: Judgement, seen: Sequence[int] | None = None) -> list[Flip]:
@@ -171,20 +162,24 @@ class Session:
             before: what the thresholds made of every row then.
             seen: the scope then (default: as now).
         """
-        if self.scope is None:
-            return flipped(before, self.judgement)
-        rows = sorted({*self.scope, *seen}) if seen is not None and seen != self.scope else self.scope
+        rows = self.scope
+        if rows is not None and seen is not None and seen != rows:
+            rows = sorted({*rows, *seen})
         return flipped(before, self.judgement, rows)
 
-    def narrow(self, filter: Filter | None, rows: list[int] | None = None) -> None:
+    def narrow(self, filter: Filter | None, rows: list[int] | None = None, *, wide: bool = False) -> None:
         """Look only at the runs that pass a filter (None: at all).
 
         Args:
             filter: what they have to pass.
             rows: those that do, where that is known.
+            wide: put it aside at once.
         """
-        self.filter, self.wide = filter if filter is not None and filter.text else None, False
-        self._look_at(rows if rows is not None or self.filter is None else self.filter.rows(self))
+        self.filter, self.wide = filter, wide and filter is not None
+        if rows is None or self.wide:
+            self.choose()
+        else:
+            self._look_at(rows)
 
     def widen(self) -> None:
         """Look at all runs, or again at those that pass the filter."""
@@ -196,10 +191,6 @@ class Session:
         before = self.scope
         self._look_at(None if self.filter is None or self.wide else self.filter.rows(self))
         return self.scope != before
-
-    def _choose_if_live(self) -> None:
-        if self.filter is not None and self.filter.live:
-            self.choose()
 
     def _look_at(self, rows: list[int] | None) -> None:
         if rows != self.scope or self._counted is None:
@@ -236,12 +227,9 @@ class Session:
     def counted(self) -> Sequence[int]:
         """The rows in scope whose verdicts are counted: controls make no claim that could be walked back."""
         if self._counted is None:
-            if len(self.rows) <= SCALAR_LIMIT:
-                controls = {index for index, row in enumerate(self.rows) if row.method in CONTROLS}
-            else:
-                controls = {index for index, method in enumerate(self.table.method.tolist()) if method in CONTROLS}
-            rows = self.in_scope
-            self._counted = [row for row in rows if row not in controls] if controls else rows
+            counted = [row for row in self.in_scope if self.rows[row].method not in CONTROLS]
+            # without controls a range, which takes no memory
+            self._counted = counted if len(counted) < len(self.in_scope) else self.in_scope
         return self._counted
 
     def _count(self, masks: Sequence[int]) -> int:
@@ -278,27 +266,18 @@ class Session:
     def _merge_one(self, reading: Reading, news: News) -> News:
         known = self._sources().get(reading.place, {})
         missing = set(known.values())
-        alike: list[tuple[int, AuditRow]] = []
-        before = len(news.added) + len(news.changed)
         for row in reading.rows:
-            index = known.get(row.key)
-            if index is None:
-                index = known[row.key] = len(self.rows)
-                self._put(index, row)
+            index = known.setdefault(row.key, len(self.rows))
+            if index == len(self.rows):
                 news.added.append(index)
             elif row != self._as_read[index]:
-                self._put(index, row)
                 news.changed.append(index)
-            else:
-                alike.append((index, row))
             if index in self.gone:
                 news.back.append(index)
             missing.discard(index)
             self.gone.discard(index)
-        if len(news.added) + len(news.changed) > before:
-            # the old ones would keep all the text of the file as it was
-            for index, row in alike:
-                self._put(index, row)
+            # also where it is alike: the old one would keep all the text of the file as it was
+            self._put(index, row)
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing
         self._sources()[reading.place] = known
@@ -312,9 +291,9 @@ class Session:
         if callable(self._traces) or reading.gone:
             return changed
         kept_traces = [trace for trace in self._traces if not reading.owns(trace.source)]
-        changed = changed or len(kept_traces) < len(self._traces) or bool(reading.traces)
+        others = len(kept_traces) < len(self._traces) or bool(reading.traces)
         self._traces = [*kept_traces, *reading.traces]
-        return changed
+        return changed or others
 
     def _sources(self) -> dict[str, dict[str, int]]:
         """Source → key → index."""
@@ -359,16 +338,13 @@ class Session:
             one = DIAGNOSTICS[letter]
             numbers = (one.measured(self.rows[row].report) for row in self.in_scope)
             return [value for value in numbers if value is not None]
-        values = self._values.get(letter)
-        if values is None:
+        if letter not in self._values:
             column = getattr(self.table, DIAGNOSTICS[letter].column)
             covered = (self.table.coverage & BIT[letter]) != 0
             measured = column[covered] if self.scope is None else column[self.scope][covered[self.scope]]
             measured.sort()
-            values = array("d")
-            values.frombytes(measured.view("u1"))
-            self._values[letter] = values
-        return values
+            self._values[letter] = array("d", measured.tobytes())
+        return self._values[letter]
 
     def deciding(self, letter: str) -> Sequence[float]:
         """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
@@ -382,11 +358,12 @@ class Session:
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
-        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]), self.thresholds.protocol)
+        fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
+        return diagnostics.verdict_text(fired, covered, self.thresholds.protocol)
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
-        return doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
+        return diagnostics.doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
 
     def words(self, index: int) -> str:
         """The verdict of a run, and behind it what is undecided."""
@@ -395,7 +372,8 @@ class Session:
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        return cell_text(*map(letters_of, masks), judges=self.thresholds.judges, ascii_only=ascii_only)
+        judges = self.thresholds.judges
+        return diagnostics.cell_text(*map(letters_of, masks), judges=judges, ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:
@@ -408,11 +386,9 @@ class Session:
         if text in (None, self.verdict(index)):
             return False
         # by its letters: published lists word their verdicts in their own way
-        letters = recorded_flags(text)
-        if letters is None:
-            return True
-        judged = mask_of(letters) & self.thresholds.mask
-        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+        letters = diagnostics.recorded_flags(text)
+        judged = None if letters is None else mask_of(letters) & self.thresholds.mask
+        return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (not self.coverage[index])
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""

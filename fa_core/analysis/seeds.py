@@ -4,7 +4,6 @@ differences between conditions."""
 from __future__ import annotations
 
 import math
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -180,11 +179,11 @@ def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ..
             raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
     axes = varying_axes(table) if by is None else tuple(by)
     homes = _telling_collections(table, axes)
-    members: dict[_Key, array[int]] = defaultdict(lambda: array("q"))
+    members: dict[_Key, list[int]] = defaultdict(list)
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
         key = (home, method, *(repr(row_axes.get(name)) for name in axes))
         members[key].append(i)
-    return axes, {key: np.frombuffer(rows, np.int64) for key, rows in members.items()}
+    return axes, {key: np.array(rows) for key, rows in members.items()}
 
 
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
@@ -297,7 +296,7 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
 def _group(
     runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
 ) -> SeedGroup:
-    flags, rows, reading = runs.flags(thresholds), np.arange(len(runs)), thresholds.reading
+    flags, reading = runs.flags(thresholds), thresholds.reading
     fired, measured, doubtful = (
         {x: int(((bits & BIT[x]) != 0).sum()) for x in reading.checks}
         for bits in (flags, runs.coverage, runs.undecided(thresholds))
@@ -316,7 +315,7 @@ def _group(
         undecided={x: count for x, count in doubtful.items() if count},
         verdict=_verdict(flags[(runs.coverage & thresholds.mask) != 0] != 0, reading),
         disagree="".join(x for x in reading.checks if 0 < fired[x] < measured[x]),
-        evidence=runs.kinds(rows),
+        evidence=runs.kinds,
         notes=_notes(runs, measured),
     )
 

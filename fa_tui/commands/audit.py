@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
 
 from fa_core.baseline import FROZEN
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
@@ -21,6 +22,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
+from fa_tui.views.filters import Look, arranged
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def audit_command(
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
     ] = "1/1",
+    filter: options.FilterOption = "",
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders.
@@ -130,7 +133,8 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    targets = in_part(measurable(found.rows), shard)
+    rows = arranged(Look(filter=filter), found.rows, criteria.thresholds)
+    targets = in_part(measurable(rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
@@ -150,7 +154,7 @@ def audit_command(
     }
     if format in published and result.unsaved is None and not result.interrupted and out.exists():
         write_json(out, published[format](scan([out]).rows))
-    print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)
+    print_rows(result.rows, "table" if format in published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
@@ -193,6 +197,7 @@ def verify_command(
     data: options.DataOption = None,
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
+    filter: options.FilterOption = "",
     *,
     placement: Placement,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
@@ -213,15 +218,13 @@ def verify_command(
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
+    rows = arranged(Look(filter=filter), found.rows, DiagnosticThresholds())
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
-        result = verify(found.rows, how, data=data, model=model, weights=weights)
+        result = verify(rows, how, data=data, model=model, weights=weights)
     inputs.report_problems([*result.skipped, *result.failures])
-    if format == "json":
-        output.print_json([verification_record(run) for run in result.runs])
-    else:
-        for run in result.runs:
-            print("\n".join(verification_lines(run)))
+    lines = chain.from_iterable(map(verification_lines, result.runs))
+    output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
     if result.failures or found.problems:
@@ -250,12 +253,10 @@ def verification_record(run: Verification) -> dict[str, Any]:
     """The outcome for one run as JSON."""
     comparison = run.comparison
     return {
-        "source": run.row.source,
-        "method": run.row.method,
-        "seed": run.row.seed,
+        **{name: getattr(run.row, name) for name in ("source", "method", "seed")},
         "agrees": comparison.agrees,
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,
-        "differences": [msgspec.to_builtins(difference) for difference in comparison.differences],
+        "differences": msgspec.to_builtins(comparison.differences),
         "unrecorded": comparison.unrecorded,
     }

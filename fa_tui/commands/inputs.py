@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.reporting.blocks import Block, Bullets
+from fa_core.reporting.blocks import Block, bullets
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import canonical_method
-from fa_tui.options import Chosen, default_paths, split_list
+from fa_tui.options import Chosen, default_paths, numbers, split_list
 from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ class Runs(msgspec.Struct, frozen=True):
         from fa_tui.views.analysed import left_out_words
 
         kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        words = tuple(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
-        if words:
-            yield Bullets(words)
+        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
@@ -122,30 +120,54 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
         UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read.
     """
-    found, (thresholds, baseline) = open_paths(paths), chosen.criteria
+    found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
-    everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
-    baseline.check(run.method for run in everything)
-    methods = [canonical_method(name) for name in split_list(chosen.methods)]
-    seeds = [_seed(word) for word in split_list(chosen.seeds)]
-    _check("--methods", methods, [run.method for run in everything])
-    _check("--seeds", seeds, [run.seed for run in everything])
-
-    def wanted(run: AuditRow | Trace) -> bool:
-        return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
-
-    rows = bounded(baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
-    traces, look = list(filter(wanted, found.traces)), Look(filter=chosen.filter)
-    kept = arranged(look, rows, thresholds)
+    rows, traces = of_methods_and_seeds(found, chosen)
+    look = Look(filter=chosen.filter)
+    kept = arranged(look, rows, chosen.criteria.thresholds)
     if chosen.filter and traces:
         from fa_tui.views.epochs import traces_of
 
         alone = [
             AuditRow(source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes) for one in traces
         ]
-        traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
+        traces = traces_of([*kept, *arranged(look, alone, chosen.criteria.thresholds)], traces)
     return Runs(kept, traces, 3 if found.problems else 0, rows)
+
+
+def selected(found: Scan, chosen: Chosen, sort: str = "") -> Sequence[AuditRow]:
+    """The audits that are chosen, as `open_runs` has them; all as they are if nothing is.
+
+    Args:
+        found: what the paths hold.
+        chosen: which of it.
+        sort: the order, as `Look` has it.
+
+    Raises:
+        UsageError: as `open_runs`.
+    """
+    if not sort and not any(chosen[1:]):
+        chosen.criteria.baseline.check(row.method for row in found.rows)
+        return found.rows
+    rows, _ = of_methods_and_seeds(found, chosen)
+    return arranged(Look(filter=chosen.filter, sort=sort), rows, chosen.criteria.thresholds)
+
+
+def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], list[Trace]]:
+    """The audits and the traces of the methods and seeds that are chosen, before the filter."""
+    everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
+    chosen.criteria.baseline.check(run.method for run in everything)
+    methods = [canonical_method(name) for name in split_list(chosen.methods)]
+    seeds = numbers("--seeds", chosen.seeds, int)
+    _check("--methods", methods, [run.method for run in everything])
+    _check("--seeds", seeds, [run.seed for run in everything])
+
+    def wanted(run: AuditRow | Trace) -> bool:
+        return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
+
+    rows = bounded(chosen.criteria.baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
+    return rows, list(filter(wanted, found.traces))
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:
@@ -154,13 +176,6 @@ def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> Unread
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)
     return UnreadableInput("no run to analyse", where=where, hint="name audits or traces")
-
-
-def _seed(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        raise UsageError(f"seed {word!r} is not a whole number", where="--seeds", hint="write --seeds 42,123") from None
 
 
 def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:

@@ -67,7 +67,8 @@ def open_command(
     placement.check()
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
-        raise typer.Exit(print_paths(paths, criteria, "table", look=look))
+        chosen = options.Chosen(criteria, None, None, filter, None, None)
+        raise typer.Exit(print_paths(paths, chosen, "table", sort))
     given = {
         name: getattr(criteria.thresholds, name)
         for name in criteria.thresholds.__struct_fields__

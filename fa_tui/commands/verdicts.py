@@ -8,28 +8,27 @@ from collections.abc import Iterator
 
 import typer
 
-from fa_core.diagnostics import counts_text, worded
+from fa_core.diagnostics import NOT_MEASURED, counts_text, worded
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, named, print_paths
-from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed
 
 UNDECIDED = 4
 """Exit code of `check` where no run needs walk-back and some run is undecided."""
 
+FAILS, LACKS_GAMMA = "fails", "without Γ per layer"
+"""Kinds of runs for which it exits with 1, besides those that are not measured."""
+
 
 def show_command(
     paths: options.PathsArgument = None,
     format: options.RowFormOption = "table",
-    h0: options.H0Option = None,
-    blocks: options.BlocksOption = None,
-    filter: options.FilterOption = "",
     sort: options.SortOption = "",
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -49,13 +48,13 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, criteria, format, h0, blocks, Look(filter=filter, sort=sort)))
+    raise typer.Exit(print_paths(paths, chosen, format, sort))
 
 
 def check_command(
     paths: options.NamedPaths,
     *,
-    criteria: options.Criteria,
+    chosen: options.Chosen,
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
@@ -70,31 +69,33 @@ def check_command(
         fa-tui check audit_table.json && echo "every claim holds"
 
         fa-tui check runs/ --frozen-baseline 0.349
+
+        fa-tui check runs/ --filter 'method:dfa lam>0'
     """
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    criteria.baseline.check(row.method for row in found.rows)
-    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[bool](), Counter[str]()
-    incomplete, (protocol, checks) = 0, (criteria.thresholds.protocol, criteria.thresholds.reading.checks)
-    for row, label in named(found.rows, criteria):
-        if row.report.flags or not row.report.coverage or row.report.lacks_gamma:
+    criteria, rows = chosen.criteria, inputs.selected(found, chosen)
+    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[str](), Counter[str]()
+    for row, label in named(rows, criteria):
+        report = row.report
+        if report.flags or not report.coverage or report.lacks_gamma:
             lines += _walk_back(row, label)
-            kinds[bool(row.report.flags)] += bool(row.report.flags or not row.report.coverage)
-            fired.update(row.report.flags)
-            incomplete += row.report.lacks_gamma
+            kinds[FAILS if report.flags else LACKS_GAMMA if report.coverage else NOT_MEASURED] += 1
+            fired.update(report.flags)
             code = 1
-        elif row.report.undecided:
+        elif report.undecided:
             code = code or UNDECIDED
-        doubts.add(row.report, with_seed(label, row))
-    runs, letters = len(found.rows), ", ".join(f"{checks[letter]} {fired[letter]}" for letter in sorted(fired))
-    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], protocol)}"
-    summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")
-    summary += f", Γ per layer missing on {incomplete}" if incomplete else ""
+        doubts.add(report, with_seed(label, row))
+    reading, protocol = criteria.thresholds.reading, criteria.thresholds.protocol
+    runs, names = len(rows), ", ".join(f"{reading.checks[letter]} {fired[letter]}" for letter in sorted(fired))
+    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[FAILS], protocol)}"
+    summary += f" ({names})" if names else ""
+    summary += "".join(f", {kinds[kind]} {kind}" for kind in (NOT_MEASURED, LACKS_GAMMA) if kinds[kind])
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
             print(worded(line, protocol))
-    raise typer.Exit(3 if found.problems or not found.rows else code)
+    raise typer.Exit(3 if found.problems or not rows else code)
 
 
 def _walk_back(row: AuditRow, label: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -65,13 +65,11 @@ class JobControl:
 
     def listed(self) -> list[Listed]:
         """Every job, source after source; of a run that was measured, its verdict by the thresholds of now."""
-        session, ascii_only = self._app.session, not self._app.terminal.unicode
-        measured = [
-            replace(job, words="  ".join(filter(None, [session.cell(int(job.id), ascii_only=ascii_only), job.words])))
-            if job.state == "done"
-            else job
-            for job in self.measuring.listed()
-        ]
+        measured = self.measuring.listed()
+        for place, job in enumerate(measured):
+            if job.state == "done":
+                cell = self._app.session.cell(int(job.id), ascii_only=not self._app.terminal.unicode)
+                measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
         return [*measured, *self.launches.listed()]
 
     def cancel(self, job_id: str) -> bool:
@@ -81,7 +79,7 @@ class JobControl:
     def retry(self, job_id: str) -> None:
         """Begin a job again that failed or was cancelled."""
         for source in self._sources:
-            if any(job.id == job_id and job.can_retry for job in source.listed()):
+            if job_id in [job.id for job in source.listed() if job.can_retry]:
                 source.retry(job_id)
 
     def move(self, job_id: str, step: int) -> bool:
@@ -94,7 +92,7 @@ class JobControl:
 
     def unfinished(self) -> tuple[int, int]:
         """How many runs and how many commands are not over."""
-        runs, commands = (sum(not job.over for job in part.listed()) for part in (self.measuring, self.launches))
+        runs, commands = (sum(not job.over for job in source.listed()) for source in self._sources)
         return runs, commands
 
     def measure(self, indices: Sequence[int]) -> None:
@@ -124,7 +122,7 @@ class JobControl:
             app.say(f"{planned.words[0]} cannot be started: {error}", "bad")
             return
         # a table of runs that are open already would show each of them twice
-        if not planned.reads or not all(app.following.is_open(path) for path in planned.reads):
+        if not (planned.reads and all(map(app.following.is_open, planned.reads))):
             app.following.add(planned.out)
         app.say(f"started {planned.words[0]}: J shows how far it is", "accent")
 
@@ -169,17 +167,18 @@ class JobControl:
             self._show_arrivals()
 
     def _show_arrivals(self) -> None:
-        app, session = self._app, self._app.session
         arrived, self._arrived = self._arrived, []
         self._arrivals_due = bool(arrived)
-        if not arrived or not app.screen_stack:  # without screens the app is closing
+        if arrived and self._app.screen_stack:  # without screens the app is closing
+            after(_ARRIVALS_SECONDS, self._app, self._show_arrivals)
+            self._compared({measured.index: measured.again for measured in arrived if measured.again is not None})
+            self._measured([measured for measured in arrived if measured.again is None])
+
+    def _measured(self, arrived: Sequence[Measured]) -> None:
+        """Show new reports of runs that had none, and say where they are."""
+        app, session = self._app, self._app.session
+        if not arrived:
             return
-        after(_ARRIVALS_SECONDS, app, self._show_arrivals)
-        if again := [measured for measured in arrived if measured.again is not None]:
-            self._compared(again)
-            arrived = [measured for measured in arrived if measured.again is None]
-            if not arrived:
-                return
         session.replace_rows({measured.index: measured.row for measured in arrived})
         indices = [measured.index for measured in arrived]
         app.rows_changed(only=indices)
@@ -188,32 +187,31 @@ class JobControl:
         name = session.label(indices[-1])
         names = name if len(arrived) == 1 else f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
+        doubt = session.doubt(indices[-1]) if len(arrived) == 1 else ""
+        said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            doubt = session.doubt(indices[-1]) if len(arrived) == 1 else ""
-            said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
             app.say(", ".join(filter(None, said)), "good", aloud=False)
 
-    def _compared(self, measured: Sequence[Measured]) -> None:
+    def _compared(self, again: Mapping[int, Verification]) -> None:
         """Show how new measurements of audited runs differ from their audits, which stay as they are."""
         app, session = self._app, self._app.session
-        for each in measured:
-            if each.again is not None:
-                self.again[each.index] = each.again
-                session.states[each.index] = "agrees" if each.again.comparison.agrees else "deviates"
-        app.explorer.states_changed([each.index for each in measured])
-        rows = [each.index for each in measured]
-        deviating = [row for row in rows if session.states[row] == "deviates"]
-        last = self.again[(deviating or rows)[-1]]
-        name = run_name(session, (deviating or rows)[-1])
-        if len(rows) > 1:
-            text = f"{len(rows) - len(deviating)} of {len(rows)} runs measured again as recorded"
+        if not again:
+            return
+        self.again.update(again)
+        deviating = [row for row, one in again.items() if not one.comparison.agrees]
+        session.states.update((row, "deviates" if row in deviating else "agrees") for row in again)
+        app.explorer.states_changed(again)
+        row = [*again, *deviating][-1]
+        name, compared = run_name(session, row), again[row].comparison
+        if len(again) > 1:
+            text = f"{len(again) - len(deviating)} of {len(again)} runs measured again as recorded"
         elif deviating:
-            first = next(each for each in last.comparison.differences if each.decides)
+            first = next(each for each in compared.differences if each.decides)
             text = f"{name} deviates from its audit: {first}"
         else:
-            text = f"{name} measured again: {last.comparison.compared} numbers as recorded"
+            text = f"{name} measured again: {compared.compared} numbers as recorded"
         app.say(f"{text}; M shows the differences", "warn" if deviating else "good", aloud=bool(deviating))
 
     def failed(self, failed: Failed) -> None:

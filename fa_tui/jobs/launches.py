@@ -40,21 +40,9 @@ class Launch(threading.Thread):
     def __init__(self, job_id: str, planned: Planned, log: Path, on_change: OnChange) -> None:
         super().__init__(name=f"launch-{job_id}", daemon=True)
         self.planned, self._on_change = planned, on_change
-        self._pace = Pace()
-        self._cancelled = False
-        self.left_alone = threading.Event()
+        self._pace, self._cancelled, self.left_alone = Pace(), False, threading.Event()
         self._progress = log.with_suffix(".progress")
         self._progress.unlink(missing_ok=True)
-        self._listed = Listed(
-            id=job_id,
-            name=_name(planned),
-            state="running",
-            device=planned.device,
-            unit="epoch" if planned.runs else "run",
-            log=str(log),
-            line=shell_line(planned.words),
-        )
-        self._pace.turn(running=True)
         with log.open("wb") as sink:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", "fa_tui", *planned.words],
@@ -64,16 +52,23 @@ class Launch(threading.Thread):
                 env={**_environment(), PROGRESS_FILE: str(self._progress)},
                 start_new_session=True,
             )
-        self.pid = self._popen.pid
-        self._listed = replace(self._listed, pid=self.pid, words="starting")
+        self._pace.turn(running=True)
+        self._listed = Listed(
+            id=job_id,
+            name=_name(planned),
+            state="running",
+            device=planned.device,
+            unit="epoch" if planned.runs else "run",
+            pid=self._popen.pid,
+            words="starting",
+            log=str(log),
+            line=shell_line(planned.words),
+        )
 
     @property
     def listed(self) -> Listed:
         """How far it is, with the time left as of now."""
-        seen = self._listed
-        if seen.over or not seen.total:
-            return seen if seen.over else replace(seen, took=self._pace.lasts)
-        return replace(seen, left=self._pace.seconds_left(seen.total), rate=self._pace.rate)
+        return self._pace.timed(self._listed)
 
     def run(self) -> None:
         while self._popen.poll() is None:
@@ -86,33 +81,25 @@ class Launch(threading.Thread):
 
     def cancel(self) -> None:
         """Interrupt it, so that it leaves what is whole; at the second time, end it at once."""
-        if self._cancelled or sys.platform == "win32":
-            self._kill()
-        else:
-            with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):
+            if self._cancelled:
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            else:
                 self._popen.send_signal(signal.SIGINT)
         self._cancelled = True
         self._report(replace(self._listed, words="stopping; x again ends it at once"))
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            if sys.platform == "win32":
-                self._popen.kill()
-            else:
-                os.killpg(self.pid, signal.SIGKILL)
-
     def _look(self) -> None:
-        seen, now = self._listed, read_progress(self._progress)
-        if now is not None:
-            self._pace.note(now.done)
-            words = seen.words if self._cancelled else now.words
-            seen = replace(seen, done=int(now.done), part=now.done % 1, total=now.total, words=words)
-        if seen != self._listed:
-            self._report(seen)
+        reached = read_progress(self._progress)
+        if reached is not None:
+            self._pace.note(reached.done)
+            words = self._listed.words if self._cancelled else reached.words
+            done, part = int(reached.done), reached.done % 1
+            self._report(replace(self._listed, done=done, part=part, total=reached.total, words=words))
 
     def _ended(self, code: int) -> Listed:
         self._pace.turn(running=False)
-        seen = replace(self._listed, left=None, rate=None, pid=0, took=self._pace.took)
+        seen = replace(self._listed, pid=0)
         if code == 0:
             return replace(seen, state="done", done=seen.total, part=0.0)
         if self._cancelled:
@@ -121,8 +108,9 @@ class Launch(threading.Thread):
         return replace(seen, state="failed", error=error, words=error)
 
     def _report(self, listed: Listed) -> None:
-        self._listed = listed
-        self._on_change(listed)
+        if listed != self._listed:
+            self._listed = listed
+            self._on_change(self.listed)
 
 
 class Launches:
@@ -163,8 +151,7 @@ class Launches:
         """Go on with a command that failed or was stopped: finished runs and epochs stay."""
         launch = self._launches[job_id]
         words = [word for word in launch.planned.words if word not in ("--overwrite", "--resume")]
-        planned = replace(launch.planned, words=[*words, "--resume"])
-        self._begin(job_id, planned, Path(launch.listed.log))
+        self._begin(job_id, replace(launch.planned, words=[*words, "--resume"]), Path(launch.listed.log))
 
     def move(self, job_id: str, step: int) -> bool:
         """Commands run at the same time: none is queued."""
@@ -172,7 +159,7 @@ class Launches:
 
     def pids(self) -> list[int]:
         """The processes that run."""
-        return [launch.pid for launch in self._launches.values() if not launch.listed.over]
+        return [job.pid for job in self.listed() if not job.over]
 
     def close(self, *, stop: bool = False) -> list[str]:
         """Look at them no more.
@@ -183,19 +170,15 @@ class Launches:
         Returns:
             The line, the process and the log of each that goes on.
         """
-        left = [launch for launch in self._launches.values() if not launch.listed.over]
-        for launch in left:
+        going_on = [launch for launch in self._launches.values() if not launch.listed.over]
+        for launch in going_on:
             launch.left_alone.set()
             if stop:
                 launch.cancel()
         if self._folder is not None and all(job.state in ("done", "cancelled") for job in self.listed()):
             shutil.rmtree(self._folder, ignore_errors=True)
-        if stop:
-            return []
-        return [
-            f"{shell_line(launch.planned.words)} goes on: process {launch.pid}, log {launch.listed.log}"
-            for launch in left
-        ]
+        jobs = [] if stop else [launch.listed for launch in going_on]
+        return [f"{job.line} goes on: process {job.pid}, log {job.log}" for job in jobs]
 
     def _begin(self, job_id: str, planned: Planned, log: Path) -> str:
         launch = Launch(job_id, planned, log, self._on_change)

@@ -69,10 +69,13 @@ class Pace:
         (first, began), (last, at) = self._first, self._last
         return (last - first) / max(at - began, 1e-9)
 
-    @property
-    def lasts(self) -> float | None:
-        """Seconds since it began, while it runs."""
-        return None if self._began is None or self.took is not None else self._clock() - self._began
+    def timed(self, job: Listed) -> Listed:
+        """The job with the time that it took; while it runs with that so far, the time left and the rate."""
+        if job.state != "running":
+            return msgspec.structs.replace(job, took=self.took if job.over else None)
+        lasts = None if self._began is None or self.took is not None else self._clock() - self._began
+        left = self.seconds_left(job.total) if job.total else None
+        return msgspec.structs.replace(job, took=lasts, left=left, rate=self.rate)
 
 
 def time_words(seconds: float) -> str:
@@ -215,11 +218,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
-    running = [job for job in jobs if job.state == "running"]
-    if not running:
-        # between two jobs: the next one is about to start, and the line keeps its shape
-        running = [job for job in jobs if job.state == "queued"][:1]
-    queued = states["queued"] - sum(job.state == "queued" for job in running)
+    # between two jobs: the next one is about to start, and the line keeps its shape
+    soon = [job for job in jobs if job.state == "queued"][:1]
+    running = [job for job in jobs if job.state == "running"] or soon
+    queued = states["queued"] - (len(soon) if running == soon else 0)
     if running:
         first = running[0]
         doing = "measuring " if first.unit == "batch" else ""
@@ -240,7 +242,6 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
 
 _SECONDS = 1.0
 _BAR = 10
-_SIZES = ("B", "KiB", "MiB", "GiB")
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -250,13 +251,11 @@ class Machine(msgspec.Struct, frozen=True):
         devices: what can be measured on, the CPU last.
         no_gpu: why there is no CUDA device (``""`` if there is one).
         workers: what the workers use; None if none lives, or the system does not report it.
-        gone: devices that were there before.
     """
 
     devices: list[Device]
     no_gpu: str = ""
     workers: Usage | None = None
-    gone: tuple[str, ...] = ()
 
 
 class MachineWatch(threading.Thread):
@@ -276,14 +275,10 @@ class MachineWatch(threading.Thread):
         from fa_core.engine.devices import UsageMeter, list_devices, why_no_cuda
 
         meter = UsageMeter()
-        seen: dict[str, None] = {}
         while not self._stopped.is_set():
             devices = list_devices()
-            here = [device.name for device in devices]
-            seen.update(dict.fromkeys(here))
-            gone = tuple(name for name in seen if name not in here)
-            no_gpu = "" if len(here) > 1 else why_no_cuda()
-            self._report(Machine(devices, no_gpu, meter.read(self._pids()), gone))
+            no_gpu = "" if len(devices) > 1 else why_no_cuda()
+            self._report(Machine(devices, no_gpu, meter.read(self._pids())))
             self._stopped.wait(_SECONDS)
 
     def stop(self) -> None:
@@ -293,10 +288,16 @@ class MachineWatch(threading.Thread):
 
 def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     """The machine in one line per device."""
-    lines = [_device_line(device, glyphs) for device in machine.devices]
-    if machine.no_gpu:
-        lines[-1] += f"   {machine.no_gpu}"
-    lines += [f"{name:<8} gone: it was there before; what ran on it has to be tried again" for name in machine.gone]
+    lines = []
+    for device in machine.devices:
+        parts = [f"{device.name:<8} {device.label}"]
+        if device.memory_used is not None and device.memory_total:
+            bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
+            parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
+        if device.load is not None:
+            parts.append(f"{device.load:.0%} busy")
+        lines.append("   ".join(parts))
+    lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
     used = machine.workers
     if used is not None:
         word = "process" if used.processes == 1 else "processes"
@@ -305,26 +306,16 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     return lines
 
 
-def _device_line(device: Device, glyphs: Glyphs) -> str:
-    parts = [f"{device.name:<8} {device.label}"]
-    if device.memory_used is not None and device.memory_total:
-        bar = share_bar(device.memory_used / device.memory_total, _BAR, glyphs)
-        parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
-    if device.load is not None:
-        parts.append(f"{device.load:.0%} busy")
-    return "   ".join(parts)
-
-
-def share_bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """A bar filled to a share.
+def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
+    """A bar filled to a share: the filled part and the rest.
 
     >>> from fa_tui.views.text import ASCII
     >>> share_bar(0.5, 6, ASCII)
-    '===---'
+    ('===', '---')
     """
     filled = round(width * min(1.0, max(0.0, share)))
     on, off = ("━", "─") if glyphs.braille else ("=", "-")
-    return on * filled + off * (width - filled)
+    return on * filled, off * (width - filled)
 
 
 def size_words(size: float) -> str:
@@ -333,7 +324,8 @@ def size_words(size: float) -> str:
     >>> [size_words(size) for size in (512, 900 << 20, 139 << 30)]
     ['512 B', '900 MiB', '139 GiB']
     """
-    unit = 0
-    while size >= 1024 and unit < len(_SIZES) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.1f} {_SIZES[unit]}" if unit == 3 and size < 100 else f"{size:.0f} {_SIZES[unit]}"
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"

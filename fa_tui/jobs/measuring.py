@@ -62,9 +62,8 @@ class Setup(msgspec.Struct, frozen=True):
         """
         from fa_core.engine.devices import Placement
 
-        chosen, usual = self.placement or Placement(), Placement()
-        given = {name: getattr(chosen, name) for name in chosen.__struct_fields__}
-        given = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        usual, chosen = Placement(), msgspec.structs.asdict(self.placement or Placement())
+        given = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
         if self.options is not None:
             given |= {"data": self.options.data, "model": self.options.model, "taps": ",".join(self.options.taps)}
         return [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
@@ -118,43 +117,38 @@ class Results:
     def __init__(self, out: Path | None = None) -> None:
         self.out = out or Path.cwd() / RESULTS
         self._rows: dict[object, AuditRow] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._journal: Journal | None = None
         self._has_old = False
 
     def save(self, row: AuditRow) -> Path:
         """Write one measured run to disk, whole or not at all; where it goes."""
+        from fa_core.engine.audit import replace_audit
         from fa_core.engine.journal import Journal
 
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            from fa_core.engine.audit import replace_audit
-
             replace_audit(checkpoint / AUDIT, row.report)
             return checkpoint / AUDIT
         with self._lock:
-            rows = self._kept()
-            if _identity(row) in rows and not self._has_old:
+            rows, run = self._kept(), _identity(row)
+            if run in rows and not self._has_old:
                 # what another explorer, or an earlier one, measured
-                self._finish()
+                self.flush()
                 keep_old(self.out)
                 self._has_old = True
-            rows.pop(_identity(row), None)
-            if self._journal is None:
-                self._journal = Journal(self.out, rows.values())
-            rows[_identity(row)] = row
+            rows.pop(run, None)
+            self._journal = self._journal or Journal(self.out, rows.values())
+            rows[run] = row
             self._journal.append(row)
         return self.out
 
     def flush(self) -> None:
         """Put the table in the journal's place."""
         with self._lock:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._journal is not None and self._rows is not None:
-            self._journal.finish(self._rows.values())
-        self._journal = None
+            if self._journal is not None:
+                self._journal.finish(self._kept().values())
+            self._journal = None
 
     def _kept(self) -> dict[object, AuditRow]:
         if self._rows is None:
@@ -263,25 +257,22 @@ class Measuring:
             FaError: a run with an audit whose files, or settings, are not known any more.
         """
         from fa_core.engine.jobs import MeasureOptions, job_for
+        from fa_core.engine.verify import find_checkpoint, recorded_options
 
-        started = []
-        active = {view.job.id for view in self.jobs() if not view.state.final}
-        new = [(index, row) for index, row in rows if row.checkpoint is not None and str(index) not in active]
-        pool = self._pool_for(len(self._unfinished) + len(new)) if new else None
+        active = self.states()
+        new = [(index, row) for index, row in rows if row.checkpoint is not None and index not in active]
+        if not new:
+            return []
+        pool = self._pool_for(len(self._unfinished) + len(new))
         for index, row in new:
-            assert pool is not None
-            job_id = str(index)
-            options = self._setup.options or MeasureOptions()
-            there = msgspec.structs.replace(row, checkpoint=str(Path(str(row.checkpoint)).resolve()))
+            options, checkpoint = self._setup.options or MeasureOptions(), Path(str(row.checkpoint)).resolve()
             if row.report.coverage:
-                from fa_core.engine.verify import find_checkpoint, recorded_options
-
                 options = recorded_options(row, options.data, options.model, resamples=True)
-                there = msgspec.structs.replace(row, checkpoint=str(find_checkpoint(row)))
-            self._rows[job_id] = (index, row)
-            self._follow(job_id, pool.submit(job_for(there, job_id, options)))
-            started.append(job_id)
-        return started
+                checkpoint = find_checkpoint(row)
+            there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
+            self._rows[str(index)] = (index, row)
+            self._follow(str(index), pool.submit(job_for(there, str(index), options)))
+        return [str(index) for index, _ in new]
 
     def retry(self, job_id: str) -> None:
         """Queue a job again that failed or was cancelled."""
@@ -334,23 +325,19 @@ class Measuring:
         self._on_job(view)
 
     def _listed(self, view: JobView) -> Listed:
-        job_id, running = view.job.id, view.state.value == "running"
-        pace = self._paces[job_id]
-        return Listed(
-            id=job_id,
-            name=self.name(job_id),
+        listed = Listed(
+            id=view.job.id,
+            name=self.name(view.job.id),
             state=view.state.value,
             device=view.device,
             done=view.done,
             total=view.total,
-            left=pace.seconds_left(view.total) if running else None,
-            took=pace.took if view.state.final else pace.lasts,
-            rate=pace.rate if running else None,
-            pid=view.pid if running else 0,
-            words=_without_path(view.error, view.job.checkpoint) or view.note,
+            pid=view.pid if view.state.value == "running" else 0,
+            words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
             error=view.error,
             log=view.log,
         )
+        return self._paces[view.job.id].timed(listed)
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.add(job_id)
@@ -371,7 +358,8 @@ class Measuring:
             return
         index, row = self._rows[job_id]
         if error is not None:
-            self._on_failed(Failed(self.name(job_id), _without_path(str(error), Path(row.checkpoint or "").resolve())))
+            why = str(error).removeprefix(f"{Path(row.checkpoint or '').resolve()}: ")
+            self._on_failed(Failed(self.name(job_id), why))
             return
         if row.report.coverage:
             from fa_core.engine.verify import verification
@@ -401,8 +389,3 @@ def failure_words(failed: Sequence[Failed]) -> str:
     if len({each.error for each in failed}) == 1:
         return f"{len(failed)} runs: {last.error}"
     return f"{len(failed)} runs failed, the last of them {last.name}: {last.error}"
-
-
-def _without_path(error: str, checkpoint: Path | str) -> str:
-    """What went wrong, for a line that names the run already."""
-    return error.removeprefix(f"{checkpoint}: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from textual import on
@@ -16,9 +16,9 @@ from fa_core.errors import FaError
 from fa_core.reporting.blocks import Block, Grid, in_protocol
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.dialogs import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.explorer_panes import tidy_soon
-from fa_tui.screens.questions import SeveralScreen
+from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
@@ -32,14 +32,8 @@ from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
 
-_NO_RUNS = (
-    "No run is open, so there is nothing to analyse.",
-    "Audits and run folders appear by themselves as they are written; N trains or audits something.",
-)
-_NONE_PASSES = (
-    "No run passes the filter, so there is nothing to analyse.",
-    "f takes all runs; Esc and / change the filter.",
-)
+_NO_RUNS = "No run is open, so there is nothing to analyse. What is written appears by itself; N trains or audits."
+_NONE_PASSES = "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc and / change it."
 
 
 class AnalysisScreen(JudgedScreen):
@@ -72,15 +66,10 @@ class AnalysisScreen(JudgedScreen):
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
     def body(self) -> Iterable[Widget]:
-        yield TabLine(NAMES)
-        yield GridTable()
-        yield Line(id="curve-title")
-        yield Canvas(id="curve")
-        yield TextLines(id="about")
+        self.table, self.about = GridTable(), TextLines(id="about")
+        return (TabLine(NAMES), self.table, Line(id="curve-title"), Canvas(id="curve"), self.about)
 
     def on_mount(self) -> None:
-        self.table = self.query_one(GridTable)
-        self.about = self.query_one("#about", TextLines)
         self.action_open(0)
 
     def on_unmount(self) -> None:
@@ -115,24 +104,25 @@ class AnalysisScreen(JudgedScreen):
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""
-        counts = self.runs.counts()
-        default = {name: analysed.default_group(name) for name in counts}
-        self.app.push_screen(
-            SeveralScreen(
-                "Methods: healthy ones should pass, degenerate ones fire",
-                [
-                    (name, runs_words(every) if some == every else f"{some} of {runs_words(every)}")
-                    for name, (some, every) in counts.items()
-                ],
-                {**default, **(self.session.groups or {})},
-                GROUPS,
-                default=default,
-                report=self._choose_groups,
-            )
-        )
+        title = "Methods: healthy ones should pass, degenerate ones fire"
+        self.app.push_screen(SeveralScreen(title, self._group_choices, self._next_group))
 
-    def _choose_groups(self, groups: dict[str, str]) -> None:
-        self.session.groups = {**(self.session.groups or {}), **groups}
+    def _group_of(self, method: str) -> str:
+        return (self.session.groups or {}).get(method) or analysed.default_group(method)
+
+    def _group_choices(self) -> Iterator[Choice]:
+        """A line per method with its group, the last one for the default."""
+        for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
+            note = runs_words(every) if some == every else f"{some} of {runs_words(every)}"
+            yield Choice(str(number) if number < 10 else "", f"{self._group_of(name):10}  {name}", note, name)
+        yield Choice("0", "the default", "as they are without a choice", "")
+
+    def _next_group(self, method: str) -> None:
+        """Put a method into the next group, or (``""``) all into those they are in by default."""
+        chosen = {name: self._group_of(name) if method else analysed.default_group(name) for name in self.runs.counts()}
+        if method:
+            chosen[method] = GROUPS[(GROUPS.index(chosen[method]) + 1) % len(GROUPS)]
+        self.session.groups = {**(self.session.groups or {}), **chosen}
         try:
             remember_groups(self.app.paths, self.session.groups)
         except FaError as error:
@@ -140,17 +130,11 @@ class AnalysisScreen(JudgedScreen):
         self.judge()
 
     def _say_title(self) -> None:
-        runs, why = self.runs.title
-        self.set_title(
-            (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
-        )
+        (runs, why), name = self.runs.title, NAMES[self._open]
+        self.set_title((" analysis ", "accent"), (f" {name} ", "strong"), (f" {runs}", "dim"), (why, "warn"))
 
     def on_resize(self) -> None:
         self.soon()
-
-    @on(LineTable.Moved)
-    def _moved(self) -> None:
-        self._tell()
 
     def judge(self) -> None:
         if self.runs.judge():
@@ -179,7 +163,7 @@ class AnalysisScreen(JudgedScreen):
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = Grid(headings=("",), rows=()), list(_NONE_PASSES if len(self.session) else _NO_RUNS)
+            grid, self._said = Grid(headings=("",), rows=()), [_NONE_PASSES if len(self.session) else _NO_RUNS]
         self.table.set_grid(grid)
         self._tell()
 
@@ -191,15 +175,13 @@ class AnalysisScreen(JudgedScreen):
         options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()
-        line = self.table.line if self.table.line_count() else None
-        table = Table(name, self._blocks, line, self._record)
+        table = Table(name, self._blocks, self.table.line if self.table.line_count() else None, self._record)
         names = runs_words(len(rows))
         return Shared(
             [
                 *table_pieces(table),
                 *run_pieces(rows, f"all {names}" if self.runs.rows is None else names, session.thresholds),
-                reproducing(self.app, name, *options),
-                reopening(self.app, look),
+                *commands(self.app, look, name, *options),
             ],
             rows,
             names,
@@ -218,6 +200,7 @@ class AnalysisScreen(JudgedScreen):
             return seeds_record(self.session.scoped, thresholds, found, differences(table))
         return sweep_record(table, thresholds, sensitivities(table, thresholds, *self.runs.groups()))
 
+    @on(LineTable.Moved)
     def _tell(self) -> None:
         """More about the line under the cursor."""
         found, line = self._found, self.table.line
@@ -229,11 +212,8 @@ class AnalysisScreen(JudgedScreen):
         elif isinstance(found, SeedTable):
             about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
-            self._show_curve(found[line])
+            curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
+            self.query_one("#curve", Canvas).set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
+            self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, found[line]))
         gap = [""] if about and self._said else []
         self.about.set_lines([*map(with_keys, about), *gap, *self._said])
-
-    def _show_curve(self, one: Sensitivity) -> None:
-        curve = verdict_curve(self.runs.table, one.letter, self.session.thresholds)
-        self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.runs)))
-        self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, one))

@@ -5,36 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.diagnostics import cell_text, letters_of
 from fa_core.reporting.numbers import short
-from fa_tui.screens.dialogs import commands, look_now, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import (
-    Shared,
-    Table,
-    cell_piece,
-    compared_grid,
-    run_pieces,
-    runs_words,
-    table_pieces,
-    traces_of,
-)
+from fa_tui.sharing import pieces
+from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import picking
 from fa_tui.views.scale import covering
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.line import Line
-
-if TYPE_CHECKING:
-    from fa_core.table import Ragged
 
 
 class CompareScreen(JudgedScreen):
@@ -57,22 +47,18 @@ class CompareScreen(JudgedScreen):
         super().__init__(session)
         self._scope = session.scope
         self._groups = groups_of(session, session.scope)
-        self._at = _starting_group(self._groups, at)
+        # the marked runs, if there are some, else those around the cursor
+        start = (place for place, group in enumerate(self._groups) if group.name == MARKED or at in group.rows)
+        self._at = next(start, 0)
         self._wanted = self.group
         self._shared = True
-        self._all: Scales | None = None
-        self._scales = Scales(None, None)
         self._labels: Sequence[tuple[str, str]] = ()
 
     def body(self) -> Iterable[Widget]:
-        yield CompareView(self.session)
-        yield LayerCharts()
-        yield Line(id="agreement")
-        yield Line(id="here")
+        self.view, self.charts = CompareView(self.session), LayerCharts()
+        return (self.view, self.charts, Line(id="agreement"), Line(id="here"))
 
     def on_mount(self) -> None:
-        self.view = self.query_one(CompareView)
-        self.charts = self.query_one(LayerCharts)
         self._show()
 
     def on_resize(self) -> None:
@@ -104,7 +90,7 @@ class CompareScreen(JudgedScreen):
     def reread(self) -> None:
         # what the user chose is compared again as soon as it is in scope
         self._scope = self.session.scope
-        self._groups, self._all = groups_of(self.session, self._scope), None
+        self._groups = groups_of(self.session, self._scope)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
@@ -120,34 +106,28 @@ class CompareScreen(JudgedScreen):
         self._shared = not self._shared
         self._show()
 
-    def on_line_table_moved(self) -> None:
-        self._say_here()
-
-    def on_compare_view_turned(self) -> None:
-        self._draw()
-
     def shared(self) -> Shared:
         """The comparison, and the runs in it."""
         group, session = self.group, self.session
         if group is None:
-            return Shared([reproducing(self.app)])
+            return Shared(commands(self.app, look_now(self.app)))
         rows = [session.rows[row] for row in group.rows]
         names = ["".join(label).strip() for label in self._labels]
         verdicts = list(map(session.cell, group.rows))
-        table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
-        of = f"{group.name}: {runs_words(len(rows))}"
+        table = Table("comparison", [pieces.compared_grid(names, self.view.lines, verdicts)], self._table_line())
+        of = f"{group.name}: {pieces.runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
         return Shared(
             [
-                *cell_piece(self._value_here()),
-                *table_pieces(table),
-                *run_pieces(rows, of, session.thresholds),
-                *commands(self.app, look, "compared"),
+                *pieces.cell_piece(self._value_here()),
+                *pieces.table_pieces(table),
+                *pieces.run_pieces(rows, of, session.thresholds),
+                *commands(self.app, look, unnamed="compared"),
             ],
             rows,
             of,
             session.thresholds,
-            lambda: traces_of(rows, session.traces),
+            lambda: pieces.traces_of(rows, session.traces),
             table,
             self.charts.charts,
         )
@@ -162,28 +142,21 @@ class CompareScreen(JudgedScreen):
 
     def _table_line(self) -> int:
         """The line under the cursor, headings not counted."""
-        lines = self.view.lines
-        return sum(line.kind != "heading" for line in lines[: self.view.line])
+        return sum(line.kind != "heading" for line in self.view.lines[: self.view.line])
 
     def _show(self) -> None:
-        group = self.group
-        if group is not None:
-            self._scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
-            self._labels = column_labels(self.session, group)
-            self.view.compare(group.rows, self._labels, self._scales)
-        else:
-            self.view.compare((), (), self._scales)
+        group, session = self.group, self.session
+        rows = () if group is None else group.rows
+        self._scales = scales_of(session, session.in_scope if self._shared else rows)
+        self._labels = () if group is None else column_labels(session, group)
+        self.view.compare(rows, self._labels, self._scales)
         self._draw()
 
+    @on(CompareView.Turned)
     def _draw(self) -> None:
         seen = self._labels[self.view.window.first : self.view.window.end]
         self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
         self._say()
-
-    def _scales_of_all(self) -> Scales:
-        if self._all is None:
-            self._all = scales_of(self.session, [row for group in self._groups for row in group.rows])
-        return self._all
 
     def _say(self) -> None:
         group = self.group
@@ -223,10 +196,11 @@ class CompareScreen(JudgedScreen):
             ]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
         flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
-        judges = session.thresholds.judges
-        cell = cell_text(flags, agree, doubt, judges=judges, ascii_only=self.glyphs.name == "ascii")
+        judges, ascii_only = session.thresholds.judges, not self.app.terminal.unicode
+        cell = cell_text(flags, agree, doubt, judges=judges, ascii_only=ascii_only)
         return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
 
+    @on(CompareView.Moved)
     def _say_here(self) -> None:
         """The value under the cursor with every digit worth reading, and where its run comes from."""
         here, group = self.view.under_cursor, self.group
@@ -237,38 +211,26 @@ class CompareScreen(JudgedScreen):
         entry, column = here
         self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
-            over = f" max/min and mean are over all {len(group.rows)} runs"
             extremes = extremes_words(entry, self._labels)
-            line.set((f" {extremes}  " if extremes else "", ""), (over, "dim"))
+            over = f" max/min and mean are over all {len(group.rows)} runs"
+            line.set((extremes and f" {extremes}  ", ""), (over, "dim"))
             return
         index = group.rows[column]
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
+        text = f"{entry.name} was not measured"
         if entry.kind == "verdict":
             text = self.session.words(index)
         elif value is not None:
-            text = f"{entry.name} = {short(value, 6)}"
-            if column in entry.assumed:
-                text += f" (frozen baseline {row.report.baseline_words()})"
-        else:
-            is_layer = entry.kind in ("h", "g", "growth")
-            text = f"no {entry.name} in this run" if is_layer else f"{entry.name} was not measured"
+            assumed = f" (frozen baseline {row.report.baseline_words()})" if column in entry.assumed else ""
+            text = f"{entry.name} = {short(value, 6)}{assumed}"
+        elif entry.kind in ("h", "g", "growth"):
+            text = f"no {entry.name} in this run"
         line.set((f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim"))
 
 
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
     norms = (session.table.residual_norms, session.table.bp_grad_norms)
-    return Scales(*(covering(_ends(each, rows), log=True) for each in norms))
-
-
-def _ends(norms: Ragged, rows: Sequence[int]) -> list[float]:
-    """The least and the largest norm of some runs that can be drawn on a logarithmic scale."""
-    flat = norms.take(np.asarray(rows, dtype=np.intp)).flat
-    drawn = flat[np.isfinite(flat) & (flat > 0)]
-    return [float(drawn.min()), float(drawn.max())] if len(drawn) else []
-
-
-def _starting_group(groups: Sequence[Group], row: int | None) -> int:
-    if groups and groups[0].name == MARKED:
-        return 0
-    return next((place for place, group in enumerate(groups) if row in group.rows), 0)
+    flats = (each.take(np.asarray(rows, dtype=np.intp)).flat for each in norms)
+    drawn = (flat[np.isfinite(flat) & (flat > 0)] for flat in flats)
+    return Scales(*(covering([each.min(), each.max()] if len(each) else [], log=True) for each in drawn))

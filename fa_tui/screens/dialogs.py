@@ -6,6 +6,7 @@ import asyncio
 import json
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,23 +16,14 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.questions import Choice, ask, choose
+from fa_tui.screens.questions import Choice, Dismissed, ask, choose
+from fa_tui.screens.start import start_something
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
 from fa_tui.sharing import export as exporting
+from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
-from fa_tui.sharing.pieces import (
-    Piece,
-    Shared,
-    baseline_text,
-    cell_piece,
-    command_line,
-    command_piece,
-    opening_piece,
-    run_pieces,
-    runs_words,
-    traces_of,
-)
+from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
@@ -46,33 +38,8 @@ if TYPE_CHECKING:
 
 def shared_by(app: ExplorerApp) -> Shared:
     """What can be copied from the open screen; of one without `shared`, its picture alone."""
-    shared: Callable[[], Shared] = getattr(app.screen, "shared", lambda: Shared([]))
-    return shared()
-
-
-def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece:
-    """The command line that prints what a screen shows.
-
-    Args:
-        app: whose paths, thresholds and baseline it names.
-        command: the command.
-        options: what else the screen depends on.
-    """
-    session = app.session
-    return command_piece(command_line(app.paths, session.thresholds, app.session.baseline, command, options))
-
-
-def reopening(app: ExplorerApp, look: Look) -> Piece:
-    """The command line that opens the explorer as it is, here and where nothing is set.
-
-    Args:
-        app: whose paths, thresholds, baseline and ways to measure it names.
-        look: of its runs.
-    """
-    thresholds, prefers = app.session.thresholds, app.settings
-    options = [*look.options(prefers.show), *app.setup.as_options()]
-    line = command_line(app.paths, thresholds, app.session.baseline, "open", options, usual=prefers.thresholds)
-    return opening_piece(line)
+    shared: Shared = getattr(app.screen, "shared", lambda: Shared([]))()
+    return shared
 
 
 def look_now(app: ExplorerApp) -> Look:
@@ -83,17 +50,22 @@ def look_now(app: ExplorerApp) -> Look:
     return shown.look
 
 
-def commands(app: ExplorerApp, look: Look, unnamed: str) -> list[Piece]:
-    """The command lines that print and open the runs of a look.
+def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") -> list[Piece]:
+    """The command lines that print what is on screen, and that open the explorer as it is, also where nothing is set.
 
     Args:
-        app: as for `reproducing`.
+        app: whose paths, thresholds, baseline and ways to measure they name.
         look: whose filter names the runs, if one can.
+        printing: the command that prints it, and its options (default: ``show`` with those of the look).
         unnamed: what to call runs that no filter names, or ``""``.
     """
-    lines = [reproducing(app, "show", *Look(filter=look.filter, sort=look.sort).options()), reopening(app, look)]
+    session, prefers = app.session, app.settings
+    command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
+    opening = line("open", [*look.options(prefers.show), *app.setup.as_options()], usual=prefers.thresholds)
+    lines = [pieces.command_piece(line(command, options)), pieces.opening_piece(opening)]
     if unnamed and not look.filter:
-        return [line._replace(note=f"of all runs: no filter names the {unnamed} ones") for line in lines]
+        return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in lines]
     return lines
 
 
@@ -111,14 +83,14 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
     return Shared(
         [
-            *cell_piece(shown.cell_text()),
-            *run_pieces(rows, name, session.thresholds),
-            *commands(app, look_now(app), "marked" if session.scope_text else ""),
+            *pieces.cell_piece(shown.cell_text()),
+            *pieces.run_pieces(rows, name, session.thresholds),
+            *commands(app, look_now(app), unnamed="marked" if session.scope_text else ""),
         ],
         exported,
         runs_words(len(exported)),
         session.thresholds,
-        lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        lambda: session.traces if indices is None else pieces.traces_of(exported, session.traces),
         charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
     )
 
@@ -128,8 +100,6 @@ async def copy_something(app: ExplorerApp) -> None:
     text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
     piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy")
-    if piece is None:
-        return
     made = await asyncio.to_thread(piece.text)
     copied = await asyncio.to_thread(copy, made, app.send_soon)
     verb = "copied to" if copied.in_clipboard else "written to"
@@ -142,17 +112,10 @@ async def export_something(app: ExplorerApp) -> None:
     kinds = exporting.kinds_of(shared)
     notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
     kind = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds])
-    if kind is None:
-        return
-    name = await ask(
-        app,
-        f"export {kind.endings} to",
-        text=str(exporting.free_name(Path(kind.name + kind.ending), partial(exporting.in_the_way, kind))),
-        hint=f"a file name; {kind.what}",
-        check=lambda text: exporting.name_problem(kind, text),
-    )
-    if name is None:
-        return
+    free, hint = Path(kind.name + kind.ending), f"a file name; {kind.what}"
+    free = exporting.free_name(free, partial(exporting.in_the_way, kind))
+    check = partial(exporting.name_problem, kind)
+    name = await ask(app, f"export {kind.endings} to", text=str(free), hint=hint, check=check)
     if kind is exporting.SCREEN:
         files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
     else:
@@ -185,13 +148,12 @@ async def choose_preset(app: ExplorerApp) -> None:
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
         name = await choose(app, "Remove", mine, "Remove")
-        if name is not None:
-            presets.remove(name)
-            removed.append((name, known[name]))
-            app.say(f"preset {name} removed: p r brings it back", "good")
+        presets.remove(name)
+        removed.append((name, known[name]))
+        app.say(f"preset {name} removed: p r brings it back", "good")
     elif answer == "restore":
         presets.save(*removed.pop())
-    elif answer is not None:
+    else:
         use_preset(app, *answer)
 
 
@@ -208,9 +170,8 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
         return f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
-    if name is not None:
-        presets.save(name, app.session.thresholds)
-        app.say(f"preset {name.strip()} saved in {presets.path}", "good")
+    presets.save(name, app.session.thresholds)
+    app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
 async def change_setting(app: ExplorerApp) -> None:
@@ -218,57 +179,43 @@ async def change_setting(app: ExplorerApp) -> None:
     values = named_values(load_settings().settings)
     choices = [Choice("", name, json.dumps(value), name) for name, value in values.items()]
     name = await choose(app, "Settings", choices, "Change")
-    if name is None:
-        return
     text = await ask(app, name, text=str(values[name]), hint=str(settings_file()), check=lambda text: "")
-    if text is not None:
-        app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
+    app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
     """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
-    text = await ask(
-        app,
-        "what if the frozen baseline were",
-        text=baseline_text(app.session.baseline),
-        hint="0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded",
-        check=partial(_baseline_problem, app.session),
-    )
-    if text is None:
-        return
-    baseline = parse_frozen_baseline([text])
-    asked = baseline.default is not None or bool(baseline.by_method)
+    now, check = pieces.baseline_text(app.session.baseline), partial(_baseline_problem, app.session)
+    hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
+    text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
+    given = parse_frozen_baseline([text])
+    baseline = given if pieces.baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
-        panel.set_baseline(baseline if asked else None)
-    assume(app, baseline if asked else None)
+        panel.set_baseline(baseline)
+    assume(app, baseline)
 
 
 def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
     flips = app.session.set_baseline(baseline)
     app.rows_changed(flips)
-    text = baseline_text(app.session.baseline)
+    text = pieces.baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    flipped = flip_text(app.session, flips)
-    app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
+    app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
 async def ask_factor(app: ExplorerApp) -> None:
     """Ask from which factor on compared runs diverge."""
 
     def check(text: str) -> str:
-        try:
+        with suppress(ValueError):
             return "" if float(text) > 1 else "a factor above 1, such as 10"
-        except ValueError:
-            return f"{text} is not a number"
+        return f"{text} is not a number"
 
-    now = f"{app.session.diverges_at:g}"
-    text = await ask(
-        app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check
-    )
-    if text is not None:
-        app.session.diverges_at = float(text)
-        app.rows_changed()
+    now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
+    text = await ask(app, "runs diverge where max/min is above", text=now, hint=hint, check=check)
+    app.session.diverges_at = float(text)
+    app.rows_changed()
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
@@ -287,46 +234,36 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
         note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else values
         choices.append(Choice(key, plural(axis), note, axis))
     chosen = await choose(app, f"The {place} of the matrix", choices)
-    if chosen is not None:
-        app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
+    app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
 
 
 async def choose_order(app: ExplorerApp) -> None:
     """Ask what the long view is sorted by."""
     table = app.explorer.runs
-    if not isinstance(table, RunTable):
-        return
+    assert isinstance(table, RunTable)
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
         choices.append(Choice(key, column.title, note, column.name))
     chosen = await choose(app, "Sort by", choices, "Sort")
-    if chosen is not None:
-        table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
+    table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
 
 
 async def choose_flip(app: ExplorerApp) -> None:
     """List the runs that flipped with the last step, and go to the one that is chosen."""
     session, explorer = app.session, app.explorer
-    flips = [flip for flip in explorer.flips if flip.before != flip.after]
-    if not flips:
+    if not explorer.turned:
         app.say("no run flipped with the last step", "dim")
         return
-    rows = [session.rows[flip.row] for flip in flips]
+    rows = [session.rows[flip.row] for flip in explorer.turned]
     names = [method + rest for method, rest in told_apart(rows)]
     homes = homes_of([row.source for row in session.rows])
-    choices = [
-        Choice(
-            "",
-            f"{name}  {change_words(flip)}",
-            f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}",
-            flip.row,
-        )
-        for name, flip in zip(names, flips, strict=True)
-    ]
+    choices = []
+    for name, flip in zip(names, explorer.turned, strict=True):
+        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
+        choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
-    if row is not None:
-        explorer.runs.go_to(row)
+    explorer.runs.go_to(row)
 
 
 async def replace_audits(app: ExplorerApp) -> None:
@@ -340,23 +277,13 @@ async def replace_audits(app: ExplorerApp) -> None:
     note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
     note += f"; {' and '.join(lost)} only there" if lost else ""
     what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    choices = [
-        Choice("c", "keep the audit as it is", "", ""),
-        Choice("r", "replace it by the new one", note, "replace"),
-    ]
+    choices = [Choice("c", "keep the audit as it is", "", None), Choice("r", "replace it by the new one", note, rows)]
     for row in rows:
         compared = again[row].comparison
-        choices.append(
-            Choice(
-                "",
-                run_name(app.session, row),
-                f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed",
-                "",
-            )
-        )
-        choices += [Choice("", "", str(difference), "") for difference in compared.differences]
-    if await choose(app, f"{what} measured again", choices) != "replace":
-        return
+        said = f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed"
+        choices.append(Choice("", run_name(app.session, row), said, None))
+        choices += [Choice("", "", str(difference), None) for difference in compared.differences]
+    await choose(app, f"{what} measured again", choices)
     for row in rows:
         app.following.own_rows.add(row)
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
@@ -373,6 +300,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
+    "start": start_something,
     "what_if": ask_what_if,
     "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),
@@ -386,7 +314,8 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
 async def converse(app: ExplorerApp, name: str) -> None:
     """One of `DIALOGS`; what goes wrong is said, not raised."""
     try:
-        await DIALOGS[name](app)
+        with suppress(Dismissed):
+            await DIALOGS[name](app)
     except FaError as error:
         app.say(str(error), "bad")
 

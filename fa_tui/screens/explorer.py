@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,20 +13,19 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.widget import Widget
 
-from fa_core.diagnostics import LETTERS
+from fa_core.errors import FaError
 from fa_tui.screens.explorer_panes import RunsShown, SidePane, tidy_soon
-from fa_tui.screens.threshold_screen import SlidersScreen
+from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import flip_words, moved_words, title_pieces
+from fa_tui.views.words import flip_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
@@ -44,59 +43,37 @@ HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 """From so many cells on, the class."""
 
 
-def classes_at(size: Size) -> Iterator[str]:
-    """The classes of a size.
-
-    >>> list(classes_at(Size(80, 24)))
-    ['-narrow', '-low']
-    """
-    for length, classes in ((size.width, WIDTHS), (size.height, HEIGHTS)):
-        yield [name for least, name in classes if length >= least][-1]
-
-
 def is_too_small(size: Size) -> bool:
     """Whether nothing can be shown there."""
-    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size))
+    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size, WIDTHS, HEIGHTS))
 
 
 EXPLORER_KEYS: list[BindingType] = [
-    Binding(
-        "m",
-        "measure",
-        "Measure",
-        tooltip="measure the marked runs, or the one under the cursor; those with an audit are compared with it",
-    ),
-    *(
-        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
-        for letter in LETTERS
-    ),
+    Binding("m", "measure", "Measure", tooltip="measure the marked runs, or this one; compare where there is an audit"),
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
     Binding(
-        "M", "replace", "Replace", show=False, tooltip="how a new measurement (m) differs from the audit; replace it"
+        "M", "app.ask('replace')", "Replace", show=False, tooltip="compare a new measurement (m); replace the audit"
     ),
     Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
-    Binding("F", "flips", "Flips", show=False, tooltip="every run that flipped with the last step"),
-    Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
-    Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
-    Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
+    Binding("F", "app.ask('flips')", "Flips", show=False, tooltip="every run that flipped with the last step"),
+    Binding("S", "ask('order')", "Sort by", show=False, tooltip="sort the long view by any column"),
+    Binding("x", "ask('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
+    Binding("X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
     Binding("less_than_sign", "divide(4)", "Wider", show=False, key_display="<", tooltip="the run's pane wider"),
     Binding("greater_than_sign", "divide(-4)", "Narrower", show=False, key_display=">", tooltip="its pane narrower"),
+    Binding("z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width"),
+    Binding("escape", "back", "Back", show=False, tooltip="to the runs, or from the long view to the matrix"),
+    Binding("C", "lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
+    Binding("T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
+    Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
+    Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
     Binding(
-        "z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width; again: both"
-    ),
-    Binding(
-        "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
-    ),
-    *(
-        Binding(key, f"app.show_{what}", name, key_display=key, tooltip=tooltip)
-        for key, what, name, tooltip in (
-            ("C", "lens('compare')", "Compare", "marked runs, or seeds, by layer"),
-            ("T", "lens('timeline')", "Timeline", "the runs over their epochs"),
-            ("A", "lens('analysis')", "Analysis", "sweep, utility, seeds"),
-            ("J", "jobs", "Jobs", "queue, progress, logs, cancel, retry"),
-            ("P", "problems", "Problems", "files and settings that were not read, or only in part, and why"),
-        )
+        "P",
+        "app.show_problems",
+        "Problems",
+        key_display="P",
+        tooltip="files, settings not read, or only in part",
     ),
 ]
 
@@ -124,7 +101,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
         super().__init__(session, classes=classes)
         self._title = title
-        self.shown_runs = RunsShown(session, self.glyphs, look)
+        self.shown_runs = RunsShown(session, self.app.terminal.glyphs, look)
         self.matrix = self.shown_runs.matrix
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
@@ -133,7 +110,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
         self._detail_due = False
-        self._can_measure = False
         self._filter_line: FilterLine | None = None
         self.flips: Sequence[Flip] = ()
 
@@ -155,19 +131,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.set_focus(self.runs)
         self._show_title()
         self.status.show()
-        self._offer_measuring()
         after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
-        """After the first paint: what could wait for it."""
+        """After the first paint: the run under the cursor, the sliders and the charts, in places kept for them."""
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
             return
-        await self._mount_panes()
-        self._offer_measuring()
-
-    async def _mount_panes(self) -> None:
-        """Mount the run under the cursor, the sliders and the charts in the places that were kept free."""
         from fa_tui.widgets.chart import LineCharts
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -181,7 +151,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.detail = DetailPane(id="detail")
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         self.charts = LineCharts(self.session, self.matrix)
-        self._show_run()
+        self._show_detail()
         self.count(())
         self.show_rugs()
         with self.app.batch_update():
@@ -191,18 +161,16 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.call_after_refresh(self._draw_charts)
         tidy_soon(self, self.session)
 
-    def _show_run(self) -> None:
-        """Show the run under the cursor, and draw its line where there is space."""
-        row = self.row
-        run = None if row is None else self.session.rows[row]
-        if self.detail is not None:
-            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
-        self.show_intervals(run)
-        self._draw_charts()
-
     def _draw_charts(self) -> None:
         if self.charts is not None:
             self.charts.follow()
+
+    @on(LineTable.Ordered)
+    def _show_around(self) -> None:
+        """Show what depends on which runs are shown, how, and where the cursor is."""
+        self._show_title()
+        self.status.show()
+        self._show_detail()
 
     @property
     def row(self) -> int | None:
@@ -232,32 +200,30 @@ class ExplorerScreen(Uniform, SlidersScreen):
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
+        """Show the run under the cursor, draw its line where there is space, and offer to measure it if that can be."""
         self._detail_due = False
-        self._show_run()
-        self._offer_measuring()
-
-    def _offer_measuring(self) -> None:
-        """Show the key only where it would do something."""
-        offered = bool(self.session.measurable(self.chosen))
-        if offered != self._can_measure:
-            self._can_measure = offered
-            self.refresh_bindings()
+        row = self.row
+        run = None if row is None else self.session.rows[row]
+        if self.detail is not None:
+            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
+        self.show_intervals(run)
+        self._draw_charts()
+        self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "axis":
-            return not self.shown_runs.in_table
-        if action == "order":
-            return self.shown_runs.in_table
-        if action == "back":
-            return self.shown_runs.in_table or self.focused is not self.runs
-        if action == "filter":
-            return self._filter_line is None or not self._filter_line.has_focus_within
-        return action != "measure" or self._can_measure
+        in_table = self.shown_runs.in_table
+        offered = {
+            "ask": (parameters == ("order",)) == in_table,
+            "back": in_table or self.focused is not self.runs,
+            "filter": self._filter_line is None or not self._filter_line.has_focus_within,
+            "measure": bool(self.session.measurable(self.chosen)),
+        }
+        return offered.get(action, True)
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         protocol = self.session.thresholds.protocol
         flips = self.flips = self.judged_by(message)
-        if self.session.thresholds.protocol != protocol:
+        if message.thresholds.protocol != protocol:
             # every cell is of other diagnostics
             self.rows_changed(flips)
         elif self.shown_runs.verdicts_changed(flips):
@@ -285,9 +251,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_maximise(self) -> None:
         """Show the pane with the focus alone, the runs' or the run's; again: both."""
         alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
-        in_detail = self.detail is not None and self.detail.has_focus
-        self.set_class(not alone and not in_detail, "-runs-alone")
-        self.set_class(not alone and in_detail, "-run-alone")
+        self.remove_class("-runs-alone", "-run-alone")
+        if not alone:
+            self.add_class("-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone")
         pane = self.query_one(SidePane)
         pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
         self.call_after_refresh(self._draw_charts)
@@ -296,8 +262,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
         await self.shown_runs.toggle(self.query_one("#body"))
         self._show_view()
-        self.order_changed()
-        self._draw_charts()
+        self._show_around()
         self.set_focus(self.runs)
 
     def _show_view(self) -> None:
@@ -306,16 +271,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.set_class(in_table, "-table")
         self.status.explains_numbers = not in_table
 
-    def action_order(self) -> None:
-        """Ask what to sort the long view by."""
-        self.app.action_ask("order")
-
-    @on(LineTable.Ordered)
-    def order_changed(self) -> None:
-        """Show that the runs are in another order, or in the other view."""
-        self._show_title()
-        self.status.show()
-        self.refresh_bindings()
+    def action_ask(self, what: str) -> None:
+        """Ask what to sort the long view by, or for other columns or lines of the matrix."""
+        self.app.action_ask(what)
 
     async def action_filter(self) -> None:
         """Open the line to type a filter in, or go back to it."""
@@ -324,21 +282,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session, self.session.filter.text if self.session.filter else "")
+        line = self._filter_line = FilterLine(self.session)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
-
-    def action_axis(self, place: str) -> None:
-        """Ask for other columns or lines of the matrix."""
-        self.app.action_ask(place)
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes; the cursor stays on its run."""
         self.matrix.axes = axes
         self.shown_runs.lay_out()
-        self._show_title()
-        self.status.show()
-        self._show_detail()
+        self._show_around()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """A click or a jump elsewhere leaves the filter line: without the focus no key would close it."""
@@ -347,7 +299,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             line.leave()
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
-        self.session.narrow(message.filter, message.rows)
+        self.session.narrow(message.filter, message.rows, wide=message.wide)
         self.rows_changed()
 
     async def on_filter_line_closed(self) -> None:
@@ -370,8 +322,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.sliders.follow()
         self.shown_runs.lay_out()
         self.recount()
-        self._show_title()
-        self._show_detail()
+        self._show_around()
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         """Show rows that came, changed, went, or are judged otherwise.
@@ -386,8 +337,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.runs.show_flips(flips)
         self.count(flips)
         self.show_rugs()
-        self._show_detail()
-        self._show_title()
+        self._show_around()
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
@@ -395,13 +345,29 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
         return given_runs(self.app, self.chosen)
 
+    def action_lens(self, name: str) -> None:
+        """Open compare, timeline or analysis, imported then; a threshold moved there is moved here too."""
+        try:
+            self.app.push_screen(self._lens(name), lambda _: self.catch_up())
+        except FaError as error:
+            self.say(str(error), "warn")
+
+    def _lens(self, name: str) -> JudgedScreen:
+        if name == "compare":
+            from fa_tui.screens.compare import CompareScreen
+
+            return CompareScreen(self.session, at=self.row)
+        if name == "timeline":
+            from fa_tui.screens.timeline import TimelineScreen
+
+            return TimelineScreen(self.session, at=self.row)
+        from fa_tui.screens.analysis import AnalysisScreen
+
+        return AnalysisScreen(self.session)
+
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
         self.app.jobs.measure(self.chosen)
-
-    def action_replace(self) -> None:
-        """Show how new measurements differ from the audits, and ask whether to replace these."""
-        self.app.action_ask("replace")
 
     def states_changed(self, rows: Iterable[int]) -> None:
         """Show runs that were queued, are measured, or were measured again."""
@@ -410,23 +376,19 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""
-        flips = [flip for flip in self.flips if flip.before != flip.after]
-        rows = [flip.row for flip in flips]
-        if not flips:
-            self.status.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
+        if not self.turned:
+            self.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
             return
+        rows = [flip.row for flip in self.turned]
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.runs.go_to(rows[place])
-        self.status.say(f"{place + 1} of {len(rows)} flipped: {flip_words(self.session, flips[place])}", "accent")
+        words = flip_words(self.session, self.turned[place])
+        self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
     @property
-    def moved(self) -> str:
-        """Which thresholds the last step, or drag, moved, and where to."""
-        return moved_words(self.session.thresholds, self._begun[3])
-
-    def action_flips(self) -> None:
-        """List the runs that flipped with the last step."""
-        self.app.action_ask("flips")
+    def turned(self) -> list[Flip]:
+        """The runs whose letters changed with the last step."""
+        return [flip for flip in self.flips if flip.before != flip.after]
 
     @property
     def chosen(self) -> list[int]:
@@ -454,7 +416,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.session.filter is not None and self.session.filter.live and self.session.choose():
             self.rows_changed()
         self._show_title()
-        self._offer_measuring()
+        self.refresh_bindings()
 
     def on_resize(self) -> None:
         self._show_title()
@@ -470,29 +432,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if is_too_small(self.size):
             self.set_title(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
-        self.set_title(*title_pieces(self.shown_runs.overview(), self.session, self.size.width, self._opened))
 
-    def _opened(self, room: int) -> str:
-        """What is open, in some cells."""
-        return self._title or short_paths(self.app.paths, room, self.glyphs.ellipsis)
+        def opened(room: int) -> str:
+            return self._title or short_paths(self.app.paths, room, self.app.terminal.glyphs.ellipsis)
+
+        self.set_title(*title_pieces(self.shown_runs.overview(), self.session, self.size.width, opened))
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self) -> None:
         self._show_title()
         self.status.say("")
-
-
-def lens(name: str, app: ExplorerApp) -> JudgedScreen:
-    """A new screen on what the explorer shows now: ``compare``, ``timeline`` or ``analysis``, imported when opened."""
-    session, explorer = app.session, app.explorer
-    if name == "compare":
-        from fa_tui.screens.compare import CompareScreen
-
-        return CompareScreen(session, at=explorer.row)
-    if name == "timeline":
-        from fa_tui.screens.timeline import TimelineScreen
-
-        return TimelineScreen(session, at=explorer.row)
-    from fa_tui.screens.analysis import AnalysisScreen
-
-    return AnalysisScreen(session)

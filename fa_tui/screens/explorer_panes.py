@@ -51,7 +51,7 @@ def _tidy() -> None:
 
 
 _LEAST_SIDE, _LEAST_RUNS = 24, 30
-_KEPT_SECONDS = 0.5
+"""Cells that the pane, and what is left of it, have in any case."""
 
 
 class SidePane(Place):
@@ -110,8 +110,8 @@ class RunsShown:
     def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
         self._session, self._glyphs = session, glyphs
         self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), id="matrix")
+        self.matrix.display = not look.long
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
-        self.matrix.display = self.table is None
         self._laid_out: list[int] | None = None
         if look.filter:
             session.narrow(filter_of(look, session))
@@ -126,12 +126,12 @@ class RunsShown:
     @property
     def in_table(self) -> bool:
         """Whether the long view is on screen."""
-        return self.table is not None and self.table.display
+        return self.view is not self.matrix
 
     @property
     def view(self) -> Matrix | RunTable:
         """What is on screen."""
-        return self.table if self.table is not None and self.in_table else self.matrix
+        return self.table if self.table is not None and self.table.display else self.matrix
 
     @property
     def look(self) -> Look:
@@ -146,14 +146,9 @@ class RunsShown:
             long=self.in_table,
         )
 
-    @property
-    def row(self) -> int | None:
-        """The index of the run under the cursor."""
-        return self.view.row
-
     async def toggle(self, body: Widget) -> None:
         """Show the other view; the cursor stays on its run."""
-        row = self.row
+        row = self.view.row
         if self.table is None:
             self.table = self._long_view("")
             self.table.display = False
@@ -205,7 +200,7 @@ class RunsShown:
     def cell_text(self) -> str:
         """What the cell under the cursor says."""
         view = self.view
-        if self.row is None:
+        if view.row is None:
             return ""
-        text = "".join(segment.text for segment in view.cell(view.line, view.column))
+        text = "".join(text for text, _ in view.cell(view.line, view.column))
         return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec.toml
 from textual import events
-from textual.app import ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.geometry import Offset, Size
@@ -161,20 +161,13 @@ class JumpScreen(Question[Widget | None]):
             self.dismiss(self._targets[event.character])
 
     def on_click(self, event: events.Click) -> None:
-        if isinstance(event.widget, KeyBar):
-            return
-        self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
+        if not isinstance(event.widget, KeyBar):
+            self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
 
     def on_resize(self, event: events.Resize) -> None:
+        # the panes move with the terminal's size, their letters do not
         self._opened_at = self._opened_at or event.size
-        self._close_if_moved()
-
-    def on_screen_resume(self) -> None:
-        self._close_if_moved()
-
-    def _close_if_moved(self) -> None:
-        """The panes have moved with the terminal's size, their letters have not."""
-        if self._opened_at not in (None, self.app.size):
+        if event.size != self._opened_at:
             self.dismiss(None)
 
 
@@ -193,7 +186,7 @@ class Palette(CommandPalette, Question[None]):
 
     def __init__(self) -> None:
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
-        self.set_class(self.glyphs.name == "ascii", "-ascii")
+        self.set_class(not self.app.terminal.unicode, "-ascii")
 
 
 _LESS = 0.9
@@ -204,63 +197,42 @@ class ExplorerCommands(Provider):
     """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
 
     async def discover(self) -> Hits:
-        say = self._explorer_app.terminal.glyphs.say
-        for command in self._commands():
-            yield DiscoveryHit(say(command.title), command.callback, help=say(command.help))
+        for name, explains, callback in self._commands():
+            yield DiscoveryHit(name, callback, help=explains)
 
     async def search(self, query: str) -> Hits:
-        matcher, say = self.matcher(query), self._explorer_app.terminal.glyphs.say
-        for command in self._commands():
-            name, explains = say(command.title), say(command.help)
+        matcher = self.matcher(query)
+        for name, explains, callback in self._commands():
             score = max(matcher.match(name), _LESS * matcher.match(explains))
             if score:
-                yield Hit(score, matcher.highlight(name), command.callback, help=explains)
+                yield Hit(score, matcher.highlight(name), callback, help=explains)
 
-    def _commands(self) -> Iterator[SystemCommand]:
-        yield from self._bindings()
-        yield from self._quantities()
-        app = self._explorer_app
-        yield from self._presets()
-        yield SystemCommand("Settings", "what the explorer begins with", lambda: app.action_ask("settings"))
-        for name in app.themes_here:
-            yield SystemCommand(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
+    def _commands(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+        """Name, explanation and what to call, in characters that the terminal shows."""
+        say = cast("ExplorerApp", self.app).terminal.glyphs.say
+        for name, explains, callback in self._found():
+            yield say(name), say(explains), callback
 
-    def _bindings(self) -> Iterator[SystemCommand]:
-        app = self._explorer_app
+    def _found(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+        from fa_tui.screens.dialogs import use_preset
+        from fa_tui.screens.explorer import ExplorerScreen
+        from fa_tui.settings import Presets
+        from fa_tui.views.columns import QUANTITIES
+
+        app = cast("ExplorerApp", self.app)
         # first what the line of keys has no room for, and leads here
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
         bindings = offered(self.screen, lambda binding: binding.tooltip)
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
-            binding = active.binding
-
-            async def run(action: str = binding.action, node: object = active.node) -> None:
-                await app.run_action(action, node)  # type: ignore[arg-type]
-
-            yield SystemCommand(binding.description, f"{binding.tooltip} ({key})", run)
-
-    def _quantities(self) -> Iterator[SystemCommand]:
-        from fa_tui.screens.explorer import ExplorerScreen
-        from fa_tui.views.columns import QUANTITIES
-
-        if not isinstance(self.screen, ExplorerScreen):
-            return
-        matrix = self.screen.matrix
-        yield SystemCommand("Show verdicts", "letters in the matrix", lambda: matrix.show(None))
-        for quantity in QUANTITIES:
-            yield SystemCommand(
-                f"Show {quantity.label}",
-                "a number per run instead of letters",
-                partial(matrix.show, quantity),
-            )
-
-    def _presets(self) -> Iterator[SystemCommand]:
-        from fa_tui.screens.dialogs import use_preset
-        from fa_tui.settings import Presets
-
-        app = self._explorer_app
+            run = partial(app.run_action, active.binding.action, active.node)
+            yield active.binding.description, f"{active.binding.tooltip} ({key})", run
+        if isinstance(self.screen, ExplorerScreen):
+            show = self.screen.matrix.show
+            yield "Show verdicts", "letters in the matrix", partial(show, None)
+            for quantity in QUANTITIES:
+                yield f"Show {quantity.label}", "a number per run instead of letters", partial(show, quantity)
         for name, thresholds in Presets().read().items():
-            yield SystemCommand(f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds))
-
-    @property
-    def _explorer_app(self) -> ExplorerApp:
-        return cast("ExplorerApp", self.app)
+            yield f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds)
+        yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
+        for theme in app.themes_here:
+            yield f"Theme: {theme}", "change the colours, now and from now on", partial(app.dress, theme)

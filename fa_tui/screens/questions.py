@@ -5,7 +5,7 @@ Most are a framed box in the middle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from textual import events
@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from fa_tui.views.text import Glyphs, padded, width_of
+from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def leaving(keys: str, tooltip: str, *, priority: bool = False) -> Binding:
+def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = False) -> Binding:
     """The keys that close a question without an answer."""
-    return Binding(keys, "dismiss(None)", "Cancel", key_display="esc", tooltip=tooltip, priority=priority)
+    return Binding(keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority)
 
 
 class Question(ModalScreen[ResultT]):
@@ -41,11 +41,6 @@ class Question(ModalScreen[ResultT]):
 
     app: ExplorerApp
     _answered = False
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """Characters to draw with."""
-        return self.app.terminal.glyphs
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
         if self._answered or self.app.screen is not self:
@@ -62,7 +57,7 @@ class Dialog(Question[ResultT]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        self.set_class(self.glyphs.name == "ascii", "-ascii")
+        self.set_class(not self.app.terminal.unicode, "-ascii")
         with Vertical():
             yield from self.body()
             yield KeyBar()
@@ -83,30 +78,21 @@ class ChoiceList(PaintedScroll, can_focus=True):
     Args:
         choices: the entries.
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
+        does: what Enter does with an entry, as the key bar says it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("enter", "take", "Select", tooltip="choose the line under the cursor"),
+        Binding("home,g", "go_to(0)", "First", show=False),
+        Binding("end,G", "go_to(-1)", "Last", show=False),
+        Binding("space", "take", show=False),
     ]
 
-    def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
+    def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object], does: str = "Select") -> None:
         super().__init__()
-        self.choices = list(choices)
-        self.at = 0
-        self._take = take
-
-    @property
-    def does(self) -> str:
-        """What Enter does with an entry, as the key bar says it."""
-        return self._bindings.key_to_bindings["enter"][0].description
-
-    @does.setter
-    def does(self, word: str) -> None:
-        self._bindings.key_to_bindings["enter"] = [Binding("enter", "take", word, tooltip="the line under the cursor")]
+        self.choices, self._take, self.at = list(choices), take, 0
+        self._bindings.key_to_bindings["enter"] = [Binding("enter", "take", does, tooltip="the line under the cursor")]
 
     @property
     def current(self) -> Choice | None:
@@ -125,25 +111,17 @@ class ChoiceList(PaintedScroll, can_focus=True):
         longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
-            pieces: Row = [
-                (f" {choice.key or ' '} ", "accent"),
-                (f" {padded(say(choice.text), longest)}  ", "text"),
-                (say(choice.note), "dim"),
-            ]
+            key, text = f" {choice.key or ' '} ", f" {padded(say(choice.text), longest)}  "
+            pieces: Row = [(key, "accent"), (text, "text"), (say(choice.note), "dim")]
             pieces = ending(pieces, width, self._glyphs.ellipsis, "dim")
-            here = index == self.at
-            rows.append([(text, "cursor" if here else style) for text, style in pieces])
+            rows.append([(text, "cursor") for text, _ in pieces] if index == self.at else pieces)
         return rows
 
     def action_move(self, step: int) -> None:
         """Go to another entry."""
-        self._go_to(self.at + step)
+        self.action_go_to(self.at + step)
 
-    def action_edge(self, direction: int) -> None:
-        """Go to the first entry, or the last one."""
-        self._go_to(0 if direction < 0 else -1)
-
-    def _go_to(self, place: int) -> None:
+    def action_go_to(self, place: int) -> None:
         """Move the cursor, round the ends, and bring it into view."""
         if self.choices:
             self.at = place % len(self.choices)
@@ -157,11 +135,12 @@ class ChoiceList(PaintedScroll, can_focus=True):
             self._take(self.current)
 
     def on_key(self, event: events.Key) -> None:
-        choice = next((choice for choice in self.choices if choice.key and choice.key == event.character), None)
-        if choice is not None:
-            event.stop()
-            event.prevent_default()
-            self._take(choice)
+        for choice in self.choices:
+            if choice.key and choice.key == event.character:
+                event.stop()
+                event.prevent_default()
+                self._take(choice)
+                return
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y
@@ -169,32 +148,8 @@ class ChoiceList(PaintedScroll, can_focus=True):
             self._take(self.choices[index])
 
 
-class ListDialog(Dialog[ResultT]):
-    """A list under its title.
-
-    Args:
-        title: what is chosen.
-        choices: the entries.
-        take: called with the entry that is chosen.
-    """
-
-    tone = "strong"
-
-    def __init__(self, title: str, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
-        super().__init__()
-        self._title, self.list = title, ChoiceList(choices, take)
-
-    def body(self) -> Iterable[Widget]:
-        yield Line(id="choice-title")
-        yield self.list
-
-    def on_mount(self) -> None:
-        self.query_one("#choice-title", Line).set((self._title, self.tone))
-        self.set_focus(self.list)
-
-
-class ChoiceScreen(ListDialog[Any]):
-    """Returns the value of the entry that was chosen, or None after Esc.
+class ChoiceScreen(Dialog[Any]):
+    """A list under its title. Returns the value of the entry that was chosen, or None after Esc.
 
     Args:
         title: what is chosen.
@@ -208,8 +163,40 @@ class ChoiceScreen(ListDialog[Any]):
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
-        super().__init__(title, choices, lambda choice: self.dismiss(choice.value))
-        self.list.does = does
+        super().__init__()
+        self._title, self.list = title, ChoiceList(choices, self.taken, does)
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(id="choice-title")
+        yield self.list
+
+    def on_mount(self) -> None:
+        self.query_one("#choice-title", Line).set((self._title, "strong"))
+        self.set_focus(self.list)
+
+    def taken(self, choice: Choice) -> None:
+        """An entry was chosen."""
+        self.dismiss(choice.value)
+
+
+class SeveralScreen(ChoiceScreen):
+    """Stays until Esc: what is chosen changes the list.
+
+    Args:
+        title: what is chosen.
+        choices: gives the entries as they are now.
+        turn: called with the value of the entry that was chosen.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
+
+    def __init__(self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]) -> None:
+        super().__init__(title, list(choices()), "Next group")
+        self._choices, self._turn = choices, turn
+
+    def taken(self, choice: Choice) -> None:
+        self._turn(choice.value)
+        self.list.set_choices(list(self._choices()))
 
 
 class EntryScreen(Question[str | None]):
@@ -230,97 +217,32 @@ class EntryScreen(Question[str | None]):
 
     def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
         super().__init__()
-        self._asks, self._text, self._hint, self._check = asks, text, hint, check
+        self._asks, self._hint, self._check = f" {asks} ", hint, check
+        self.entry, self.note = Input(text, select_on_focus=True), Line(id="entry-note")
 
     def compose(self) -> ComposeResult:
         with Vertical():
             with Horizontal():
                 yield Line(id="entry-asks")
-                yield Input(self._text, select_on_focus=True)
-            yield Line(id="entry-note")
+                yield self.entry
+            yield self.note
             yield KeyBar()
 
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
-        asks.set((f" {self._asks} ", "accent"))
+        asks.set((self._asks, "accent"))
         asks.styles.width = width_of(asks.text)
-        self.set_focus(self.query_one(Input))
-        self._say(self._text)
+        self.set_focus(self.entry)
+        self.on_input_changed()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._say(event.value)
-
-    def _say(self, text: str) -> None:
-        wrong = self._check(text)
-        note = (wrong, "warn") if wrong else (self._hint, "dim")
-        self.query_one("#entry-note", Line).set((" ", ""), note)
+    def on_input_changed(self) -> None:
+        wrong = self._check(self.entry.value)
+        self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
 
     def action_take(self) -> None:
         """Return the text, if nothing is wrong with it."""
-        text = self.query_one(Input).value
-        if not self._check(text):
-            self.dismiss(text)
-
-
-class SeveralScreen(ListDialog[None]):
-    """Puts each of several names into a group; stays until Esc, and reports at once.
-
-    Args:
-        title: what is chosen.
-        names: what there is, each with more to say about it.
-        chosen: name → its group.
-        groups: all groups, in the order in which Enter goes through them.
-        default: what is chosen again with a key.
-        report: called with the groups of all names.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "take", "Choose", key_display="space", tooltip="the next group for the line under the cursor"),
-        Binding("0", "default", "Default", tooltip="the groups as they are without a choice"),
-        Binding("question_mark", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
-        Binding("escape,q,ctrl+c,ctrl+q", "dismiss", "Done", key_display="esc", tooltip="close the list"),
-    ]
-
-    tone = "accent"
-
-    def __init__(
-        self,
-        title: str,
-        names: Sequence[tuple[str, str]],
-        chosen: Mapping[str, str],
-        groups: Sequence[str],
-        *,
-        default: Mapping[str, str],
-        report: Callable[[dict[str, str]], object],
-    ) -> None:
-        self._names, self._chosen, self._default, self._report = list(names), dict(chosen), dict(default), report
-        self._groups = groups
-        super().__init__(title, self._choices(), self._turn)
-        self.list.does = "Next group"
-
-    def _choices(self) -> list[Choice]:
-        longest = max(map(len, self._groups))
-        return [
-            Choice(str(number) if number < 10 else "", f"{self._chosen[name]:{longest}}  {name}", note, name)
-            for number, (name, note) in enumerate(self._names, 1)
-        ]
-
-    def _turn(self, choice: Choice) -> None:
-        place = self._groups.index(self._chosen[choice.value]) + 1
-        self._choose({**self._chosen, choice.value: self._groups[place % len(self._groups)]})
-
-    def action_take(self) -> None:
-        """Put the line under the cursor into the next group."""
-        self.list.action_take()
-
-    def action_default(self) -> None:
-        """Reset to the default."""
-        self._choose(self._default)
-
-    def _choose(self, chosen: dict[str, str]) -> None:
-        self._chosen = dict(chosen)
-        self.list.set_choices(self._choices())
-        self._report({name: self._chosen[name] for name, _ in self._names})
+        if not self._check(self.entry.value):
+            self.dismiss(self.entry.value)
 
 
 class QuitScreen(Dialog[str | None]):
@@ -333,7 +255,7 @@ class QuitScreen(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
-        Binding("s", "stop", "Stop and leave", tooltip="leave, and stop the commands"),
+        Binding("s", "dismiss('stop')", "Stop and leave", tooltip="leave, and stop the commands"),
         Binding("n,escape,ctrl+c,ctrl+q", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
     ]
@@ -348,35 +270,44 @@ class QuitScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         jobs, commands = self._jobs, self._commands
-        waiting = [
-            "1 job is not finished" if jobs == 1 else f"{jobs} jobs are not finished" if jobs else "",
-            "1 command runs" if commands == 1 else f"{commands} commands run" if commands else "",
-        ]
-        self.query_one("#question", Line).set((f" {', '.join(filter(None, waiting))}. Leave?", "strong"))
-        answers = {
-            (False, False): "Finished runs are on disk already.",
-            (True, False): "Leaving cancels the jobs; finished runs are on disk.",
-            (False, True): "Commands go on after you left, unless you stop them.",
-            (True, True): "Jobs are cancelled; commands go on, unless stopped.",
-        }
-        self.query_one("#answer", Line).set((f" {answers[jobs > 0, commands > 0]}", "dim"))
+        waiting = ["1 job is not finished" if jobs == 1 else f"{jobs} jobs are not finished"] if jobs else []
+        waiting += ["1 command runs" if commands == 1 else f"{commands} commands run"] if commands else []
+        answer = "Jobs are cancelled; commands go on, unless stopped."
+        if not commands:
+            answer = "Leaving cancels the jobs; finished runs are on disk."
+        elif not jobs:
+            answer = "Commands go on after you left, unless you stop them."
+        self.query_one("#question", Line).set((f" {', '.join(waiting)}. Leave?", "strong"))
+        self.query_one("#answer", Line).set((f" {answer}", "dim"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only commands can be left or stopped."""
-        return action != "stop" or self._commands > 0
+        return parameters != ("stop",) or self._commands > 0
 
-    def action_stop(self) -> None:
-        """Leave, and stop the commands."""
-        self.dismiss("stop")
+
+class Dismissed(Exception):
+    """A question was closed without an answer: what asked it ends."""
+
+
+def _given(answer: ResultT | None) -> ResultT:
+    if answer is None:
+        raise Dismissed
+    return answer
 
 
 async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select") -> Any:
-    """The value of an entry, or None after Esc; `does` is what Enter does with it."""
-    return await app.push_screen_wait(ChoiceScreen(title, choices, does))
+    """The value of the entry that is chosen.
+
+    Raises:
+        Dismissed: Esc, or an entry whose value is None.
+    """
+    return _given(await app.push_screen_wait(ChoiceScreen(title, choices, does)))
 
 
-async def ask(
-    app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
-) -> str | None:
-    """A line of text in which `check` finds no fault, or None after Esc."""
-    return await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check))
+async def ask(app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> str:
+    """A line of text in which `check` finds no fault.
+
+    Raises:
+        Dismissed: Esc.
+    """
+    return _given(await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check)))

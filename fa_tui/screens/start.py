@@ -9,10 +9,11 @@ import asyncio
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -56,30 +57,16 @@ class FieldRow(Vertical):
 
     def __init__(self, field: Field, value: str) -> None:
         super().__init__()
-        self.field = field
-        self._name_line = Line()
-        self._name_line.add_class("-name")
-        self._fault = TextLines()
+        self.field, self._name_line, self._fault = field, Line(), TextLines()
         self._fault.can_focus = False
-        self._fault.add_class("-fault")
-        names = names_for(field.name)
-        self.entry = (
-            Pick(field.values, value) if field.values else Input(value, suggester=LastName(names) if names else None)
-        )
+        suggester = LastName(names_for(field.name))
+        self.entry = Pick(field.values, value) if field.values else Input(value, suggester=suggester)
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield self._name_line
             yield self.entry
         yield self._fault
-
-    def on_mount(self) -> None:
-        self._name_line.set((f" {self.field.label}", "strong" if self.field.required else ""))
-
-    @property
-    def value(self) -> str:
-        """What is typed or picked."""
-        return self.entry.value
 
     def say_fault(self, text: str) -> None:
         """Say what is wrong with it, or nothing."""
@@ -100,8 +87,8 @@ class StartScreen(Question[Planned | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f5", "start", "Start", key_display="^s", tooltip="start the command", priority=True),
         Binding("ctrl+y", "copy", "Copy", key_display="^y", tooltip="copy the command line", priority=True),
-        Binding("enter,down", "go(1)", "Next", key_display="enter", tooltip="the next field", priority=True),
-        Binding("up", "go(-1)", "Before", show=False, tooltip="the field before", priority=True),
+        Binding("enter,down", "app.focus_next", "Next", key_display="enter", tooltip="the next field", priority=True),
+        Binding("up", "app.focus_previous", "Before", show=False, tooltip="the field before", priority=True),
         Binding("f1,question_mark", "app.help", "Help", key_display="F1", tooltip="what this form does and its keys"),
         Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Cancel", key_display="esc", priority=True),
     ]
@@ -128,25 +115,23 @@ class StartScreen(Question[Planned | None]):
             pane.can_focus = False
         what = "a training run" if self._command.name == "train" else "an audit"
         self.query_one("#start-title", Line).set((f" {self._command.name} ", "accent"), (f" start {what}", "strong"))
-        empty = [row for row in self._rows if row.field.required and not row.value]
+        empty = [row for row in self._rows if row.field.required and not row.entry.value]
         self.set_focus((empty or self._rows)[0].entry)
         self._show()
 
-    def on_input_changed(self) -> None:
-        self._show()
-
-    def on_pick_changed(self) -> None:
-        self._show()
-
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        row = next((holder for holder in event.widget.ancestors if isinstance(holder, FieldRow)), None)
-        if row is not None:
-            self.query_one("#start-help", TextLines).set_lines([row.field.help or "Audit files, runs, checkpoints."])
+        about = [row.field.help for row in self._rows if row.entry is event.widget]
+        self.query_one("#start-help", TextLines).set_lines(
+            [text or "Audit files, runs, checkpoints." for text in about]
+        )
 
+    @on(Input.Changed)
+    @on(Pick.Changed)
     def _show(self) -> None:
         """Show the command line, and what is wrong with it."""
         try:
-            words = command_words(self._command.name, self._fields, {row.field.name: row.value for row in self._rows})
+            values = {row.field.name: row.entry.value for row in self._rows}
+            words = command_words(self._command.name, self._fields, values)
         except ValueError as error:
             self._plan = Fault(f"paths: {error}", "paths")
         else:
@@ -156,14 +141,11 @@ class StartScreen(Question[Planned | None]):
         fault = self._plan if isinstance(self._plan, Fault) else Fault("")
         for row in self._rows:
             row.say_fault(fault.text if row.field.name == fault.field else "")
-        self.query_one("#start-note", Line).set((" ", ""), self._note(fault))
-
-    def _note(self, fault: Fault) -> tuple[str, str]:
-        """What would be written, or what is wrong; of what is shown below its field, only where that is."""
-        if isinstance(self._plan, Planned):
-            return _says(self._plan), "good"
-        field = next((row.field for row in self._rows if row.field.name == fault.field), None)
-        return (fault.text if field is None else f"cannot start yet: see {field.label}"), "warn"
+        # of what is shown below its field only where that is
+        places = [row.field.label for row in self._rows if row.field.name == fault.field]
+        wrong = f"cannot start yet: see {places[0]}" if places else fault.text
+        note = (_says(self._plan), "good") if isinstance(self._plan, Planned) else (wrong, "warn")
+        self.query_one("#start-note", Line).set((" ", ""), note)
 
     def action_start(self) -> None:
         """Start the command, if nothing is wrong with it."""
@@ -172,17 +154,10 @@ class StartScreen(Question[Planned | None]):
         if isinstance(self._plan, Planned):
             self.dismiss(self._plan)
             return
-        wrong = next((row for row in self._rows if row.field.name == self._plan.field), None)
-        if wrong is not None:
-            wrong.entry.focus()
+        for row in self._rows:
+            if row.field.name == self._plan.field:
+                row.entry.focus()
         self.app.bell()
-
-    def action_go(self, step: int) -> None:
-        """Go to another field."""
-        if step > 0:
-            self.focus_next()
-        else:
-            self.focus_previous()
 
     async def action_copy(self) -> None:
         """Copy the command line."""
@@ -211,8 +186,6 @@ async def start_something(app: ExplorerApp) -> None:
         Choice("a", "audit", f"{of}, with all its options, into one table", "audit"),
     ]
     name = await choose(app, "Start", choices)
-    if name is None:
-        return
     with app.keys.asking_more():
         command = await asyncio.to_thread(command_named, name)
         fields = await asyncio.to_thread(fields_of, command)
@@ -231,8 +204,12 @@ def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]
         marked: the runs to audit; none = what is open.
     """
     if command == "train":
-        folders = (path for path in paths if path.is_dir() and not is_run(path) and not _are_samples(path))
-        return {"out": str(next(folders, "runs"))}
+        folders = [path for path in paths if path.is_dir() and not is_run(path)]
+        with suppress(UnreadableInput):
+            # the runs that come with the program are no place to write into
+            samples = sample_runs().resolve()
+            folders = [path for path in folders if not path.resolve().is_relative_to(samples)]
+        return {"out": str(next(iter(folders), "runs"))}
     places = [row.checkpoint for row in marked if row.checkpoint is not None] or [str(path) for path in paths]
     return {"paths": shlex.join(places), "out": str(free_name(folder_outside(paths) / "audit-table.json"))}
 
@@ -248,11 +225,3 @@ def folder_outside(paths: Sequence[Path]) -> Path:
         if not any(folder.is_relative_to(path) for path in opened) and os.access(folder, os.W_OK):
             return Path() if folder == here else folder
     return Path()
-
-
-def _are_samples(path: Path) -> bool:
-    """Whether these are the runs that come with the program: no place to write into."""
-    try:
-        return path.resolve().is_relative_to(sample_runs().resolve())
-    except UnreadableInput:
-        return False

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Judgement, Session
-from fa_tui.views.text import Glyphs
-from fa_tui.views.words import flipped_words, walk_back_words
+from fa_tui.views.words import flipped_words, moved_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
@@ -29,6 +29,20 @@ Begun: TypeAlias = "tuple[str, Judgement, Sequence[int] | None, DiagnosticThresh
 ROOMY = 48
 """From this many lines on there is space for more than a screen must have."""
 
+WIDTHS = [(0, "-narrow"), (100, "-wide")]
+HEIGHTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
+"""From so many cells on, the class."""
+
+
+def classes_at(size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]) -> list[str]:
+    """The classes of a size, of classes that begin at so many cells.
+
+    >>> classes_at(Size(80, 24), [(0, "-narrow"), (100, "-wide")], [(0, "-flat"), (10, "-low")])
+    ['-narrow', '-low']
+    """
+    sides = ((size.width, widths), (size.height, heights))
+    return [[name for least, name in classes if length >= least][-1] for length, classes in sides]
+
 
 class SlidersScreen(Screen[None]):
     """A title, and sliders that show the runs' numbers and how many need walk-back.
@@ -40,17 +54,17 @@ class SlidersScreen(Screen[None]):
 
     app: ExplorerApp
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
+        for letter in LETTERS
+    ]
+
     def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.session = session
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """Characters to draw with."""
-        return self.app.terminal.glyphs
 
     @property
     def judged(self) -> Session:
@@ -99,6 +113,11 @@ class SlidersScreen(Screen[None]):
         self.count(flips, before)
         return flips
 
+    @property
+    def moved(self) -> str:
+        """Which thresholds the last step, or drag, moved, and where to."""
+        return moved_words(self.session.thresholds, self._begun[3])
+
     def recount(self) -> None:
         """Show how many runs are walked back, and again what flipped last."""
         if self.sliders is not None:
@@ -124,17 +143,10 @@ class JudgedScreen(SlidersScreen):
     sliders: SlidersPanel
     is_due = False
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    HORIZONTAL_BREAKPOINTS, VERTICAL_BREAKPOINTS = WIDTHS, HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix"
-        ),
-        *(
-            Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="move this threshold")
-            for letter in LETTERS
-        ),
+        Binding("escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix")
     ]
 
     def body(self) -> Iterable[Widget]:
@@ -153,9 +165,7 @@ class JudgedScreen(SlidersScreen):
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
         # known before the first layout, so that nothing is laid out and sent twice
-        size = self.app.size
-        for length, breaks in ((size.width, self.HORIZONTAL_BREAKPOINTS), (size.height, self.VERTICAL_BREAKPOINTS)):
-            self.add_class([name for least, name in breaks or () if length >= least][-1])
+        self.add_class(*classes_at(self.app.size, WIDTHS, HEIGHTS))
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         yield Line(id="title")
         yield from self.body()

@@ -11,40 +11,14 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop
-from fa_core.errors import UsageError
-from fa_tui.screens.dialogs import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
-from fa_tui.views.epochs import (
-    EpochSession,
-    accuracy_words,
-    all_words,
-    fire_words,
-    number_words,
-    replay_of,
-    run_of,
-    stop_words,
-    title_words,
-    verdict_words,
-)
+from fa_tui.views import epochs as epoch_views
 from fa_tui.views.grid import homes_of
 from fa_tui.views.words import Pieces, place_label
-from fa_tui.widgets.epoch_chart import (
-    BACKGROUND,
-    SHOWN,
-    Drawn,
-    EpochChart,
-    EpochMatrix,
-    Picked,
-    Scrubbed,
-    Scrubber,
-    drawn_runs,
-    epoch_scale,
-    nearest,
-    points_of,
-    zoomed,
-)
+from fa_tui.widgets import epoch_chart
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.table import LineTable
@@ -71,13 +45,11 @@ class TimelineScreen(JudgedScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
         Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
-        Binding(
-            "left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="previous change of letters"
-        ),
+        Binding("left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="where letters changed"),
         Binding("right_square_bracket", "jump(1)", "Next change", key_display="]", tooltip="next change of letters"),
         *(
             Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")
-            for place, shown in enumerate(SHOWN, 1)
+            for place, shown in enumerate(epoch_chart.SHOWN, 1)
         ),
         Binding("0", "only(0)", "All charts", show=False, tooltip="all charts"),
         Binding("o", "bright", "Others", tooltip="other curves: none, dimmed; bright alone this line; all bright"),
@@ -89,41 +61,37 @@ class TimelineScreen(JudgedScreen):
     ]
 
     def __init__(self, session: Session, *, at: int | None = None) -> None:
-        replay = replay_of(session)
+        replay = epoch_views.replay_of(session)
         if not replay.traces:
-            scope, hint = session.scope_text, "open run folders or logs that hold epochs, such as trace.jsonl"
-            raise UsageError(
-                f"no traces {'in ' if scope else 'here'}{scope}", hint="f takes all runs" if scope else hint
-            )
+            raise epoch_views.without_traces(session)
         super().__init__(session)
-        self._epochs = EpochSession(replay, session.thresholds)
-        self._start = None if at is None else run_of(replay, session, at)
-        missing = at is not None and self._start is None
-        self._missing = f"{session.label(at)} of {place_label(session.rows[at])}" if missing and at is not None else ""
+        self._epochs = epoch_views.EpochSession(replay, session.thresholds)
+        self._start = None if at is None else epoch_views.run_of(replay, session, at)
+        self._missing = ""
+        if at is not None and self._start is None:
+            self._missing = f"{session.label(at)} of {place_label(session.rows[at])}"
         self._stop_on = STOP_ON[0]
         self._bright = BRIGHT[0]
         self._only = self._zoom = 0
+        self._drawn: int | None = None
         self._stops: list[EarlyStop | None] = []
-        self._points: dict[str, list[list[tuple[float, float]]]] = {}
 
     @property
     def judged(self) -> Session:
         return self._epochs
 
     def body(self) -> Iterable[Widget]:
-        charts = [EpochChart(shown, self.glyphs) for shown in SHOWN]
-        yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
-        yield Scrubber(self._epochs.replay.epochs)
+        self.charts = [epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN]
+        self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
+        self.matrix = epoch_chart.EpochMatrix(self._epochs)
+        yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
+        yield self.scrubber
         lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
         for line in (*lines[:3], lines[4]):
             line.add_class("-wide-only")
-        said = Vertical(*lines, TextLines(id="notes"), id="said")
-        yield Horizontal(EpochMatrix(self._epochs), said, id="below")
+        yield Horizontal(self.matrix, Vertical(*lines, TextLines(id="notes"), id="said"), id="below")
 
     def on_mount(self) -> None:
-        self.charts = list(self.query(EpochChart))
-        self.matrix = self.query_one(EpochMatrix)
-        self.scrubber = self.query_one(Scrubber)
         self._read()
         self.action_only(0)
         if self._start is not None:
@@ -142,7 +110,7 @@ class TimelineScreen(JudgedScreen):
         return None if self._missing else self.matrix.row
 
     def reread(self) -> None:
-        replay = replay_of(self.session)
+        replay = epoch_views.replay_of(self.session)
         if replay.traces:
             chosen = self.run_chosen
             now = self._epochs.follow(replay)
@@ -150,18 +118,21 @@ class TimelineScreen(JudgedScreen):
             if chosen is not None:
                 self.matrix.go_to(now.get(chosen, 0))
             self._read()
+        elif self.session.scope_text:
+            self.dismiss()
+            self.app.say(str(epoch_views.without_traces(self.session)), "warn", aloud=False)
 
     def _read(self) -> None:
-        self._points = {shown.column: points_of(self._epochs.replay, shown) for shown in SHOWN}
+        self._points = {shown.column: epoch_chart.points_of(self._epochs.replay, shown) for shown in epoch_chart.SHOWN}
         # what no run records has a chart only where it is asked for
         known = any(y == y for run in self._points["gamma"] for _, y in run)
         self.set_class(not known, "-no-gamma")
 
     # What moves.
 
-    @on(Scrubbed)
-    def _scrubbed(self, message: Scrubbed) -> None:
-        epoch = nearest(self._epochs.replay.epochs, message.epoch)
+    @on(epoch_chart.Scrubbed)
+    def _scrubbed(self, message: epoch_chart.Scrubbed) -> None:
+        epoch = epoch_chart.nearest(self._epochs.replay.epochs, message.epoch)
         if epoch != self._epochs.epoch:
             self._go_to(epoch)
 
@@ -170,7 +141,7 @@ class TimelineScreen(JudgedScreen):
         if self.matrix.quantity:
             self.matrix.refresh()
         else:
-            self.matrix.verdicts_changed(flips)
+            self.matrix.refresh_runs({flip.row for flip in flips})
         if self.sliders.display:
             self.show_rugs()
         self.count(flips)
@@ -182,7 +153,7 @@ class TimelineScreen(JudgedScreen):
         self._missing = ""
         self.soon()
 
-    def on_picked(self, message: Picked) -> None:
+    def on_picked(self, message: epoch_chart.Picked) -> None:
         self._missing = ""
         self.matrix.go_to(message.run)
         self.soon()
@@ -209,10 +180,6 @@ class TimelineScreen(JudgedScreen):
             return pinned | {*self.matrix.rows_on_line}
         return pinned | {run for run, home in enumerate(homes) if home == homes[chosen]}
 
-    @on(Matrix.ShowsChanged)
-    def _shows_changed(self) -> None:
-        self._say_title()
-
     def action_choose(self, step: int) -> None:
         """Another run, so many further down."""
         self.matrix.action_cursor(step, 0)
@@ -224,9 +191,9 @@ class TimelineScreen(JudgedScreen):
     def action_jump(self, direction: int) -> None:
         """To the next epoch at which some run's letters change, or the last one before."""
         changes, now = self._epochs.replay.flips(self._epochs.fired), self._epochs.epoch
-        ahead = [epoch for epoch in changes if (epoch > now if direction > 0 else epoch < now)]
+        ahead = [epoch for epoch in changes if (epoch - now) * direction > 0]
         if ahead:
-            self._go_to(ahead[0] if direction > 0 else ahead[-1])
+            self._go_to(ahead[0 if direction > 0 else -1])
 
     def action_only(self, place: int) -> None:
         """Show one chart alone (1 to 5), or all (0); a narrow screen shows one at any time."""
@@ -250,12 +217,8 @@ class TimelineScreen(JudgedScreen):
     def shared(self) -> Shared:
         """The runs as they are at the epoch of the scrubber, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
-        lines = [
-            reproducing(self.app, "timeline", "--stop-on", self._stop_on),
-            reopening(self.app, look_now(self.app)),
-        ]
-        drawn = [(chart.shown.title, chart.chart) for chart in self.charts if chart.display]
-        charts = [(title, chart) for title, chart in drawn if chart is not None]
+        lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
+        charts = [(each.shown.title, each.chart) for each in self.charts if each.display and each.chart is not None]
         return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
     # What is shown.
@@ -265,16 +228,16 @@ class TimelineScreen(JudgedScreen):
         self._stops = epochs.stops(self._stop_on)
         fires = {} if chosen is None else epochs.first_fires(chosen)
         bright = self._bright_runs(chosen)
-        runs = drawn_runs(range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0])
+        runs = epoch_chart.drawn_runs(range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0])
         last = max((replay.numbers(run)[-1] for run in bright or runs), default=replay.epochs[-1])
-        x = zoomed(epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom)
+        x = epoch_chart.zoomed(epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom)
         # beyond the last one drawn nothing moves
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
         stop = None if chosen is None else self._stops[chosen]
-        drawn = Drawn(
+        drawn = epoch_chart.Drawn(
             runs,
-            [self.matrix.look(run) if run in bright or run == chosen else BACKGROUND for run in runs],
+            [self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND for run in runs],
             chosen,
             x,
             {run: epochs.first_fires(run) for run in runs},
@@ -284,29 +247,32 @@ class TimelineScreen(JudgedScreen):
             if chart.display:
                 others = f"{number} of {len(self.charts)} (keys 1 to 5)" if self._alone else ""
                 chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
-        self._say_title(len(runs))
+        self._drawn = len(runs)
+        self._say_title()
         self._say(chosen, fires)
         self.matrix.refresh_frozen(self.matrix.visible_lines())
 
-    def _say_title(self, drawn: int | None = None) -> None:
-        quantity = self.matrix.quantity
-        showing = quantity.label if quantity else ""
+    @on(Matrix.ShowsChanged)
+    def _say_title(self) -> None:
+        showing = self.matrix.quantity.label if self.matrix.quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
-        self.set_title(*title_words(self._epochs, runs, drawn, showing, skipped, scope, self._missing))
+        words = epoch_views.title_words(self._epochs, runs, self._drawn, showing, skipped, scope, self._missing)
+        self.set_title(*words)
 
     def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
         epochs, there, notes = self._epochs, "", ""
-        said: dict[str, Pieces] = {"all": all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)}
+        saved = epochs.saved_by(self._stops)
+        said: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
         if chosen is None:
             said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
-            there, notes = accuracy_words(stop), "; ".join(epochs.replay.traces[chosen].notes)
-            said["run"] = verdict_words(epochs, chosen, self.glyphs.name == "ascii")
-            said["numbers"] = number_words(epochs, chosen)
-            said["fires"] = fire_words(fires, kinds)
-            said["stop"] = stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
+            there, notes = epoch_views.accuracy_words(stop), "; ".join(epochs.replay.traces[chosen].notes)
+            said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
+            said["numbers"] = epoch_views.number_words(epochs, chosen)
+            said["fires"] = epoch_views.fire_words(fires, kinds)
+            said["stop"] = epoch_views.stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
             said["stop-acc"] = [(f"  {there}", "dim")]
         for line in self.query("#said Line").results(Line):
             line.set(*said.get(line.id or "", ()))

@@ -27,10 +27,12 @@ _fa_tui() {
             "open --protocol") words="v1 v2" ;;
             "open --frozen-baseline") : ;;
             "show --format") words="table json csv markdown" ;;
+            "show --sort") : ;;
+            "show --methods") : ;;
+            "show --seeds") : ;;
+            "show --filter") : ;;
             "show --h0") : ;;
             "show --blocks" | "show --depth") : ;;
-            "show --filter") : ;;
-            "show --sort") : ;;
             "show --h-norm-explosion-ratio") : ;;
             "show --g-norm-floor") : ;;
             "show --stability-drift-ceiling") : ;;
@@ -57,12 +59,18 @@ _fa_tui() {
             "audit --notes") : ;;
             "audit --format") words="table json csv markdown audit-list penalty-log" ;;
             "audit --shard") : ;;
+            "audit --filter") : ;;
             "audit --h-norm-explosion-ratio") : ;;
             "audit --g-norm-floor") : ;;
             "audit --stability-drift-ceiling") : ;;
             "audit --frozen-acc-margin-pp") : ;;
             "audit --protocol") words="v1 v2" ;;
             "audit --frozen-baseline") : ;;
+            "check --methods") : ;;
+            "check --seeds") : ;;
+            "check --filter") : ;;
+            "check --h0") : ;;
+            "check --blocks" | "check --depth") : ;;
             "check --h-norm-explosion-ratio") : ;;
             "check --g-norm-floor") : ;;
             "check --stability-drift-ceiling") : ;;
@@ -171,6 +179,7 @@ _fa_tui() {
             "verify --data") : ;;
             "verify --model") : ;;
             "verify --weights") : ;;
+            "verify --filter") : ;;
             "verify --device") : ;;
             "verify --jobs") : ;;
             "verify --group") : ;;
@@ -186,9 +195,9 @@ _fa_tui() {
             *)
                 case "$command" in
                     open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    show) if [[ $cur == -* ]]; then words="--help --format --h0 --blocks --depth --filter --sort --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    check) if [[ $cur == -* ]]; then words="--help --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    show) if [[ $cur == -* ]]; then words="--help --format --sort --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    check) if [[ $cur == -* ]]; then words="--help --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     seeds) if [[ $cur == -* ]]; then words="--help --by --format --out --population --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     sweep) if [[ $cur == -* ]]; then words="--help --healthy --neither --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
@@ -196,7 +205,7 @@ _fa_tui() {
                     report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol"; else :; fi ;;
                     replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else :; fi ;;
-                    verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --device --jobs --group --engine --address --patience --format"; else :; fi ;;
+                    verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --group --engine --address --patience --format"; else :; fi ;;
                     pitfalls) if [[ $cur == -* ]]; then words="--help --scan --run --format"; else :; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;
                     schema) if [[ $cur == -* ]]; then words="--help"; else :; fi ;;

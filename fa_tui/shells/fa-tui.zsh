@@ -59,11 +59,13 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--format[How to print the rows]:CHOICE:(table json csv markdown)' \
+                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks[Number of blocks of such logs]:L:_files' \
                 '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -97,6 +99,7 @@ _fa-tui() {
                 '*--notes[What the reports are to say of these runs]:TEXT:_files' \
                 '*--format[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
                 '*--shard[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -107,6 +110,12 @@ _fa-tui() {
         check)
             _arguments \
                 '*--help[Show the help]' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
@@ -261,6 +270,7 @@ _fa-tui() {
                 '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
                 '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
                 '*--weights[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs[Workers at a time]:N:_files' \
                 '*--group[Networks of one architecture measured at once by a worker]:N:_files' \

@@ -92,12 +92,10 @@ def _unicode(env: Mapping[str, str], term: str, glyphs: str) -> bool:
             return chosen == "unicode"
     if term.startswith(_PLAIN_TERMS):
         return False
-    if env.get("LC_ALL"):
-        return _is_utf8(env["LC_ALL"])
     # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the user chose is LANG
-    if env.get("LC_CTYPE") and not (env["LC_CTYPE"] == "C.UTF-8" and env.get("LANG")):
-        return _is_utf8(env["LC_CTYPE"])
-    return _is_utf8(env["LANG"]) if env.get("LANG") else True
+    set_by_python = env.get("LC_CTYPE") == "C.UTF-8" and env.get("LANG")
+    chosen_locales = ("LC_ALL", "LANG") if set_by_python else ("LC_ALL", "LC_CTYPE", "LANG")
+    return next((_is_utf8(env[name]) for name in chosen_locales if env.get(name)), True)
 
 
 def _is_utf8(locale: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ import msgspec
 from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.reporting.numbers import plain, scientific
+from fa_core.reporting.numbers import plain, scientific, short
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
@@ -59,15 +60,11 @@ class Quantity(msgspec.Struct, frozen=True):
     write: Callable[[float], str]
     log: bool = False
 
-    def text(self, report: DiagnosticReport, missing: str = "·") -> str:
-        """The number of a report as text; ``missing`` where it was not measured."""
-        return self.say(self.of(report), missing)
-
-    def say(self, value: float | None, missing: str = "·") -> str:
-        """A number of this quantity as text."""
+    def say(self, value: float | None) -> str:
+        """A number of this quantity as text; ``·`` where it was not measured."""
         if value is None:
-            return missing
-        return self.write(value) if math.isfinite(value) else "nan" if math.isnan(value) else f"{value:+.0f}"
+            return "·"
+        return self.write(value) if math.isfinite(value) else short(value)
 
 
 def magnitude(value: float) -> str:
@@ -236,15 +233,9 @@ def _seed(session: Session, row: int) -> str:
 
 
 def _of_quantity(quantity: Quantity) -> Column:
-    return Column(
-        quantity.name,
-        quantity.label,
-        max(9, len(quantity.label) + 1) + 2,
-        lambda session, row: value_of(quantity, session, row),
-        lambda session, row: _number(quantity, session, row),
-        right=True,
-        letter=quantity.letter,
-    )
+    width = max(9, len(quantity.label) + 1) + 2
+    key, text = partial(value_of, quantity), partial(_number, quantity)
+    return Column(quantity.name, quantity.label, width, key, text, right=True, letter=quantity.letter)
 
 
 def _number(quantity: Quantity, session: Session, row: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
+from fa_core.errors import UsageError
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
@@ -16,6 +18,7 @@ from fa_core.runs import run_place
 from fa_core.table import Bits
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
+from fa_tui.views.grid import homes_of
 from fa_tui.views.words import Pieces, among, runs_words
 
 
@@ -88,7 +91,7 @@ class EpochSession(Session):
     def kinds(self, run: int) -> dict[str, str]:
         """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
         records = self.replay.records(run)
-        return self.replay.table.kinds(np.arange(records.start, records.stop))
+        return self.replay.table.select(np.arange(records.start, records.stop)).kinds
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""
@@ -140,28 +143,34 @@ def replay_of(session: Session) -> Replay:
 
 def run_of(replay: Replay, session: Session, row: int) -> int | None:
     """The run of the replay that a row of the session is the audit of; None where it has no trace."""
-    wanted = session.rows[row]
-    place, name = run_place(wanted.source), (wanted.method, wanted.seed, wanted.axes)
-    here = [(run, trace) for run, trace in enumerate(replay.traces) if run_place(trace.source) == place]
-    same = (run for run, trace in here if trace.key == wanted.key or (trace.method, trace.seed, trace.axes) == name)
-    return next(same, None)
+    own = traces_of([session.rows[row]], replay.traces)
+    return replay.traces.index(own[0]) if own else None
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The traces of some runs: those next to their audits, or of their name where none is there.
+    """The runs' own traces: in a run's folder, in that which its checkpoint names, of its key in a file of several.
 
     Args:
         rows: the runs.
         traces: of these runs and others.
     """
-    known = {(run_place(trace.source), trace.key) for trace in traces}
-    own = {(run_place(row.source), row.key) for row in rows}
-    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
-    return [
-        trace
-        for trace in traces
-        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
-    ]
+    places = {run_place(place) for row in rows for place in (row.source, row.checkpoint) if place}
+    keys = {(row.source, row.key) for row in rows}
+
+    def is_own(trace: Trace) -> bool:
+        folder = Path(trace.source).parent
+        return (trace.source, trace.key) in keys or not places.isdisjoint((str(folder), str(folder.absolute())))
+
+    return [*filter(is_own, traces)]
+
+
+def without_traces(session: Session) -> UsageError:
+    """Why there is no timeline of the runs in scope, and which runs have one."""
+    homes = [*dict.fromkeys(homes_of([run_place(trace.source) for trace in session.traces]))]
+    if not homes:
+        return UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
+    named = ", ".join(homes[:3]) + (f" and {len(homes) - 3} more" if len(homes) > 3 else "")
+    return UsageError(f"no traces in {session.scope_text}", hint=f"f takes all runs; {named} have some")
 
 
 def _name(trace: Trace) -> tuple[str, str]:

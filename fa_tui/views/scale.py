@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -102,15 +103,11 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
     >>> covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False, at_least=(0.0, 10.0))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
-    kept = (value for value in chain(values, at_least or ()) if math.isfinite(value) and (value > 0 or not log))
-    lo = hi = next(kept, None)
-    if lo is None or hi is None:
+    shown = (value for value in chain(values, at_least or ()) if math.isfinite(value) and (value > 0 or not log))
+    kept = array("d", shown)
+    if not kept:
         return None
-    for value in kept:
-        if value < lo:
-            lo = value
-        elif value > hi:
-            hi = value
+    lo, hi = min(kept), max(kept)
     if log:
         bottom = max(-300, math.floor(math.log10(lo) + 1e-12))
         top = min(308, math.ceil(math.log10(hi) - 1e-12))
@@ -144,11 +141,7 @@ def next_multiple(value: float, unit: float, *, upward: bool) -> float:
     0.29
     """
     count = value / unit
-    nearest = round(count)
-    if abs(count - nearest) < 1e-6:
-        target = nearest + (1 if upward else -1)
-    else:
-        target = math.ceil(count) if upward else math.floor(count)
+    target = math.floor(count + 1e-6) + 1 if upward else math.ceil(count - 1e-6) - 1
     return float(f"{target * unit:.12g}")
 
 

@@ -199,10 +199,8 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
 
     Axes, the run's place and its key stand only behind names that runs of one seed would share without them.
     """
-    found = [row.method for row in rows]
-    for more in (_axes, _place, _key):
-        found = _extended(found, rows, more)
-    return [printable(label) for label in found]
+    ways = (_axes, _places, lambda rows: [row.key for row in rows])
+    return ["".join(name) for name in _extended([(row.method, "") for row in rows], rows, ways)]
 
 
 def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
@@ -211,17 +209,8 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
     The axes that differ, the place and a number stand only behind names that would repeat without them; the last two
     only `by_place`.
     """
-    found = [(row.method, "" if row.seed is None else f" s{row.seed}") for row in rows]
-    for more in (_differing, _source, _numbers) if by_place else (_differing,):
-        shared: dict[tuple[str, str], list[int]] = {}
-        for place, name in enumerate(found):
-            shared.setdefault(name, []).append(place)
-        for (method, rest), places in shared.items():
-            if len(places) > 1:
-                words = more([rows[place] for place in places])
-                for place, word in zip(places, words, strict=True):
-                    found[place] = (method, f"{rest} {word}".rstrip())
-    return [(printable(method), printable(rest)) for method, rest in found]
+    names = [(row.method, "" if row.seed is None else f" s{row.seed}") for row in rows]
+    return _extended(names, rows, (_differing, _source, _numbers) if by_place else (_differing,))
 
 
 def place_label(row: AuditRow) -> str:
@@ -241,9 +230,22 @@ def with_seed(label: str, row: AuditRow) -> str:
     return label if row.seed is None else f"{label} seed {row.seed}"
 
 
-def _extended(found: Sequence[str], rows: Sequence[AuditRow], more: Callable[[AuditRow], str]) -> list[str]:
-    counts = Counter(zip(found, (row.seed for row in rows), strict=True))
-    return [label + more(row) if counts[label, row.seed] > 1 else label for label, row in zip(found, rows, strict=True)]
+_Words = Callable[[Sequence[AuditRow]], Sequence[str]]
+"""Of some rows that share a name and a seed, what may tell them apart."""
+
+
+def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -> Pieces:
+    """Names with words behind them, of one way after another, where rows of one seed would share them without."""
+    found = list(names)
+    for words_of in ways:
+        shared: dict[tuple[tuple[str, str], int | None], list[int]] = {}
+        for place, (name, row) in enumerate(zip(found, rows, strict=True)):
+            shared.setdefault((name, row.seed), []).append(place)
+        for ((method, rest), _), places in shared.items():
+            words = words_of([rows[place] for place in places]) if len(places) > 1 else [""]
+            for place, word in zip(places, words, strict=True):
+                found[place] = (method, f"{rest} {word}".rstrip())
+    return [(printable(method), printable(rest)) for method, rest in found]
 
 
 def _differing(rows: Sequence[AuditRow]) -> list[str]:
@@ -259,7 +261,7 @@ def _differing(rows: Sequence[AuditRow]) -> list[str]:
 def _source(rows: Sequence[AuditRow]) -> list[str]:
     """Of each row the heading it stands below in the matrix, or the place it lies in if that says more."""
     homes = [f"({home})" for home in homes_of([row.source for row in rows])]
-    places = [_place(row).strip() for row in rows]
+    places = _places(rows)
     told = places if len(set(places)) > len(set(homes)) else homes
     return told if len(set(told)) > 1 else [""] * len(rows)
 
@@ -268,13 +270,9 @@ def _numbers(rows: Sequence[AuditRow]) -> list[str]:
     return ["", *(f"#{number}" for number in range(2, len(rows) + 1))]
 
 
-def _axes(row: AuditRow) -> str:
-    return f" {axes_text(row.axes)}" if row.axes else ""
+def _axes(rows: Sequence[AuditRow]) -> list[str]:
+    return [axes_text(row.axes) for row in rows]
 
 
-def _place(row: AuditRow) -> str:
-    return f" ({'/'.join(Path(run_place(row.source)).parts[-2:])})"
-
-
-def _key(row: AuditRow) -> str:
-    return f" {row.key}"
+def _places(rows: Sequence[AuditRow]) -> list[str]:
+    return [f"({'/'.join(Path(run_place(row.source)).parts[-2:])})" for row in rows]

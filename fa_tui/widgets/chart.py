@@ -23,6 +23,7 @@ from textual.screen import Screen
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
+from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, covering, tick_labels
@@ -337,10 +338,8 @@ class LayerCharts(Horizontal):
         self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str] = ()
     ) -> None:
         """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
-        for name, norms, scale in (
-            ("h", [report.stream("residual_norms") for report in reports], h),
-            ("g", [report.stream("bp_grad_norms") for report in reports], g),
-        ):
+        for name, stream, scale in (("h", "residual_norms", h), ("g", "bp_grad_norms", g)):
+            norms = [report.stream(stream) for report in reports]
             self._canvases[name].set_chart(layer_chart(norms, scale, names))
 
 
@@ -388,10 +387,8 @@ class LineCharts(Vertical):
         self._session, self._matrix = session, matrix
         self._title = Line()
         self._charts = LayerCharts()
-        self._rows: list[int] = []
         self._beside = Size(0, 0)
-        self._count = ""
-        self._drawn: tuple[str, list[DiagnosticReport]] = ("", [])
+        self._wanted: tuple[str, list[AuditRow]] = ("", [])
         self._waiting: TimerHandle | None = None
 
     def compose(self) -> ComposeResult:
@@ -437,26 +434,22 @@ class LineCharts(Vertical):
             return
         self.styles.offset = (left, top)
         self.styles.width, self.styles.height = room
-        if rows == self._rows and self.is_due:
-            return
-        self._rows = rows
-        self._count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-        if (self._count, [self._session.rows[row].report for row in rows]) != self._drawn:
+        count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
+        wanted = count, [self._session.rows[row] for row in rows]
+        if wanted != self._wanted:
+            self._wanted = wanted
+            if self._waiting is not None:
+                self._waiting.cancel()
             self._waiting = after(_RESTS_SECONDS, self, self._draw)
 
     def _draw(self) -> None:
         self._waiting = None
-        rows = [row for row in self._rows if row < len(self._session.rows)]
-        reports = [self._session.rows[row].report for row in rows]
-        self._drawn = (self._count, reports)
-        told = told_apart([self._session.rows[row] for row in rows])
-        runs = ["".join(name) for name in told]
+        count, rows = self._wanted
+        reports = [row.report for row in rows]
+        runs = ["".join(name) for name in told_apart(rows)]
         names = "  ".join(f"{number} {name}" for number, name in enumerate(runs, 1))
         # in front: the names may be cut
-        self._title.set((self._count, "warn"), (f" {names}", "dim"))
+        self._title.set((count, "warn"), (f" {names}", "dim"))
         self._charts.show(reports, *self._scales(reports), runs)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:

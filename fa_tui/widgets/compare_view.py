@@ -9,27 +9,19 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
+from fa_tui.views import comparison
 from fa_tui.views.columns import peak_block
-from fa_tui.views.comparison import (
-    ComparedLine,
-    Window,
-    block_name,
-    compared_lines,
-    extremes,
-    is_one_network,
-    spread_words,
-)
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
-from fa_tui.widgets.run_cells import verdict_segments
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.run_cells import verdict_row
 from fa_tui.widgets.table import LineTable
 
 
@@ -116,9 +108,9 @@ class CompareView(LineTable):
         self._session = session
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
-        self.window = Window.on(0, SIDE_BY_SIDE)
+        self.window = comparison.Window.on(0, SIDE_BY_SIDE)
         self.reports: list[DiagnosticReport] = []
-        self.lines: list[ComparedLine] = []
+        self.lines: list[comparison.ComparedLine] = []
         self._scales = Scales(None, None)
         self._numbered = self._averaged = False
         self.bar_cells = 0
@@ -127,11 +119,11 @@ class CompareView(LineTable):
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
         reports = [self._session.rows[row].report for row in rows]
-        self.lines = compared_lines(reports, self._session.diverges_at) if rows else []
-        self._averaged = len(rows) > 1 and is_one_network(self._session, rows)
-        self._see(Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
+        self.lines = comparison.compared_lines(reports, self._session.diverges_at) if rows else []
+        self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
+        self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
-    def _see(self, window: Window) -> None:
+    def _see(self, window: comparison.Window) -> None:
         self.window = window
         self.judge()
         self.refresh_bindings()
@@ -176,7 +168,7 @@ class CompareView(LineTable):
         self._fit()
 
     @property
-    def under_cursor(self) -> tuple[ComparedLine, int | None] | None:
+    def under_cursor(self) -> tuple[comparison.ComparedLine, int | None] | None:
         """The line under the cursor, and which of the runs (None right of them)."""
         if not self.lines:
             return None
@@ -208,7 +200,7 @@ class CompareView(LineTable):
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
-        peaks = {block_name(_peak(report)) for report in self.reports}
+        peaks = {comparison.block_name(_peak(report)) for report in self.reports}
         return [
             number
             for number, line in enumerate(self.lines)
@@ -230,36 +222,27 @@ class CompareView(LineTable):
     def rests_on(self, line: int) -> bool:
         return self.lines[line].kind != "heading"
 
-    def heading(self, line: int) -> list[Segment] | None:
+    def heading(self, line: int) -> Row | None:
         entry = self.lines[line]
         if entry.kind != "heading":
             return None
         scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
-        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("source"))]
+        return [(self._glyphs.say(f" {entry.label}{bars}"), "source")]
 
-    def frozen(self, line: int | None) -> list[Segment]:
-        if line is None:
-            return [Segment(" " * _LABEL, self.style_of("head"))]
-        label = self._glyphs.say(f" {self.lines[line].label}")
-        return [Segment(padded(cut(label, _LABEL - 1), _LABEL), self.style_of("dim"))]
+    def frozen(self, line: int | None) -> Row:
+        label = "" if line is None else self._glyphs.say(f" {self.lines[line].label}")
+        return [(padded(cut(label, _LABEL - 1), _LABEL), "head" if line is None else "dim")]
 
-    def cell(self, line: int | None, column: int) -> list[Segment]:
+    def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
-        runs = self.window.size
         if line is None:
-            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("head"))]
+            return [(padded(self._heading(column, width - 1), width), "head")]
         entry = self.lines[line]
-        if column < runs:
-            segments = self._run(entry, column)
-        else:
-            text, tone = self._ratio(entry) if column == runs else (spread_words(entry), "dim")
-            text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
-            segments = [Segment(text.ljust(width - 1), self.style_of(tone))]
-        if (line, column) == (self.line, self.column):
-            segments = [Segment(text, self.style_of(self.cursor_tone)) for text, _, _ in segments]
-        rest = width - sum(len(segment.text) for segment in segments)
-        return [*segments, Segment(" " * rest, self.style_of("text"))]
+        if column < self.window.size:
+            return self._run(entry, column)
+        text, tone = self._ratio(entry) if column == self.window.size else (comparison.spread_words(entry), "dim")
+        return [(cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis).ljust(width - 1), tone)]
 
     def _heading(self, column: int, width: int) -> str:
         """A column's heading; the outer ones of the runs show that there are more."""
@@ -272,53 +255,52 @@ class CompareView(LineTable):
         room = width - len(before) - len(after)
         return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
 
-    def subheader(self, column: int) -> list[Segment]:
+    def subheader(self, column: int) -> Row:
         width, window = self.width_of(column), self.window
         text = ""
         if column < window.size:
             row = self._session.rows[self._rows[window.first + column]]
             text = cut_middle(self._glyphs.say(place_label(row)), width - 1, self._glyphs.ellipsis)
-        return [Segment(padded(text, width), self.style_of("source"))]
+        return [(padded(text, width), "source")]
 
-    def _run(self, entry: ComparedLine, column: int) -> list[Segment]:
+    def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
         if entry.kind == "verdict":
-            return verdict_segments(self._session, self._rows[self.window.first + column], self, self._glyphs)
+            return verdict_row(self._session, self._rows[self.window.first + column], self._glyphs)
         value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
-            return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim"))]
+            return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
         text, fires = self._written(entry, column, value, self.width_of(column) - 1 - self.bar_cells)
         bar, scale = "", self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        number = Segment(text.ljust(_NUMBER + bool(self.bar_cells)), self.style_of("bad" if fires else "text"))
-        return [number, Segment(bar, self.style_of("accent"))]
+        return [(text.ljust(_NUMBER + bool(self.bar_cells)), "bad" if fires else "text"), (bar, "accent")]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
 
-    def _written(self, entry: ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
+    def _written(self, entry: comparison.ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
         """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it.
 
         The largest value of a line is marked, and the smallest.
         """
         report, place = self.reports[column], self.window.first + column
-        largest, smallest = extremes(entry) or (None, None)
+        largest, smallest = comparison.extremes(entry) or (None, None)
         most, least = map(self._glyphs.say, "↑↓")
         end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             sign = "?" if place in entry.assumed else ""
-            return entry.quantity.text(report) + sign + end, bool(letter and letter in report.flags)
+            return entry.quantity.say(value) + sign + end, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
-            after = f" {self._glyphs.grows}" if entry.label == block_name(_peak(report)) else ""
+            after = f" {self._glyphs.grows}" if entry.label == comparison.block_name(_peak(report)) else ""
             fires = not value <= report.thresholds.h_norm_explosion_ratio
         digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
         texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]
         return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
-    def _ratio(self, entry: ComparedLine) -> tuple[str, str]:
+    def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """How far the runs are apart, and the tone of it."""
         ratio = entry.spread.ratio if entry.spread else None
         if ratio is None:

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -353,14 +351,13 @@ class EpochMatrix(Matrix):
     def on_mount(self) -> None:
         self.refit()
 
-    def frozen(self, line: int | None) -> list[Segment]:
-        first, *rest = super().frozen(line)
+    def frozen(self, line: int | None) -> Row:
+        (text, tone), *rest = super().frozen(line)
         runs = [] if line is None else self._grid.lines[line].runs()
         look = next((self._looks[run] for run in runs if run in self._looks), None)
         if look is None:
-            return [first, *rest]
-        style = self.style_of(look.style) + Style(bold=True)
-        return [Segment(look.mark, style), Segment(first.text[1:], first.style), *rest]
+            return [(text, tone), *rest]
+        return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
 
     def action_unmark(self) -> None:
         """Pin no run any more."""

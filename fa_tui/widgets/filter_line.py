@@ -21,16 +21,17 @@ from fa_tui.widgets.line import Line
 _AT_ONCE = 2000
 """Up to so many runs every letter filters again."""
 _PAUSE_SECONDS = 0.05
-_KEYS = "enter keeps it, esc drops it"
+_KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
 
 
 class FilterLine(Vertical):
-    """Posts `Changed` for every filter that can be understood. Enter keeps it, Escape drops it; leaving it keeps it.
+    """Posts `Changed` for every filter that can be understood, so that it begins and ends with what holds.
+
+    Enter keeps it, as does leaving it; Escape goes back to what held before. An empty one puts aside what held before.
 
     Args:
         session: the runs to filter.
-        text: the filter so far.
 
     Attributes:
         is_done: it has been kept or dropped, and is about to go.
@@ -45,28 +46,30 @@ class FilterLine(Vertical):
 
     @dataclass
     class Changed(Message):
-        """Another filter, and the rows that it leaves (None: all)."""
+        """Another filter (None: none), the rows that it leaves where that is known, and whether it is put aside."""
 
-        filter: Filter
-        rows: list[int] | None
+        filter: Filter | None
+        rows: list[int] | None = None
+        wide: bool = False
 
     class Closed(Message):
         """The line is done with: the focus goes back to the runs, and then it can go."""
 
-    def __init__(self, session: Session, text: str = "") -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session, self._text = session, text
+        self._session = session
+        self._before = self.Changed(session.filter, wide=session.wide)
         self._axes = own_axes(session.rows)
         self._note = Line(id="filter-error")
         self._wrong = ""
-        self._applied = text
+        self._applied = session.scope_text
         self._is_due = False
         self.is_done = False
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Line(id="filter-sign")
-            yield Input(self._text, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
+            yield Input(self._applied, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
         yield self._note
 
     def on_mount(self) -> None:
@@ -115,7 +118,9 @@ class FilterLine(Vertical):
             found = chosen.rows(self._session)
         if chosen.text != self._applied:
             self._applied = chosen.text
-            self.post_message(self.Changed(chosen, found))
+            # without one, f goes back to what held before it was typed
+            put_aside = self.Changed(self._before.filter, wide=True)
+            self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
         hint = _KEYS if text.strip() else _HINT
         self._note.set((f" {note or hint}", "warn" if note else "dim"))
 
@@ -143,8 +148,8 @@ class FilterLine(Vertical):
             self._close()
 
     def action_drop(self) -> None:
-        """Close the line and show all runs again."""
-        self.post_message(self.Changed(Filter(""), None))
+        """Close the line and go back to what held before."""
+        self.post_message(self._before)
         self._close()
 
     def _close(self) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
-from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
 from fa_core.diagnostics import cell_legend
-from fa_tui.session import Flip, Session
+from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
 from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left, width_of
-from fa_tui.widgets.run_cells import FLIPPED, RunCells, mark_of, shade_style
-from fa_tui.widgets.table import LineTable
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
@@ -40,11 +39,9 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
 _COLUMNS_KEPT = 2
 """Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
-FEW_FLIPS = 20
-"""With a step that flips more, of many runs, the view stays where it is: the next one would move it again."""
 
 
-class Matrix(LineTable):
+class Matrix(RunsView):
     """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and `ShowsChanged`.
 
     Args:
@@ -78,19 +75,16 @@ class Matrix(LineTable):
         quantity: Quantity | None = None,
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id)
-        self._session = session
+        super().__init__(session, id=id)
         self._grid: Grid = build_grid(())
         self._gap = 0
         self.quantity = quantity
         self.axes = axes
         self._turn = (0, 0, 0)
-        self.flipped: set[int] = set()
-        self._stepped: Sequence[Flip] = ()
         self._said: dict[int, str] = {}
         self._labels: dict[int, str] = {}
         self._name_width = self._count_width = 0
-        self.cells = RunCells(self, session, self._glyphs)
+        self.cells = RunCells(session, self._glyphs)
         self.lay_out()
 
     @property
@@ -155,8 +149,7 @@ class Matrix(LineTable):
         self._fit()
 
     def mixed(self, tone: str) -> Style:
-        _, is_shade, number = tone.partition("shade-")
-        return shade_style(self, int(number)) if is_shade else super().mixed(tone)
+        return shade_style(self, int(tone[6:])) if tone.startswith("shade-") else super().mixed(tone)
 
     @property
     def row(self) -> int | None:
@@ -192,53 +185,37 @@ class Matrix(LineTable):
             self.refresh_cells([(self.line, self.column)])
             self.post_message(self.Moved())
 
-    def verdicts_changed(self, flips: Sequence[Flip]) -> None:
-        """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""
+    def place_of(self, row: int) -> tuple[int, int] | None:
+        return self._grid.places.get(row)
+
+    def refresh_runs(self, rows: Collection[int]) -> None:
         on_screen = self.visible_lines()
-        places = {place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen}
+        places = {place for row in rows if (place := self.place_of(row)) and place[0] in on_screen}
         self.refresh_cells(places)
         self.refresh_frozen({line for line, _ in places})
 
-    def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
-        before, self._stepped = self._stepped, flips
-        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        self.verdicts_changed([*flips, *before])
-        if 0 < len(self.flipped) <= FEW_FLIPS:
-            places = [place for row in self.flipped if (place := self._grid.places.get(row))]
-            on_screen, (first, last) = self.visible_lines(), self._visible_columns()
-            if places and not any(line in on_screen and first <= column < last for line, column in places):
-                self.bring_into_view(*min(places))
-
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
-        place = self._grid.places.get(row)
-        if place:
-            self.refresh_frozen([place[0]])
-            if self.quantity is None:
-                self.refresh_cells([place])
-            else:
-                # its number may be the lowest or highest now: then all shades are others
-                self.cells.numbers_changed()
-                self.refresh()
+        self.refresh_runs([row])
+        if self.quantity is not None and self.place_of(row):
+            # its number may be the lowest or highest now: then all shades are others
+            self.cells.numbers_changed()
+            self.refresh()
 
     def line_count(self) -> int:
         return len(self._grid.lines)
 
-    def empty_words(self) -> str:
-        return no_runs_words(self._session)
-
     def rests_on(self, line: int) -> bool:
         return not self._grid.lines[line].is_heading
 
-    def heading(self, line: int) -> list[Segment] | None:
+    def heading(self, line: int) -> Row | None:
         """The source of the lines below, on a line of its own."""
         entry = self._grid.lines[line]
         if not entry.is_heading:
             return None
-        return [Segment(f" {clipped(entry.label, self.view.width - 2, self._glyphs)}", self.style_of("source"))]
+        return [(f" {clipped(entry.label, self.view.width - 2, self._glyphs)}", "source")]
 
-    def frozen(self, line: int | None) -> list[Segment]:
+    def frozen(self, line: int | None) -> Row:
         """A line's name and how many of its runs need walk-back; the header: what these are.
 
         Where the heading of the first line on screen has scrolled away, the header is its source.
@@ -247,45 +224,30 @@ class Matrix(LineTable):
             count = count_text(self._grid.lines[line], self._session)
             tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
             name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
-            return [
-                Segment(name, self.style_of("text")),
-                Segment(count.ljust(self._count_width), self.style_of(tone)),
-            ]
+            return [(name, "text"), (count.ljust(self._count_width), tone)]
         lines, top = self._grid.lines, self.scroll_offset.y
         above = next((at for at in range(min(top, len(lines) - 1), -1, -1) if lines[at].is_heading), top)
         if above < top:
             source = clipped(lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs)
-            return [Segment(padded(f" {source}", self.frozen_width), self.style_of("source"))]
+            return [(padded(f" {source}", self.frozen_width), "source")]
         title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
-        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self.style_of("head"))]
+        return [(title + _COUNT_TITLE.ljust(self._count_width), "head")]
 
-    def cell(self, line: int | None, column: int) -> list[Segment]:
-        is_last = column == self.column_count - 1
-        width = self.width_of(column) - (1 if is_last else self._gap)
-        gap = Segment("" if is_last else " " * (self._gap - 1), self.style_of("text"))
+    def cell(self, line: int | None, column: int) -> Row:
+        # behind the text there is a mark
+        width = self.width_of(column) - (1 if column == self.column_count - 1 else self._gap)
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
             text = padded_left(title, width - self.cells.suffix_width) if self.quantity else title
-            return [Segment(f"{padded(text, width)} ", self.style_of("head")), gap]
+            return [(f"{padded(text, width)} ", "head"), (" " * (self.width_of(column) - width - 1), "text")]
         rows = self._grid.lines[line].cells[column]
-        here = (line, column) == (self.line, self.column)
+        row = self.cells.paint(rows, self.quantity, width) if rows else []
+        if not self.flipped.isdisjoint(rows):
+            row = [(text, f"{tone}+flipped") for text, tone in row]
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)
-        if not rows and not here:
-            return [Segment(" " * self.width_of(column), self.style_of("text"))]
-        segments = self.cells.paint(rows, self.quantity, width) if rows else []
-        if self.flipped and not self.flipped.isdisjoint(rows):
-            segments = [Segment(segment.text, (segment.style or Style()) + FLIPPED) for segment in segments]
-        rest = " " * (width - sum(len(segment.text) for segment in segments))
-        if not here and not mark:
-            return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
-        segments += [
-            Segment(rest, gap.style),
-            Segment(mark or " ", self.style_of("accent")),
-        ]
-        if here:
-            cursor = self.style_of(self.cursor_tone)
-            segments = [Segment("".join(segment.text for segment in segments), cursor)]
-        return [*segments, gap]
+        if not mark and (line, column) != (self.line, self.column):
+            return row
+        return [*row, (" " * (width - sum(len(text) for text, _ in row)), "text"), (mark or " ", "accent")]
 
     def action_mark(self) -> None:
         """Mark or unmark the runs in the cell under the cursor and go on to the line below."""
@@ -300,10 +262,8 @@ class Matrix(LineTable):
     def action_mark_open(self) -> None:
         """Mark every run that can be measured and is not yet; or, where some are marked, unmark all."""
         session = self._session
-        if session.marked:
-            self._mark(set())
-        else:
-            self._mark({row for row in session.measurable(self._grid.places) if not session.coverage[row]})
+        unmeasured = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
+        self._mark(set() if session.marked else unmeasured)
 
     def action_mark_all(self) -> None:
         """Mark every run in scope."""
@@ -324,10 +284,3 @@ class Matrix(LineTable):
         self.quantity = quantity
         self._fit()
         self.post_message(self.ShowsChanged())
-
-
-def no_runs_words(session: Session) -> str:
-    """Why no run is shown, and what to do."""
-    if session.rows:
-        return "no run matches; / changes the filter"
-    return "no audits here; T shows traces, N starts something"

@@ -30,6 +30,10 @@ Row = list[tuple[str, str]]
 """One line: pieces of text, each with its tone."""
 
 
+_OVERLAYS = {"flipped": Style(reverse=True), "bold": Style(bold=True)}
+"""Tones that lie over others and leave their colours."""
+
+
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
     """The row; one that is wider than `width` cells ends in a mark.
 
@@ -89,7 +93,12 @@ class Toned(_Mixin):
         return style
 
     def mixed(self, tone: str) -> Style:
-        """Make the style of a tone."""
+        """Make the style of a tone, or of several joined by ``+``: the later ones lie over the first."""
+        first, joined_by, others = tone.partition("+")
+        if joined_by:
+            return self.style_of(first) + self.style_of(others)
+        if tone in _OVERLAYS:
+            return _OVERLAYS[tone]
         named = TONES[tone].format_map(self.app.theme_variables).removesuffix(" none")
         return (VisualStyle(self.background_colors[1]) + VisualStyle.parse(named)).rich_style
 

@@ -13,17 +13,17 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
 
-from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.widget import Widget
 
 from fa_core.diagnostics import BIT
-from fa_tui.session import Session
+from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs
+from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import LineTable
 
 _FULL = 0.34
@@ -57,11 +57,11 @@ def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
     return tuple((tone, "".join(sign for _, sign in pair)) for tone, pair in pieces)
 
 
-def verdict_segments(session: Session, row: int, table: LineTable, glyphs: Glyphs) -> list[Segment]:
-    """A run's cell, painted: the mark and the letters in the verdict's colour."""
-    own = "bad" if session.flags[row] else "good" if session.coverage[row] else "dim"
+def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
+    """A run's cell: the mark and the letters in the verdict's colour."""
+    own = several_tone(bool(session.flags[row]), bool(session.coverage[row]))
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
-    return [Segment(text, table.style_of(tone or own)) for tone, text in pieces]
+    return [(text, tone or own) for tone, text in pieces]
 
 
 def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False) -> str:
@@ -100,8 +100,48 @@ def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], gly
     return glyphs.gone if session.gone.issuperset(rows) else ""
 
 
-FLIPPED = Style(reverse=True)
-"""Over the style of a cell whose letters changed with the last step."""
+FEW_FLIPS = 20
+"""With a step that flips more, of many runs, the view stays where it is: the next one would move it again."""
+
+
+class RunsView(LineTable):
+    """A table of runs, in which those whose letters changed with the last step stand out.
+
+    Args:
+        session: the runs.
+
+    Attributes:
+        flipped: the indices of these runs.
+    """
+
+    def __init__(self, session: Session, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._session = session
+        self.flipped: set[int] = set()
+
+    def place_of(self, row: int) -> tuple[int, int] | None:
+        """Line and column of a run, if it is shown."""
+        raise NotImplementedError
+
+    def refresh_runs(self, rows: Collection[int]) -> None:
+        """Repaint what verdicts change of some runs, as far as they are on screen."""
+        raise NotImplementedError
+
+    def show_flips(self, flips: Sequence[Flip]) -> None:
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        before, self.flipped = self.flipped, {flip.row for flip in flips if flip.before != flip.after}
+        self.refresh_runs({flip.row for flip in flips} | before)
+        if 0 < len(self.flipped) <= FEW_FLIPS:
+            places = [place for row in self.flipped if (place := self.place_of(row))]
+            on_screen, (first, last) = self.visible_lines(), self._visible_columns()
+            if places and not any(line in on_screen and first <= column < last for line, column in places):
+                self.bring_into_view(*min(places))
+
+    def empty_words(self) -> str:
+        if self._session.rows:
+            return "no run matches; / changes the filter"
+        return "no audits here; T shows traces, N starts something"
+
 
 _NUMBER_WIDTH = 7
 
@@ -113,13 +153,12 @@ class RunCells:
     """Paints the cells of a table.
 
     Args:
-        table: whose styles and background to use.
         session: the runs and what judges them.
         glyphs: characters to draw with.
     """
 
-    def __init__(self, table: LineTable, session: Session, glyphs: Glyphs) -> None:
-        self._table, self._session, self._glyphs = table, session, glyphs
+    def __init__(self, session: Session, glyphs: Glyphs) -> None:
+        self._session, self._glyphs = session, glyphs
         self._rows = array("q")
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
@@ -150,31 +189,31 @@ class RunCells:
         """How many runs have the number."""
         return sum(value is not None for value in values_of(quantity, self._session, self._rows))
 
-    def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> list[Segment]:
+    def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> Row:
         """The runs of one cell, at most `width` wide."""
         flags, coverage = self._session.flags, self._session.coverage
         if quantity:
             return [self._number(quantity, rows, width)]
         if len(rows) == 1:
-            return verdict_segments(self._session, rows[0], self._table, self._glyphs)
+            return verdict_row(self._session, rows[0], self._glyphs)
         walked, measured = sum(1 for row in rows if flags[row]), sum(1 for row in rows if coverage[row])
         doubtful = any(self._session.undecided[row] for row in rows)
         text = several_text(walked, measured, len(rows), self._glyphs, doubtful=doubtful)
-        return [Segment(text, self._table.style_of(several_tone(walked, measured)))]
+        return [(text, several_tone(walked, measured))]
 
-    def _number(self, quantity: Quantity, rows: Cell, width: int) -> Segment:
+    def _number(self, quantity: Quantity, rows: Cell, width: int) -> tuple[str, str]:
         found = [value for value in values_of(quantity, self._session, rows) if value is not None]
         value = median(found)
         suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
         room = width - self.suffix_width
-        number = quantity.say(value, self._glyphs.unmeasured)
+        number = self._glyphs.say(quantity.say(value))
         if value is not None and is_assumed(quantity, self._session, rows):
             number = f"{number[: room - 1]}?"
         scale = self.scale_of(quantity)
-        style = self._table.style_of(self._tone(quantity, rows))
+        tone = self._tone(quantity, rows)
         if scale is not None and value is not None and not math.isnan(value):
-            style += self._table.style_of(f"shade-{scale.step(value, SHADES)}")
-        return Segment((number.rjust(room) + suffix).ljust(width), style)
+            tone += f"+shade-{scale.step(value, SHADES)}"
+        return (number.rjust(room) + suffix).ljust(width), tone
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""

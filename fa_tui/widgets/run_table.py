@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from fa_core.diagnostics import BIT
 from fa_core.errors import printable
-from fa_core.rows import AuditRow
-from fa_tui.session import Flip, Session
+from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import place_label
-from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
-from fa_tui.widgets.run_cells import FLIPPED, mark_of, verdict_segments
-from fa_tui.widgets.table import LineTable
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
@@ -31,7 +27,7 @@ _VERDICT = 7
 """Cells of a verdict, its gap included."""
 
 
-class RunTable(LineTable):
+class RunTable(RunsView):
     """All runs, one line each. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
 
     Args:
@@ -49,11 +45,9 @@ class RunTable(LineTable):
     ]
 
     def __init__(self, session: Session, *, order: str = "", id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._session = session
+        super().__init__(session, id=id)
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
-        self.flipped: set[int] = set()
         self.order = order
         self._columns: list[Column] = []
         self._frozen: dict[str, int] = {}
@@ -93,70 +87,54 @@ class RunTable(LineTable):
         if row in self._shown:
             self.move_to(self._shown.index(row))
 
-    def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
-        changed = {flip.row for flip in flips} | self.flipped
-        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        lines = [line for line in self.visible_lines() if self._shown[line] in changed]
+    def place_of(self, row: int) -> tuple[int, int] | None:
+        return (self._shown.index(row), self.column) if row in self._shown else None
+
+    def refresh_runs(self, rows: Collection[int]) -> None:
+        lines = [line for line in self.visible_lines() if self._shown[line] in rows]
         self.refresh_frozen(lines)
-        self.refresh_cells((line, column) for line in lines for column in self._judged_columns())
-        if 0 < len(self.flipped) <= FEW_FLIPS and not any(self._shown[line] in self.flipped for line in lines):
-            first = next((line for line, row in enumerate(self._shown) if row in self.flipped), None)
-            if first is not None:
-                self.bring_into_view(first, self.column)
+        self.refresh_cells((line, column) for line in lines for column in range(self.column_count))
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
-        for line in self.visible_lines():
-            if self._shown[line] == row:
-                self.refresh_frozen([line])
-                self.refresh_cells((line, column) for column in range(self.column_count))
+        self.refresh_runs([row])
 
     def line_count(self) -> int:
         return len(self._shown)
 
-    def empty_words(self) -> str:
-        return no_runs_words(self._session)
-
-    def frozen(self, line: int | None) -> list[Segment]:
+    def frozen(self, line: int | None) -> Row:
         if line is None:
             titles = (("judged" if name == "verdict" else name) + self._arrow(name) for name in self._frozen)
             widths = self._frozen.values()
             heading = "  " + "".join(title[:width].ljust(width) for title, width in zip(titles, widths, strict=True))
-            return [Segment(heading.ljust(self.frozen_width), self.style_of("head"))]
+            return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
         row = self._session.rows[index]
         mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         seed = "-" if row.seed is None else str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
-        tone = self.style_of(self.cursor_tone if line == self.line else "text")
-        lit = FLIPPED if index in self.flipped else Style()
-        verdict = verdict_segments(self._session, index, self, self._glyphs)
+        tone = self.cursor_tone if line == self.line else "text"
+        lit = "+flipped" if index in self.flipped else ""
+        source = cut_middle(
+            self._glyphs.say(place_label(row)), max(0, self._frozen["source"] - 2), self._glyphs.ellipsis
+        )
         return [
-            Segment(f"{mark} ", self.style_of("accent")),
-            Segment(padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]), tone),
-            *(Segment(part.text, (part.style or Style()) + lit) for part in verdict),
-            Segment("  ", self.style_of("text")),
-            *self._source(row),
+            (f"{mark} ", "accent"),
+            (padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]), tone),
+            *((text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)),
+            ("  ", "text"),
+            (padded(source, self._frozen["source"]), "source"),
         ]
 
-    def _source(self, row: AuditRow) -> list[Segment]:
-        width = self._frozen["source"]
-        text = cut_middle(self._glyphs.say(place_label(row)), max(0, width - 2), self._glyphs.ellipsis)
-        return [Segment(padded(text, width), self.style_of("source"))] if width else []
-
-    def cell(self, line: int | None, column: int) -> list[Segment]:
+    def cell(self, line: int | None, column: int) -> Row:
         kind, width = self._columns[column], self._columns[column].width - 2
         if line is None:
-            text = self._fitted(kind.title + self._arrow(kind.name), kind, width)
-            return [Segment(text + "  ", self.style_of("head"))]
+            return [(self._fitted(kind.title + self._arrow(kind.name), kind, width) + "  ", "head")]
         row = self._shown[line]
-        here = (line, column) == (self.line, self.column)
         text = kind.text(self._session, row)
         fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
         tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
-        style = self.style_of(self.cursor_tone if here else tone)
-        return [Segment(self._fitted(text, kind, width), style), Segment("  ", self.style_of("text"))]
+        return [(self._fitted(text, kind, width), tone)]
 
     def _fitted(self, text: str, kind: Column, width: int) -> str:
         text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
@@ -198,10 +176,6 @@ class RunTable(LineTable):
             self.refresh_frozen([self.line])
             self.post_message(self.Marked())
             self.move_to(self.line + 1)
-
-    def _judged_columns(self) -> list[int]:
-        words = ("words", "recorded")
-        return [place for place, column in enumerate(self._columns) if column.letter or column.name in words]
 
     def _arrow(self, name: str) -> str:
         if name != self.order.lstrip("-"):

@@ -193,13 +193,11 @@ class SlidersPanel(Vertical):
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
-        sliders = [slider for slider in self._sliders.values() if slider.display]
-        focused = self.screen.focused
+        sliders, focused = [slider for slider in self._sliders.values() if slider.display], self.screen.focused
         if focused in sliders:
-            to = sliders.index(focused) + direction
-            if 0 <= to < len(sliders):
-                # at once, not `focus()`: the next key of a burst starts from there
-                self.screen.set_focus(sliders[to])
+            to = max(0, min(sliders.index(focused) + direction, len(sliders) - 1))
+            # at once, not `focus()`: the next key of a burst starts from there
+            self.screen.set_focus(sliders[to])
 
     def action_undo(self) -> None:
         """Back to the thresholds, and the baseline, before the last gesture."""

@@ -21,13 +21,13 @@ from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
-from fa_tui.widgets.painted import Toned
+from fa_tui.widgets.painted import Row, Toned
 
 
 class LineTable(Toned, ScrollView, can_focus=True):
     """Lines × columns under a header line, with a frozen part on the left and a cursor on a cell.
 
-    A subclass gives the shape (`line_count`, `set_widths`) and segments of exactly the right width
+    A subclass gives the shape (`line_count`, `set_widths`) and pieces of text that are no wider than their place
     (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
     """
 
@@ -54,25 +54,27 @@ class LineTable(Toned, ScrollView, can_focus=True):
     line = column = frozen_width = 0
     header = 1
     """Lines above the first one."""
+    highlights_cell = True
+    """Whether the cell under the cursor stands out."""
     _edges = array("q", [0])
 
     def line_count(self) -> int:
         """How many lines there are below the header."""
         raise NotImplementedError
 
-    def frozen(self, line: int | None) -> list[Segment]:
-        """The left part of a line (of the header for None), `frozen_width` wide."""
+    def frozen(self, line: int | None) -> Row:
+        """The left part of a line (of the header for None), `frozen_width` wide at most."""
         raise NotImplementedError
 
-    def cell(self, line: int | None, column: int) -> list[Segment]:
-        """One cell (of the header for None), as wide as its column."""
+    def cell(self, line: int | None, column: int) -> Row:
+        """One cell (of the header for None), as wide as its column at most."""
         raise NotImplementedError
 
-    def subheader(self, column: int) -> list[Segment]:
-        """The second line of a header of two, as wide as the column."""
-        return [Segment(" " * self.width_of(column))]
+    def subheader(self, column: int) -> Row:
+        """A cell of the second line of a header of two."""
+        return []
 
-    def heading(self, line: int) -> list[Segment] | None:
+    def heading(self, line: int) -> Row | None:
         """A line that is one text across all columns, on which the cursor never rests; else None."""
         return None
 
@@ -118,16 +120,27 @@ class LineTable(Toned, ScrollView, can_focus=True):
         if line is not None and line >= self.line_count():
             words = [] if self.line_count() else self._empty_lines(width)
             place = y - self.header - 1
-            text = words[place] if 0 <= place < len(words) else ""
-            return Strip([Segment(text, self.style_of("dim"))]).crop_extend(0, width, self.style_of(""))
+            return self.strip_of([(words[place] if 0 <= place < len(words) else "", "dim")], width)
         whole = None if line is None else self.heading(line)
         if whole is not None:
-            strip = Strip(whole)
+            strip = self.strip_of(whole, max(width, sum(width_of(text) for text, _ in whole)))
             if strip.cell_length > width:
                 return Strip([*strip.crop(0, width - 1), self._sign(line, self._glyphs.off_right)])
-            return strip.crop_extend(0, width, self.style_of(""))
+            return strip
         moving = self._moving(line, width - self.frozen_width, second=y == 1)
-        return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.style_of(""))
+        frozen = self._filled(self.frozen(line), self.frozen_width)
+        return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
+
+    def _filled(self, row: Row, width: int) -> list[Segment]:
+        """A part of a line, with blanks behind it up to its width."""
+        blanks = " " * (width - sum(width_of(text) for text, _ in row))
+        return [Segment(text, self.style_of(tone)) for text, tone in (*row, (blanks, "text")) if text]
+
+    def _cell(self, line: int | None, column: int, second: bool) -> list[Segment]:
+        row = self.subheader(column) if line is None and second else self.cell(line, column)
+        if self.highlights_cell and (line, column) == (self.line, self.column):
+            row = [("".join(text for text, _ in row), self.cursor_tone)]
+        return self._filled(row, self.width_of(column))
 
     def _empty_lines(self, width: int) -> list[str]:
         return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
@@ -137,8 +150,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         first, last = self._visible_columns()
         if first >= last or room <= 0:
             return Strip([])
-        columns = range(first, last)
-        cells = [self.subheader(x) if line is None and second else self.cell(line, x) for x in columns]
+        cells = [self._cell(line, column, second) for column in range(first, last)]
         start = self.scroll_offset.x - self._edges[first]
         end = start + room
         strip = Strip([segment for cell in cells for segment in cell])
@@ -238,10 +250,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def action_cursor(self, down: int, right: int) -> None:
         """Move the cursor by some lines and columns."""
-        line = self.line + down
-        if down and 0 <= line < self.line_count() and not self.rests_on(line):
-            line = self._resting_line(line, down)
-        self.move_to(line, self.column + right)
+        self.move_to(self.line + down, self.column + right)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a screenful."""
@@ -274,10 +283,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         # it takes a line, maybe the one the cursor is on, and comes whenever the layout gets to it
         self.scroll_to_cursor()
 
-    def on_focus(self) -> None:
-        self.repaint_cursor((self.line, self.column))
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self.repaint_cursor((self.line, self.column))
 
 
@@ -288,6 +295,7 @@ _LEAST_NAME = 20
 class GridTable(LineTable):
     """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their name."""
 
+    highlights_cell = False
     _headings: Sequence[str] = ()
     _rows: Sequence[Sequence[str]] = ()
     _words = 1
@@ -322,25 +330,19 @@ class GridTable(LineTable):
     def line_count(self) -> int:
         return len(self._rows)
 
-    def frozen(self, line: int | None) -> list[Segment]:
+    def frozen(self, line: int | None) -> Row:
         name = self._headings[0] if line is None else self._rows[line][0]
         text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
-        if line is None:
-            tone = "head"
-        elif line == self.line:
-            tone = self.cursor_tone
-        else:
-            tone = "bad" if line in self._marked else "text"
-        return [
-            Segment(padded(text, self.frozen_width - _GAP), self.style_of(tone)),
-            Segment(" " * _GAP, self.style_of("text")),
-        ]
+        tone = "bad" if line in self._marked else "text"
+        if line is None or line == self.line:
+            tone = "head" if line is None else self.cursor_tone
+        return [(padded(text, self.frozen_width - _GAP), tone), (" " * _GAP, "text")]
 
-    def cell(self, line: int | None, column: int) -> list[Segment]:
+    def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column) - _GAP
         text = (self._headings if line is None else self._rows[line])[column + 1]
         text = (padded if column + 1 < self._words else padded_left)(text, width)
-        return [Segment(text + " " * _GAP, self.style_of("head" if line is None else "text"))]
+        return [(text + " " * _GAP, "head" if line is None else "text")]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Another line, or another column at the left edge."""

@@ -51,7 +51,7 @@ def screen_text(app: ExplorerApp) -> str:
 def cell_at_cursor(app: ExplorerApp) -> str:
     """What the cell under the cursor says."""
     table = app.explorer.runs
-    return "".join(segment.text for segment in table.cell(table.line, table.column)).strip()
+    return "".join(text for text, _ in table.cell(table.line, table.column)).strip()
 
 
 async def set_a_to(pilot: Pilot[Any], typed: str) -> None:

@@ -84,7 +84,7 @@ async def test_the_axis_of_the_other_place_changes_places(app: ExplorerApp) -> N
         await pilot.press("x", "1")
         await pilot.pause(0.1)
         assert "seeds × methods" in screen_text(app)
-        assert app.explorer.matrix.frozen(None)[0].text.startswith(" seed")
+        assert app.explorer.matrix.frozen(None)[0][0].startswith(" seed")
 
 
 async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
@@ -96,7 +96,7 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
     app = ExplorerApp(Session(rows), terminal=COLOURFUL)
     async with app.run_test(size=SIZE) as pilot:
         matrix = app.explorer.matrix
-        corner = lambda: matrix.frozen(None)[0].text.strip()  # noqa: E731
+        corner = lambda: matrix.frozen(None)[0][0].strip()  # noqa: E731
         assert corner().startswith("method")
         await pilot.press(*["pagedown"] * 2)
         assert corner() == "first.json"
@@ -107,7 +107,7 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
 def backgrounds(app: ExplorerApp) -> list[str | None]:
     """The background of every cell of the first column, the cursor's line left out."""
     matrix = app.explorer.matrix
-    styles = [matrix.cell(line, 0)[0].style for line in range(matrix.line_count()) if line != matrix.line]
+    styles = [matrix.style_of(matrix.cell(line, 0)[0][1]) for line in range(matrix.line_count()) if line != matrix.line]
     return [None if style is None or style.bgcolor is None else style.bgcolor.name for style in styles]
 
 
@@ -163,8 +163,8 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
     from fa_tui.views.columns import BY_NAME
 
-    assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.200"
-    assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"
+    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))) == "+0.200"
+    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport())) == "·"
 
 
 async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:

@@ -119,28 +119,6 @@ def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
     ]
 
 
-def test_a_device_that_went_away_while_the_screen_is_open_is_said_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda, cpu = Device(name="cuda:0", label="NVIDIA H200"), Device(name="cpu", label="2 cores")
-    looks = iter([[cuda, cpu], [cpu]])
-    monkeypatch.setattr("fa_core.engine.devices.list_devices", lambda: next(looks))
-    monkeypatch.setattr("fa_core.engine.devices.why_no_cuda", lambda: "no GPU: no NVIDIA driver answers")
-    monkeypatch.setattr("fa_tui.jobs.listing._SECONDS", 0.0)
-    seen: list[Machine] = []
-
-    def tell(machine: Machine) -> None:
-        seen.append(machine)
-        if len(seen) == 2:
-            watch.stop()
-
-    watch = MachineWatch(tell, list)
-    watch.run()
-    assert machine_lines(seen[0], ASCII) == ["cuda:0   NVIDIA H200", "cpu      2 cores"]
-    assert machine_lines(seen[1], ASCII) == [
-        "cpu      2 cores   no GPU: no NVIDIA driver answers",
-        "cuda:0   gone: it was there before; what ran on it has to be tried again",
-    ]
-
-
 def test_what_a_process_uses_is_read_where_the_system_tells() -> None:
     meter = UsageMeter()
     first, second = meter.read([os.getpid()]), meter.read([os.getpid()])

@@ -224,6 +224,23 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         assert "flipped at" not in screen_text(app)
 
 
+async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:dfa", "enter")
+        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys)
+        await pilot.press("slash", *" seed:42")
+        await until(pilot, lambda: "1 of 15 runs: method:dfa seed:42" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys)
+        await pilot.press("slash", "ctrl+u", "x", "backspace", "enter")
+        await until(pilot, lambda: "all 15 runs (f)" in screen_text(app) and app.explorer.takes_keys)
+        await pilot.press("slash", *"bp", "escape")
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert "all 15 runs (f)" in screen_text(app)
+        await pilot.press("f")
+        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app))
+
+
 async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"flag:c", "enter", "t", "down")
@@ -231,8 +248,9 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         row = app.explorer.row
         await pilot.press("slash", "0", "escape")
         await until(pilot, lambda: not app.screen.query(Input))
-        assert app.explorer.shown_runs.in_table, "it was the filter that was dropped"
-        await pilot.press("slash", *"flag:c", "enter", "a", "escape")
+        assert app.explorer.shown_runs.in_table, "it was the filter line that was left"
+        assert "5 of 15 runs: flag:c" in screen_text(app)
+        await pilot.press("a", "escape")
         await until(pilot, lambda: app.focused is app.explorer.shown_runs.table)
         await pilot.press("escape")
         await until(pilot, lambda: not app.explorer.shown_runs.in_table)

@@ -40,16 +40,16 @@ def odd() -> Session:
 
 
 def misfits(view: LineTable) -> list[tuple[int | None, int | None, str]]:
-    """The parts of a table that are not as wide as their place, or hold what is not to be shown."""
+    """The parts of a table that are wider than their place, or hold what is not to be shown."""
     found = []
     for line in (None, *range(view.line_count())):
         if line is not None and view.heading(line) is not None:
             continue
         parts = [(None, view.frozen_width, view.frozen(line))]
         parts += [(column, view.width_of(column), view.cell(line, column)) for column in range(view.column_count)]
-        for column, width, segments in parts:
-            text = "".join(segment.text for segment in segments)
-            if width_of(text) != width or not text.isprintable():
+        for column, width, row in parts:
+            text = "".join(piece for piece, _ in row)
+            if width_of(text) > width or not text.isprintable():
                 found.append((line, column, text))
     return found
 

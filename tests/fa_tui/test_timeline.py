@@ -127,6 +127,23 @@ async def test_the_runs_are_those_in_scope_and_one_key_takes_all(app: ExplorerAp
         await until(pilot, lambda: "method:dfa" not in screen_text(app).splitlines()[0])
 
 
+async def test_a_scope_without_a_trace_says_so_and_shows_no_other_run_also_after_f(app: ExplorerApp) -> None:
+    lone = AuditRow(source="audits.json", key="dfa_s1", method="dfa", seed=1)
+    app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("slash", *"source:audits", "enter")
+        await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
+        await pilot.press("T")
+        said = "no traces in source:audits; f takes all runs; runs have some"
+        await until(pilot, lambda: said in screen_text(app))
+        await pilot.press("f")
+        screen = await _open(pilot)
+        assert "no trace of dfa s1 of audits.json" in screen_text(app) and screen.run_chosen is None
+        await pilot.press("f")
+        await until(pilot, lambda: app.screen is app.explorer and said in screen_text(app))
+
+
 async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

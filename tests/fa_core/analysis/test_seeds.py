@@ -148,10 +148,10 @@ def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
     }
     (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
     monkeypatch.setattr(json_document, "LAZY_FROM", 0)
-    runs = load_audits(tmp_path / "table.json")
     read: list[int] = []
-    report = StoredReports.report
-    monkeypatch.setattr(StoredReports, "report", lambda self, slot: read.append(slot) or report(self, slot))
+    report = StoredReports._report
+    monkeypatch.setattr(StoredReports, "_report", lambda self, slot: read.append(slot) or report(self, slot))
+    runs = load_audits(tmp_path / "table.json")
     (group,) = over_seeds(runs).groups
     assert group.evidence == {"c": "proxy"}
     assert read == [5]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.formats import Trace, scan
 from fa_core.rows import AuditRow
@@ -162,4 +163,13 @@ def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_exported() -> No
     name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
     left, right = (Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name) for side in ("left", "right"))
     assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [left]
-    assert traces_of([AuditRow(source="audits.json", **name)], [right]) == [right]
+    table = AuditRow(source="audits.json", **name)
+    assert traces_of([table], [right]) == [], "another run of its name is not shown as if it were this one"
+    for folder in (
+        Path("right", "dfa_s42"),
+        Path("right", "dfa_s42").absolute(),
+        Path("right", "dfa_s42", "audit.json"),
+    ):
+        assert traces_of([replace(table, checkpoint=str(folder))], [left, right]) == [right]
+    logged = [replace(left, source="log.json", key=key) for key in ("dfa_s1", "dfa_s42")]
+    assert traces_of([AuditRow(source="log.json", **name)], logged) == logged[1:]
