@@ -43,6 +43,7 @@ class Reading(NamedTuple):
         passes: the verdict where nothing fires.
         fails: of several runs, that all are walked back.
         needs: what a run that fails does, and what several do.
+        note: what is said next to counts of verdicts.
         needs_gamma: whether a report without Γ per layer is incomplete.
     """
 
@@ -50,12 +51,15 @@ class Reading(NamedTuple):
     passes: str
     fails: str
     needs: tuple[str, str]
+    note: str = ""
     needs_gamma: bool = False
 
 
+_BY_OURS = " (protocol v2: by the thresholds of a, b, d)"
+
 READINGS: Mapping[Protocol, Reading] = {
     "v1": Reading({x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")),
-    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True),
+    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), _BY_OURS, needs_gamma=True),
 }
 """The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
 
@@ -81,14 +85,15 @@ def worded(text: str, protocol: Protocol) -> str:
     return _NAMED.sub(name, text)
 
 
-def is_checked(heading: str, protocol: Protocol) -> bool:
-    """Whether what a column's heading names is of this protocol.
+def columns_of(headings: Iterable[str], protocol: Protocol) -> dict[int, str]:
+    """Of a table's columns those that a protocol has: place → heading, by the names of its checks.
 
-    >>> is_checked("(c) drift", "v1"), is_checked("(c) drift", "v2"), is_checked("acc", "v2")
-    (True, False, True)
+    >>> columns_of(["acc", "(c) drift", "(d) pp"], "v2")
+    {0: 'acc', 2: 'D3 pp'}
     """
-    found = _NAMED.match(heading)
-    return found is None or found[1] in READINGS[protocol].checks
+    foreign = [f"({letter})" for letter in LETTERS if letter not in READINGS[protocol].checks]
+    known = ((place, each) for place, each in enumerate(headings) if each[:3] not in foreign)
+    return {place: worded(each, protocol) for place, each in known}
 
 
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
@@ -345,10 +350,10 @@ def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
     """How many runs pass and fail, in the protocol's words.
 
     >>> counts_text(6, 1), counts_text(6, 9, "v2")
-    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL')
+    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL (protocol v2: by the thresholds of a, b, d)')
     """
     reading = READINGS[protocol]
-    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}"
+    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}{reading.note}"
 
 
 def cell_legend(protocol: Protocol = "v1") -> str:
@@ -359,12 +364,7 @@ def cell_legend(protocol: Protocol = "v1") -> str:
 
 @lru_cache(maxsize=512)
 def cell_text(
-    flags: Collection[str],
-    coverage: Collection[str],
-    undecided: Collection[str] = "",
-    *,
-    judges: str = LETTERS,
-    ascii_only: bool = False,
+    flags: Collection[str], coverage: Collection[str], undecided: Collection[str] = "", *, ascii_only: bool = False
 ) -> str:
     """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`cell_legend`).
 
@@ -372,7 +372,6 @@ def cell_text(
         flags: letters that fire.
         coverage: letters that were measured.
         undecided: letters whose interval holds the threshold: they show that, and not whether they fire.
-        judges: the diagnostics of the protocol.
         ascii_only: for terminals without Unicode.
 
     >>> cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"), cell_text("", "")
@@ -381,7 +380,7 @@ def cell_text(
     fires, passes, missing = "!+." if ascii_only else "✗✓·"
     signs = (
         "~" if letter in undecided else letter if letter in flags else "-" if letter in coverage else missing
-        for letter in judges
+        for letter in LETTERS
     )
     return (fires if flags else passes if coverage else "?") + "".join(signs)
 

@@ -547,18 +547,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """The verdict in five characters, as `cell_text` gives it."""
-        judges = self.thresholds.judges
-        return cell_text(self.flags, self.coverage, self.undecided, judges=judges, ascii_only=ascii_only)
+        return cell_text(self.flags, self.coverage, self.undecided, ascii_only=ascii_only)
 
     def describe(self, letters: str = LETTERS) -> list[str]:
         """One line per diagnostic that is judged: whether it fires, number with interval, threshold; or why not."""
         flags, coverage, nonfinite, undecided = self.flags, self.coverage, self.nonfinite, self.undecided
         lines = []
-        for letter in letters:
+        for letter in (each for each in letters if each in self.thresholds.judges):
             diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
-            if letter not in self.thresholds.judges:
-                continue
             if letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:

@@ -372,8 +372,7 @@ class Session:
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        judges = self.thresholds.judges
-        return diagnostics.cell_text(*map(letters_of, masks), judges=judges, ascii_only=ascii_only)
+        return diagnostics.cell_text(*map(letters_of, masks), ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.diagnostics import Protocol, is_checked, worded
+from fa_core.diagnostics import Protocol, columns_of, worded
 from fa_core.errors import printable
 
 if TYPE_CHECKING:
@@ -109,11 +109,10 @@ def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
     """The blocks in a protocol's words (`worded`), without the columns of a diagnostic that it does not have."""
     for block in blocks:
         if isinstance(block, Grid):
-            kept = [i for i, heading in enumerate(block.headings) if is_checked(heading, protocol)]
+            kept = columns_of(block.headings, protocol)
             rows = tuple(tuple(worded(row[i], protocol) for i in kept) for row in block.rows)
-            headings = tuple(worded(block.headings[i], protocol) for i in kept)
-            words = sum(i < block.words for i in kept)
-            yield replace(block, headings=headings, rows=rows, caption=worded(block.caption, protocol), words=words)
+            words, caption = sum(i < block.words for i in kept), worded(block.caption, protocol)
+            yield replace(block, headings=tuple(kept.values()), rows=rows, caption=caption, words=words)
         elif isinstance(block, Bullets):
             yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
         elif isinstance(block, Figure):

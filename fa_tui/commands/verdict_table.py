@@ -24,9 +24,10 @@ from fa_core.diagnostics import (
     LETTERS,
     NOT_MEASURED,
     DiagnosticThresholds,
+    Protocol,
     cell_legend,
+    columns_of,
     counts_text,
-    is_checked,
     letters_of,
     worded,
 )
@@ -285,24 +286,18 @@ class Remarks:
             self._said[kind].setdefault(words, []).append(name)
 
     def lines(self) -> Iterator[str]:
-        """The remarks, a line each, in the protocol's words."""
-        return (worded(line, self._thresholds.protocol) for line in self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        protocol, reading = self._thresholds.protocol, self._thresholds.reading
+        """The remarks, a line each."""
+        protocol = self._thresholds.protocol
         runs = self._verdicts.total()
         if not runs:
             yield "0 runs"
             return
-        trusted, unmeasured = self._verdicts[reading.passes], self._verdicts[NOT_MEASURED]
+        trusted, unmeasured = self._verdicts[self._thresholds.reading.passes], self._verdicts[NOT_MEASURED]
         parts = [counts_text(trusted, runs - trusted - unmeasured, protocol)]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
         yield cell_legend(protocol)
-        if protocol != "v1":
-            checks = ", ".join(f"{name} judges by the threshold of {letter}" for letter, name in reading.checks.items())
-            yield f"protocol {protocol}: {checks}"
         if self._lack_gamma:
             missing = runs_words(self._lack_gamma)
             yield f"protocol {protocol} requires Γ per layer: missing on {missing} (`fa-tui audit`)"
@@ -373,8 +368,8 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
-    shown = _shown(criteria.thresholds)
-    yield "| " + " | ".join(_headings(criteria.thresholds)[place] for place in shown) + " |"
+    shown = columns_of(HEADINGS, criteria.thresholds.protocol)
+    yield "| " + " | ".join(shown.values()) + " |"
     yield "|" + "|".join("---" if HEADINGS[place] in _LEFT else "---:" for place in shown) + "|"
     for row, label in named(rows, criteria):
         cells = line(row, label)
@@ -382,16 +377,6 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
         if margin.startswith(MARKS[ASSUMED]):
             cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
         yield "| " + " | ".join(cell(cells[place]) for place in shown) + " |"
-
-
-def _shown(thresholds: DiagnosticThresholds) -> list[int]:
-    """The columns of the protocol."""
-    return [place for place, heading in enumerate(HEADINGS) if is_checked(heading, thresholds.protocol)]
-
-
-def _headings(thresholds: DiagnosticThresholds) -> list[str]:
-    """`HEADINGS` in its words."""
-    return [thresholds.judges if each == LETTERS else worded(each, thresholds.protocol) for each in HEADINGS]
 
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
@@ -406,24 +391,23 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
         widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
         lines.append(_CELLS.join(cells).encode())
     if lines:
-        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths, criteria.thresholds)
-    for note in remarks.lines():
+        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths, criteria.thresholds.protocol)
+    for note in (worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
-def _print_lines(
-    console: Console, lines: Iterable[list[str]], widths: list[int], thresholds: DiagnosticThresholds
-) -> None:
+def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol) -> None:
     """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
 
     Args:
         console: where to.
         lines: the cells of each row.
         widths: of the columns, in cells of the terminal.
-        thresholds: what judged them.
+        protocol: whose columns.
     """
-    shown, headings = _shown(thresholds), _headings(thresholds)
+    headings = columns_of(HEADINGS, protocol)
+    shown = [*headings]
     if console.width >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
@@ -444,7 +428,7 @@ def _print_lines(
         return line if piped and len(line) <= console.width else cut(line, console.width, "…")
 
     rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, console.width - 1)
-    head = [text(headings), f" {rule}"]
+    head = [text([headings.get(place, "") for place in range(len(HEADINGS))]), f" {rule}"]
     if piped:
         sys.stdout.writelines(f"{shown_line}\n" for shown_line in chain(head, map(text, lines)))
     else:

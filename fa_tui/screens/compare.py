@@ -196,8 +196,7 @@ class CompareScreen(JudgedScreen):
             ]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
         flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
-        judges, ascii_only = session.thresholds.judges, not self.app.terminal.unicode
-        cell = cell_text(flags, agree, doubt, judges=judges, ascii_only=ascii_only)
+        cell = cell_text(flags, agree, doubt, ascii_only=not self.app.terminal.unicode)
         return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
 
     @on(CompareView.Moved)

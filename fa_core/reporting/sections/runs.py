@@ -46,19 +46,16 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
     known = [DIAGNOSTICS[letter] for letter in thresholds.judges]
-    phrases = "; ".join(f"({each.letter}) reads “{each.phrase}”" for each in known)
-    limits = {
-        "a": f"above a growth of {thresholds.h_norm_explosion_ratio:g}x per block",
-        "b": f"below ‖g_L‖ = {brief(thresholds.g_norm_floor)}",
-        "c": f"above a cosine of {thresholds.stability_drift_ceiling:g}",
-        "d": f"below a margin of {thresholds.frozen_acc_margin_pp:g} pp over the same net with frozen random blocks",
-    }
+    limits = ", ".join(
+        f"({one.letter}) {one.name} {'>' if one.fires_above else '<'} {brief(one.limit(thresholds))}{one.suffix}"
+        for one in known
+    )
+    phrases = "; ".join(f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known)
     return Paragraph(
-        f"Thresholds: {', '.join(f'({each.letter}) fires {limits[each.letter]}' for each in known)}. "
+        f"A diagnostic fires where: {limits}. "
         "Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A {thresholds.reading.fails} because of {phrases}. "
-        f"Published: {'; '.join(f'({each.letter}) {each.calibration}' for each in known)}."
+        f"A {thresholds.reading.fails} because of {phrases}."
     )
 
 
