@@ -43,7 +43,6 @@ class Reading(NamedTuple):
         passes: the verdict where nothing fires.
         fails: of several runs, that all are walked back.
         needs: what a run that fails does, and what several do.
-        note: what is said next to counts of verdicts.
         needs_gamma: whether a report without Γ per layer is incomplete.
     """
 
@@ -51,38 +50,27 @@ class Reading(NamedTuple):
     passes: str
     fails: str
     needs: tuple[str, str]
-    note: str = ""
     needs_gamma: bool = False
 
 
-_BY_OURS = " (protocol v2: by the thresholds of a, b, d)"
-
 READINGS: Mapping[Protocol, Reading] = {
     "v1": Reading({x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")),
-    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), _BY_OURS, needs_gamma=True),
+    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True),
 }
 """The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
 
 Its own thresholds are not published: these are ours. Source: docs/protocol.md §3.
 """
 
-_NAMED = re.compile(r"\(([a-d](?:, [a-d])*)\)")
-
 
 def worded(text: str, protocol: Protocol) -> str:
     """What is said of diagnostics as (a) to (d), by the names of a protocol's checks.
 
-    >>> worded("(a) to (d)", "v2"), worded("(a, b)", "v2"), worded("(c) cosine", "v2"), worded("(a) to (d)", "v1")
-    ('D1 to D3', '(D1, D2)', '(c) cosine', '(a) to (d)')
+    >>> worded("(a) to (d)", "v2"), worded("(c) cosine", "v2"), worded("(a) to (d)", "v1")
+    ('D1 to D3', '(c) cosine', '(a) to (d)')
     """
-    checks = READINGS[protocol].checks
-
-    def name(found: re.Match[str]) -> str:
-        letters = found[1].split(", ")
-        names = [checks.get(x, x) for x in letters]
-        return names[0] if len(names) == 1 and names != letters else f"({', '.join(names)})"
-
-    return _NAMED.sub(name, text)
+    names = {f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter}
+    return re.sub(r"\([a-d]\)", lambda found: names.get(found[0], found[0]), text)
 
 
 def columns_of(headings: Iterable[str], protocol: Protocol) -> dict[int, str]:
@@ -350,10 +338,10 @@ def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
     """How many runs pass and fail, in the protocol's words.
 
     >>> counts_text(6, 1), counts_text(6, 9, "v2")
-    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL (protocol v2: by the thresholds of a, b, d)')
+    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL')
     """
     reading = READINGS[protocol]
-    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}{reading.note}"
+    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}"
 
 
 def cell_legend(protocol: Protocol = "v1") -> str:

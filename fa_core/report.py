@@ -385,7 +385,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     def short_verdict(self) -> str:
         """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
         fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
-        return f"walk-back: {fired}" if fired else self.verdict
+        return f"walk-back: {fired}" if fired and self.thresholds.protocol == "v1" else self.verdict
 
     @property
     def recorded_differs(self) -> bool:

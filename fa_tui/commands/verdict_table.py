@@ -250,7 +250,6 @@ class Remarks:
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
         self._thresholds = DiagnosticThresholds()
-        self._lack_gamma = 0
         self._has_evidence = False
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
@@ -264,12 +263,13 @@ class Remarks:
         coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
         self._verdicts[report.verdict] += 1
-        self._lack_gamma += report.lacks_gamma
         self._thresholds = report.thresholds
         self._doubts.add(report, name)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
+        if report.lacks_gamma:
+            self._counted["Γ per layer is required: `fa-tui audit` measures it where feedback was saved"] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
             if letter in report.thresholds.judges and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
@@ -298,9 +298,6 @@ class Remarks:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
         yield cell_legend(protocol)
-        if self._lack_gamma:
-            missing = runs_words(self._lack_gamma)
-            yield f"protocol {protocol} requires Γ per layer: missing on {missing} (`fa-tui audit`)"
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))

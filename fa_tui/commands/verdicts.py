@@ -19,9 +19,6 @@ from fa_tui.views.words import runs_words, with_seed
 UNDECIDED = 4
 """Exit code of `check` where no run needs walk-back and some run is undecided."""
 
-FAILS, LACKS_GAMMA = "fails", "without Γ per layer"
-"""Kinds of runs for which it exits with 1, besides those that are not measured."""
-
 
 def show_command(
     paths: options.PathsArgument = None,
@@ -81,7 +78,7 @@ def check_command(
         report = row.report
         if report.flags or not report.coverage or report.lacks_gamma:
             lines += _walk_back(row, label)
-            kinds[FAILS if report.flags else LACKS_GAMMA if report.coverage else NOT_MEASURED] += 1
+            kinds["fails" if report.flags else "without Γ per layer" if report.coverage else NOT_MEASURED] += 1
             fired.update(report.flags)
             code = 1
         elif report.undecided:
@@ -89,9 +86,9 @@ def check_command(
         doubts.add(report, with_seed(label, row))
     reading, protocol = criteria.thresholds.reading, criteria.thresholds.protocol
     runs, names = len(rows), ", ".join(f"{reading.checks[letter]} {fired[letter]}" for letter in sorted(fired))
-    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[FAILS], protocol)}"
+    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds['fails'], protocol)}"
     summary += f" ({names})" if names else ""
-    summary += "".join(f", {kinds[kind]} {kind}" for kind in (NOT_MEASURED, LACKS_GAMMA) if kinds[kind])
+    summary += "".join(f", {count} {kind}" for kind, count in kinds.items() if kind != "fails")
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
             print(worded(line, protocol))

@@ -205,7 +205,7 @@ class EpochChart(Vertical):
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
             (f"  {_value(points, point)}", ""),
-            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter else "", "bad"),
+            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter in thresholds.reading.checks else "", "bad"),
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
@@ -236,14 +236,12 @@ def axis_width(epochs: Sequence[int]) -> int:
 
 
 def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
-    """When a diagnostic fires, in a few cells; nothing where it is not judged.
+    """When a diagnostic fires, in a few cells.
 
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
     """
     one = DIAGNOSTICS[letter]
-    if letter not in thresholds.judges:
-        return ""
     words = limit_words(one, thresholds)
     return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp" if letter == "d" else words
 

@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from fa_core.diagnostics import cell_legend
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
@@ -86,11 +85,6 @@ class Matrix(RunsView):
         self._name_width = self._count_width = 0
         self.cells = RunCells(session, self._glyphs)
         self.lay_out()
-
-    @property
-    def legend(self) -> str:
-        """How its cells are read."""
-        return cell_legend(self._session.thresholds.protocol)
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
         """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""

@@ -183,8 +183,8 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
-    notes = ((note.removeprefix(f"({one.letter}) "), one.letter) for one in analysis for note in one.skipped)
-    yield from bullets(by_note(notes, "({}) {}"))
+    notes = ((note.removeprefix(f"({one.letter}) "), f"({one.letter})") for one in analysis for note in one.skipped)
+    yield from bullets(by_note(notes, "{} {}"))
 
 
 def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:

@@ -89,7 +89,7 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
     said = [
         f"{method}: nothing was measured"
         if missing == LETTERS
-        else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
+        else f"{method}: {listed([f'({x})' for x in letters])} was not measured on any run, so its verdicts do not speak of it"
         for method, missing in seen.missing.items()
         if (letters := "".join(x for x in missing if x in thresholds.judges))
     ]
@@ -113,7 +113,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             thresholds.judges: lambda run: (
                 run.report.cell() + ("*" if run.report.evidence else "") + _if_assumed(run, ", d assumed")
             ),
-            "verdict": lambda run: "; ".join(filter(None, [_verdict(run.report), run.report.doubt])),
+            "verdict": lambda run: "; ".join(filter(None, [run.report.short_verdict, run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
@@ -133,11 +133,6 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     )
     if (left := len(table) - ROWS_AT_MOST) > 0:
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
-
-
-def _verdict(report: DiagnosticReport) -> str:
-    fired = ", ".join(sorted(report.flags))
-    return f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
 
 
 def _if_assumed(run: Run, words: str) -> str:
