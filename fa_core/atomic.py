@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +19,20 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
     """
     path = place_of(path)
-    temporary = None
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(_usual_mode())
         temporary.replace(path)
     except OSError as error:
-        raise FaError(
-            f"cannot write ({error.strerror})", where=path, hint="what was there before is untouched"
-        ) from error
+        what = f"cannot write ({error.strerror})"
+        raise FaError(what, where=path, hint="what was there before is untouched") from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def keep_old(path: Path) -> Path | None:
@@ -75,16 +69,12 @@ def place_of(path: Path) -> Path:
     Raises:
         UsageError: a folder, a device, a FIFO or a socket is there.
     """
-    try:
+    with contextlib.suppress(OSError):  # what else is wrong with the place shows when the file is written
         # not of the real path: a link in /proc names no file there
-        mode = path.stat().st_mode
-    except OSError:
-        # what is wrong with the place shows when the file is written
-        return Path(os.path.realpath(path))
-    if stat.S_ISREG(mode):
-        return Path(os.path.realpath(path))
-    kind = "folder" if stat.S_ISDIR(mode) else "device, FIFO or socket"
-    raise UsageError(f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file")
+        if path.exists() and not path.is_file():
+            kind = "folder" if path.is_dir() else "device, FIFO or socket"
+            raise UsageError(f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file")
+    return Path(os.path.realpath(path))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -95,10 +85,3 @@ def write_json(path: Path, value: Any) -> None:
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
     """JSON with a line end; half a surrogate, as odd file names have it, is an escape."""
     return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
-
-
-def _usual_mode() -> int:
-    """What a file made by ``open`` would get: mkstemp keeps its files to the owner."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

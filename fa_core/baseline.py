@@ -53,11 +53,9 @@ def why_no_baseline(method: str) -> str:
     >>> why_no_baseline("frozen"), why_no_baseline("dfa")
     ('frozen is a baseline itself', '')
     """
-    if method not in WITHOUT_BASELINE:
-        return ""
     if method == "random_init":
         return "not applicable to an untrained net"
-    return f"{method} is a baseline itself"
+    return f"{method} is a baseline itself" if method in WITHOUT_BASELINE else ""
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
@@ -80,13 +78,11 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         Raises:
             UsageError: names it, and which methods there are.
         """
-        if not self.by_method:
-            return
         from fa_core.option_values import nearest
 
         known = dict.fromkeys(methods)
-        for name in self.by_method if known else ():
-            if name not in known:
+        for name in self.by_method:
+            if known and name not in known:
                 raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
 
     def __bool__(self) -> bool:
@@ -110,8 +106,8 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
     def filled(self, row: AuditRow) -> AuditRow:
         """A row judged by the baseline, if anything of it was measured."""
         report = row.report
-        acc = self.assumed_for(row.method, report.frozen_baseline_acc)
-        return row if acc is None or not report.coverage else replace(row, report=report.with_assumed_baseline(acc))
+        lent = self.lent_to(report, row.method)
+        return row if lent is report or not report.coverage else replace(row, report=lent)
 
     def recorded(self, row: AuditRow) -> AuditRow:
         """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.
@@ -211,10 +207,14 @@ class FrozenRuns:
             near = self._same_net.get((facts["seed"], facts["arch"]), [])
             why = min((_difference(run, facts) for run in near), default=None, key=lambda found: found[0])
             return report if why is None else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
-        found: dict[str, Any] = {BASELINE_FROM: best.source, BASELINE_RULE: "" if best.rule == rule else best.rule}
-        found[OTHER_BASELINES] = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
-        kept = {name: value for name, value in report.provenance.items() if name not in found}
-        judged = replace(report.with_frozen_baseline(best.acc), provenance=kept | {k: v for k, v in found.items() if v})
+        found: dict[str, Any] = {
+            BASELINE_FROM: best.source,
+            BASELINE_RULE: "" if best.rule == rule else best.rule,
+            OTHER_BASELINES: {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule},
+        }
+        known = {**report.provenance, **found}
+        provenance = {name: value for name, value in known.items() if value or name not in found}
+        judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
         paired = paired_margin(report.right, best.right) if report.right and best.right else None
         return judged if paired is None else replace(judged, intervals={**judged.intervals, "margin_pp": paired})
 
@@ -229,17 +229,15 @@ def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit (`FrozenRuns.judge`)."""
-    rows = list(rows)
+    known = [(row, _rule(row), facts_of(row.report.provenance, row.seed, row.method == FROZEN)) for row in rows]
     frozen = FrozenRuns(
-        FrozenRun(row.checkpoint or row.source, _rule(row), _facts(row), row.report.headline_acc, row.report.right)
-        for row in rows
+        FrozenRun(row.checkpoint or row.source, rule, facts, row.report.headline_acc, row.report.right)
+        for row, rule, facts in known
         if row.method == FROZEN and row.report.headline_acc is not None
     )
     return [
-        row
-        if row.method in WITHOUT_BASELINE
-        else replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
-        for row in rows
+        row if row.method in WITHOUT_BASELINE else replace(row, report=frozen.judge(row.report, rule, facts))
+        for row, rule, facts in known
     ]
 
 
@@ -253,10 +251,6 @@ def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
 def _rule(row: AuditRow) -> str:
     args = row.report.provenance.get("method_args")
     return rule_of(row.method, args if isinstance(args, Mapping) else {})
-
-
-def _facts(row: AuditRow) -> dict[str, Any]:
-    return facts_of(row.report.provenance, row.seed, row.method == FROZEN)
 
 
 _ORDERED = msgspec.json.Encoder(order="deterministic")

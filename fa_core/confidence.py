@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.intervals import LEVEL, Interval
-from fa_core.report import DiagnosticReport
+from fa_core.report import DiagnosticReport, Resampling
 
 
 class Confidence(NamedTuple):
@@ -48,17 +48,24 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     >>> found.intervals["growth"], found.fired, found.same_verdict
     ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
-    drawn = _drawn(report)
-    accs = report.resampling.headline_acc if report.resampling is not None else []
-    if not drawn and not accs:
+    found, frozen = report.resampling or Resampling(), report.baseline_acc
+    # rounded as `DiagnosticReport.margin_pp` is
+    margins = [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
+    draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
+    drawn = {letter: values for letter, values in draws.items() if values and letter in report.coverage}
+    n = len(found)
+    if not drawn and not found.headline_acc:
         return None
-    n = len(accs) or len(next(iter(drawn.values())))
-    fires = {letter: _fires(letter, values, report.thresholds) for letter, values in drawn.items()}
+    # what is not finite fires
+    fires = {
+        letter: [DIAGNOSTICS[letter].fires(value, report.thresholds) or not math.isfinite(value) for value in values]
+        for letter, values in drawn.items()
+    }
     own = tuple(letter in report.flags for letter in fires)
     same = sum(fired == own for fired in zip(*fires.values(), strict=True)) if fires else n
-    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
+    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | {"acc": found.headline_acc}
     return Confidence(
-        intervals={name: interval(values) for name, values in numbers.items()},
+        intervals={name: interval(values) for name, values in numbers.items() if values},
         fired={letter: sum(fire) / n for letter, fire in fires.items()},
         same_verdict=same / n,
         resamples=n,
@@ -100,21 +107,3 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     place = share * (len(ordered) - 1)
     low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
     return low if low == high else low + (place - math.floor(place)) * (high - low)
-
-
-def _drawn(report: DiagnosticReport) -> dict[str, list[float]]:
-    """Each measured diagnostic's number per resample, where there are any."""
-    found = report.resampling
-    if found is None:
-        return {}
-    frozen = report.baseline_acc
-    # rounded as `DiagnosticReport.margin_pp` is
-    margins = [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
-    draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
-    return {letter: values for letter, values in draws.items() if values and letter in report.coverage}
-
-
-def _fires(letter: str, values: Sequence[float], t: DiagnosticThresholds) -> list[bool]:
-    """Whether a diagnostic fires, resample by resample; what is not finite fires."""
-    diagnostic = DIAGNOSTICS[letter]
-    return [diagnostic.fires(value, t) or not math.isfinite(value) for value in values]

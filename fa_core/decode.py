@@ -28,7 +28,6 @@ _ESCAPES = (rb"\b", rb"\f", rb"\r", rb"\u00", rb"\u202", rb"\u206", rb"\ud", rb"
 _RAW_BYTES = [re.compile(part) for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")]
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HAS_NO_KEYS = {float, bool, type(None)}
-_INFINITY_DIGITS = 400
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -132,8 +131,7 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    short = len(digits) < _INFINITY_DIGITS and abs(number := int(digits)) < LARGEST
-    return number if short else float(digits)
+    return int(digits) if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST else float(digits)
 
 
 @contextmanager

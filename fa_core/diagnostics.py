@@ -11,6 +11,7 @@ Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -155,6 +156,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     def beyond(self, values: Number, limit: float) -> Number:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for NaN."""
         return values > limit if self.fires_above else values < limit  # type: ignore[operator, return-value]
+
+    def distance(self, low: float, high: float) -> float | None:
+        """How far one value is from a lower one: their ratio where it spans decades (None from 0), or difference."""
+        return high - low if not self.log else high / low if low > 0 else None
 
     def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
         """Whether a finite number fires; None (not measured) and NaN do not (`DiagnosticReport.nonfinite` does)."""
@@ -330,6 +335,9 @@ def doubt_text(undecided: Iterable[str]) -> str:
     return f"undecided on {letters}" if letters else ""
 
 
+_WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
+
+
 @lru_cache(maxsize=256)
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
@@ -348,13 +356,10 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     text = verdict.strip()
     if text in (TRUSTWORTHY, NOT_MEASURED, "PASS"):
         return frozenset()
-    start, found, named = text.partition("walk-back:")
-    if text.startswith("FAIL(") and text.endswith(")"):
-        letters_of_check = {check: letter for letter, check in CHECKS.items()}
-        start, found, named = "", "FAIL", ",".join(letters_of_check.get(check, "") for check in text[5:-1].split("+"))
-    if not found or start not in ("", "needs "):
+    found = _WALKED_BACK.fullmatch(text)
+    if found is None:
         return None
-    letters_by = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}
-    letters = [letters_by.get(part.strip()) for part in named.replace(";", ",").split(",")]
-    known = [letter for letter in letters if letter]
-    return frozenset(known) if len(known) == len(letters) else None
+    letters = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}
+    letters |= {check: letter for letter, check in CHECKS.items()}
+    named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
+    return frozenset(named) if all(named) else None

@@ -100,13 +100,13 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        lengths = {len(draws) for draws in (self.growth, self.g_L, self.stability, self.headline_acc) if draws}
+        lengths = {len(draws) for draws in msgspec.structs.astuple(self)[:-1]} - {0}
         if len(lengths) > 1:
             raise ValueError(f"resamples of different number: {sorted(lengths)}")
 
     def __len__(self) -> int:
         """R."""
-        return max(map(len, (self.growth, self.g_L, self.stability, self.headline_acc)))
+        return max(map(len, msgspec.structs.astuple(self)[:-1]))
 
 
 class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +142,9 @@ GRADIENT_BY = "gradient_by"
 
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""
+
+NORMS = ("residual_norms", "bp_grad_norms")
+"""The fields with a number per layer."""
 
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
@@ -239,7 +242,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     def max_per_block_growth(self) -> float | None:
         """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
         norms = self.residual_norms
-        if any(not math.isfinite(h) for h in norms):
+        if not all(map(math.isfinite, norms)):
             return math.nan
         if len(norms) < 2:
             return self.growth_bound
@@ -431,10 +434,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
                 where=where,
                 hint="both must list h_0..h_L; leave one out if it was not measured",
             )
-        for name, values in (("residual_norms", h), ("bp_grad_norms", g)):
-            for layer, value in enumerate(values):
-                if -math.inf < value < 0:
-                    raise InvalidReport(f"{name}[{layer}] is {value}", where=where, hint="a norm is never negative")
+        norms = [(f"{name}[{l}]", v) for name, values in zip(NORMS, (h, g), strict=True) for l, v in enumerate(values)]
+        for name, value in (*norms, ("growth_bound", self.growth_bound)):
+            if value is not None and -math.inf < value < 0:
+                hint = "a norm, and a ratio of norms, is never negative"
+                raise InvalidReport(f"{name} is {value}", where=where, hint=hint)
         for name, acc in (("headline_acc", self.headline_acc), ("frozen_baseline_acc", self.frozen_baseline_acc)):
             if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
                 hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
@@ -442,9 +446,6 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         for name, (low, high) in self.intervals.items():
             if not low <= high:
                 raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
-        if self.growth_bound is not None and -math.inf < self.growth_bound < 0:
-            what = f"growth_bound is {self.growth_bound}"
-            raise InvalidReport(what, where=where, hint="a ratio of norms is never negative")
         for name, kind in (("credit", Credit), ("provenance", Provenance)):
             if found := getattr(self, name):
                 try:
@@ -662,10 +663,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         '0.1 assumed, 0.349 recorded'
         """
         assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
-        said = [] if assumed is None else [f"{assumed:.4g} assumed"]
-        if recorded is not None:
-            said.append(f"{recorded:.4g}{' recorded' if said else ''}")
-        return ", ".join(said)
+        if assumed is None:
+            return "" if recorded is None else f"{recorded:.4g}"
+        return f"{assumed:.4g} assumed" + ("" if recorded is None else f", {recorded:.4g} recorded")
 
 
 _FIXED_FIELDS = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,7 +58,6 @@ UNREAD = DiagnosticReport()
 """What a `LazyRow` holds in place of its report."""
 
 _own_report: Callable[[AuditRow], DiagnosticReport] = AuditRow.__dict__["report"].__get__
-_content = attrgetter(*AuditRow.__struct_fields__)
 _names = attrgetter(*(name for name in AuditRow.__struct_fields__ if name != "report"))
 
 
@@ -96,11 +96,7 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
 
     def __reduce__(self) -> tuple[Callable[..., AuditRow], tuple[object, ...]]:
         """Sent to another process it is a plain row: its store stays here."""
-        return _plain, _content(self)
-
-
-def _plain(*content: Any) -> AuditRow:
-    return AuditRow(**dict(zip(AuditRow.__struct_fields__, content, strict=True)))
+        return partial(AuditRow, **{name: getattr(self, name) for name in AuditRow.__struct_fields__}), ()
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import WITHOUT_BASELINE
+from fa_core.baseline import TRAINED_BY, WITHOUT_BASELINE
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.method_style import known_method
@@ -101,7 +101,7 @@ def recorded_baseline(manifest: Manifest) -> float | None:
 LONGEST_SEED = 18
 """Digits of a seed in a name."""
 
-_SEED = re.compile(rf"(?:^|[_-])(?:s|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
+_SEED = re.compile(rf"(?:^|[_-])(?:[sS]|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
 _SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _AXES: dict[str, tuple[type, re.Pattern[str]]] = {
@@ -153,7 +153,24 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     rest = (method[: network.start()] + method[network.end() :]).strip("_") if network else ""
     if network and known_method(rest):
         axes["arch"], method = network[1], rest
-    return method or canonical_method(key), int(at[1]) if at else None, axes
+    method, trained_by = control_of(method or canonical_method(key))
+    return method, int(at[1]) if at else None, {**trained_by, **axes}
+
+
+_CONTROL = re.compile(r"(frozen|shallow)_of_(\w+)|(\w+)_(frozen|shallow)")
+
+
+def control_of(method: str) -> tuple[str, dict[str, Any]]:
+    """A control, and as an axis the rule that trains it, where a name says both; any other method as it is.
+
+    >>> control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"), control_of("my_frozen")
+    (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
+    """
+    found = _CONTROL.fullmatch(method)
+    control, rule = (found[1] or found[4], found[2] or found[3]) if found else ("", "")
+    if not rule or known_method(rule) != rule:
+        return method, {}
+    return control, {} if rule == TRAINED_BY[control] else {"of": rule}
 
 
 def seed_in_words(text: str) -> int | None:

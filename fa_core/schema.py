@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -30,21 +30,17 @@ class AuditTableFile(msgspec.Struct, kw_only=True):
     summary: list[SummaryRow]
 
 
-def schema_of(kind: type) -> Callable[[], dict[str, Any]]:
-    """A function that gives the JSON Schema of a struct, with what its docstring says of each attribute."""
-
-    def build() -> dict[str, Any]:
-        (reference,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-        root = definitions.pop(reference["$ref"].rpartition("/")[2])
-        for definition in (root, *definitions.values()):
-            _describe(definition)
-            if definition.get("title") == DiagnosticReport.__name__:
-                definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
-                definition["properties"]["recorded_verdict"] = _RECORDED
-                del definition["properties"][WHAT_IF]
-        return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
-
-    return build
+def schema_of(kind: type) -> dict[str, Any]:
+    """The JSON Schema of a struct, with what its docstring says of each attribute."""
+    (reference,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    root = definitions.pop(reference["$ref"].rpartition("/")[2])
+    for definition in (root, *definitions.values()):
+        _describe(definition)
+        if definition.get("title") == DiagnosticReport.__name__:
+            definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
+            definition["properties"]["recorded_verdict"] = _RECORDED
+            del definition["properties"][WHAT_IF]
+    return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
 
 
 def _describe(definition: dict[str, Any]) -> None:
@@ -56,10 +52,10 @@ def _describe(definition: dict[str, Any]) -> None:
             definition["properties"][name]["description"] = " ".join(text.split())
 
 
-SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "report": schema_of(DiagnosticReport),
-    "audit-table": schema_of(AuditTableFile),
-    "manifest": schema_of(Manifest),
-    "trace": schema_of(TraceEpoch),
+SCHEMAS: Mapping[str, type] = {
+    "report": DiagnosticReport,
+    "audit-table": AuditTableFile,
+    "manifest": Manifest,
+    "trace": TraceEpoch,
 }
 """What can be asked for: a report (``audit.json``), an audit table, a run's manifest, a line of its trace."""

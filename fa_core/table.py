@@ -236,10 +236,8 @@ class AuditTable:
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp`` or of `CREDIT`.
         """
-        values: list[float | None] = getattr(self, name).tolist()
-        for index in np.flatnonzero(~self.measured(name)).tolist():
-            values[index] = None
-        return values
+        values, measured = getattr(self, name).tolist(), self.measured(name).tolist()
+        return [value if known else None for value, known in zip(values, measured, strict=True)]
 
     def measured(self, name: str) -> Mask:
         """Where a column was measured (named as for `numbers`)."""
@@ -295,13 +293,14 @@ class AuditTable:
         """One row's report."""
         return self.row(index).report
 
-    def kinds(self, rows: Indices) -> dict[str, str]:
-        """`DiagnosticReport.kinds` of some rows together, of each letter the last that is not exact.
+    @property
+    def kinds(self) -> dict[str, str]:
+        """`DiagnosticReport.kinds` of all rows together, of each letter the last that is not exact.
 
         Reports are read only where they say something of it.
         """
-        inexact = rows[self._inexact[rows]]
-        return {letter: kind for i in inexact.tolist() for letter, kind in self.report(i).kinds.items()}
+        inexact = np.flatnonzero(self._inexact).tolist()
+        return {letter: kind for i in inexact for letter, kind in self.report(i).kinds.items()}
 
     def rows(self) -> Iterator[AuditRow]:
         """All rows, in order."""
@@ -324,17 +323,12 @@ class AuditTable:
     def surely_valid(self) -> bool:
         """Whether every report has norms and passes `DiagnosticReport.check`; False when in doubt."""
         h, g = self.residual_norms, self.bp_grad_norms
-        return bool(
-            len(self)
-            and h.lengths.min() > 0
-            and np.array_equal(h.lengths, g.lengths)
-            and _within(h.flat, 0.0, np.inf)
-            and _within(g.flat, 0.0, np.inf)
-            and _within(self.stability[self.measured("stability")], -1.0, 1.0)
-            and not (self.low > self.high).any()
-            and _within(self.acc[self._has_acc], 0.0, 1.0)
-            and _within(self.baseline[self._has_baseline], 0.0, 1.0)
-        )
+        norms, cosines = np.concatenate([h.flat, g.flat]), self.stability[self.measured("stability")]
+        shares = np.concatenate([self.acc[self._has_acc], self.baseline[self._has_baseline]])
+        ranges = ((norms, 0.0, np.inf), (cosines, -1.0, 1.0), (shares, 0.0, 1.0))
+        has_norms = len(self) > 0 and h.lengths.min() > 0 and np.array_equal(h.lengths, g.lengths)
+        in_range = all(((values >= low) & (values <= high)).all() for values, low, high in ranges)
+        return has_norms and in_range and not (self.low > self.high).any()
 
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
@@ -395,11 +389,6 @@ def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
     numbers: AuditTable = store.numbers
     slots = np.fromiter((row.slot for row in rows), np.int64, len(rows))
     return numbers if np.array_equal(slots, np.arange(len(numbers))) else numbers.select(slots)
-
-
-def _within(values: Floats, low: float, high: float) -> bool:
-    """Whether all values lie in [low, high]; a NaN does not."""
-    return bool(((values >= low) & (values <= high)).all())
 
 
 _BIG = 1 << 18

@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,11 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
-from fa_core.models import StreamNet, build
-from fa_core.option_values import diagnostic_letters
+from fa_core.models import ARCHS, build
+from fa_core.option_values import diagnostic_letters, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry, write_trace
-from fa_core.training.loop import deterministic, fitted_args, make_optimizer, sample_order, steps_per_epoch
 from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
@@ -111,9 +112,7 @@ class RunWriter:
 
     def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
         """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
-        if not epochs:
-            (self.folder / TRACE).unlink(missing_ok=True)
-        else:
+        if epochs:
             write_trace(self.folder / TRACE, epochs)
 
     def start(self) -> None:
@@ -125,6 +124,80 @@ class RunWriter:
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Contiguous CPU copies: safetensors refuses views and shared memory."""
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+
+
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+
+
+def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
+    """Full batches in the training samples.
+
+    Raises:
+        UsageError: the batch is larger than the data set.
+    """
+    steps = len(data.train_y) // recipe.batch_size
+    if steps == 0:
+        raise UsageError(
+            f"a batch of {recipe.batch_size} is larger than the {len(data.train_y)} training samples of {data.spec}",
+            hint="give a smaller --batch-size",
+        )
+    return steps
+
+
+def sample_order(count: int, seed: int, epoch: int) -> Tensor:
+    """The permutation of an epoch: it depends on seed and epoch only, so a resumed run sees the same samples."""
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    return torch.randperm(count, generator=generator)
+
+
+@contextmanager
+def deterministic(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeded generators and deterministic kernels inside; the caller's afterwards."""
+    strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(strict, warn_only=warn)
+
+
+def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, Any]:
+    """The given arguments, completed by those that the data decide: input size, classes.
+
+    Args:
+        arch: built-in network name.
+        given: what the user chose; it is kept.
+        data: the data set.
+
+    Raises:
+        UsageError: unknown network, or data of a kind it does not take (both shapes are said).
+    """
+    if arch not in ARCHS:
+        raise unknown_name("network", arch, ARCHS)
+    known = signature(ARCHS[arch]).parameters
+    decided: dict[str, Any] = {"num_classes": data.num_classes}
+    if "input_dim" in known:
+        decided["input_dim"] = math.prod(data.input_shape)
+    elif "vocab" in known:
+        x = data.train_x
+        if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
+            raise UsageError(
+                f"{arch} takes token numbers (samples, tokens), {data.spec} gives samples of shape {data.input_shape}",
+                hint="choose data of whole numbers from 0 on, the label the token that follows",
+            )
+        top = max(int(x.max()), int(data.test_x.max()))
+        decided |= {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
+    else:
+        shape = data.input_shape
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise UsageError(
+                f"{arch} takes square images (channels, size, size), {data.spec} gives samples of shape {shape}",
+                hint="choose image data such as cifar10:DIR, or --arch resmlp",
+            )
+        decided |= {"channels": shape[0], "image": shape[1]}
+    return {name: value for name, value in decided.items() if name in known} | given
 
 
 class Run:
@@ -147,7 +220,10 @@ class Run:
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
         self.recipe = plan.recipe if rule.trains else msgspec.structs.replace(plan.recipe, epochs=0)
-        self.optimizer = make_optimizer(self.recipe, self.method, self.net)
+        self.optimizer: torch.optim.Optimizer | None = None
+        if trained := self.method.trained_parameters(self.net):
+            kind, lr = OPTIMIZERS[self.recipe.optimizer], self.recipe.lr
+            self.optimizer = kind(trained, lr=lr, weight_decay=self.recipe.weight_decay)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.name = plan.name
         self.trace: list[dict[str, Any]] = []
@@ -238,8 +314,7 @@ class Run:
             loss = self.epoch(epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step)))
         except Diverged as error:
             loss, stopped = float("nan"), f"diverged: {error.what}"
-        given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
-        report = measure_epoch(self.net, self.data, self.batches, **given)
+        report = self._measured()
         gamma = method_gamma(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
@@ -254,6 +329,12 @@ class Run:
         )
         self._save()
         on_moment(msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags))
+
+    def _measured(self) -> DiagnosticReport:
+        """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
+        x, y = (torch.split(samples, TEST_BATCH) for samples in (self.data.test_x, self.data.test_y))
+        acc, given = accuracy(self.net, zip(x, y, strict=True)), self.thresholds
+        return diagnose(self.net, self.batches, acc, self.baseline, thresholds=given)
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run and write its report; what only an unfinished run needs goes."""
@@ -285,7 +366,9 @@ class Run:
         if self.optimizer:
             self.optimizer.load_state_dict(state["optimizer"])
         self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
-        self.trace = read_trace(self.writer.folder, state["epochs_done"])
+        trace, done = self.writer.folder / TRACE, state["epochs_done"]
+        with reading(trace, "cannot resume from it"):
+            self.trace = [loads(line) for line in trace.read_bytes().splitlines()[:done]] if done else []
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
@@ -329,21 +412,6 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
         if generators["cuda"] and device.type == "cuda":
             torch.cuda.set_rng_state_all(generators["cuda"])
     return state  # type: ignore[no-any-return]
-
-
-def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
-    """The first `epochs` lines of a run's trace."""
-    path = folder / TRACE
-    if not epochs:
-        return []
-    with reading(path, "cannot resume from it"):
-        return [loads(line) for line in path.read_bytes().splitlines()[:epochs]]
-
-
-def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any) -> DiagnosticReport:
-    """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
-    test = list(zip(torch.split(data.test_x, TEST_BATCH), torch.split(data.test_y, TEST_BATCH), strict=True))
-    return diagnose(net, batches, headline_acc=accuracy(net, test), **given)
 
 
 def siblings(folder: Path) -> FrozenRuns:

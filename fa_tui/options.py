@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -20,7 +19,10 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.reporting.numbers import parse
 from fa_core.runs import canonical_method
+
+Number = TypeVar("Number", int, float)
 
 PUBLISHED = "source:audit_table"
 """A filter: of the sample runs, those of the published table."""
@@ -44,15 +46,11 @@ def default_paths() -> list[Path]:
     return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
 
 
-PathsArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
-    ),
-]
-NamedPaths = Annotated[
-    list[Path], typer.Argument(metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.")
-]
+_PATHS = typer.Argument(
+    metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
+)
+PathsArgument = Annotated[list[Path] | None, _PATHS]
+NamedPaths = Annotated[list[Path], _PATHS]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
 
 DataOption = Annotated[
@@ -104,15 +102,12 @@ BlocksOption = Annotated[
 Form = Literal["table", "json"]
 """How a result is printed."""
 
-RowForm = Literal["table", "json", "csv", "markdown"]
-"""How rows are printed."""
-
 FormOption = Annotated[
     Form,
     typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."),
 ]
 RowFormOption = Annotated[
-    RowForm,
+    Literal["table", "json", "csv", "markdown"],
     typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
 ]
 
@@ -127,15 +122,10 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     by_method: dict[str, float] = {}
     for item in split_list(values):
         name, equals, text = item.rpartition("=")
-        if equals and not name.strip():
-            raise UsageError(f"--frozen-baseline {item!r} names no method", hint="write 0.349 or METHOD=0.349")
-        try:
-            acc = float(text)
-        except ValueError:
-            raise UsageError(
-                f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
-            ) from None
-        if math.isnan(acc) or not 0.0 <= acc <= 1.0:
+        acc = parse(text)
+        if acc is None or (equals and not name.strip()):
+            raise UsageError(f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349")
+        if not 0.0 <= acc <= 1.0:
             hint = "accuracies are fractions: divide by 100" if acc > 1 else "write a fraction such as 0.349"
             raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
         if name:
@@ -152,6 +142,20 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     ['42', '123', '456']
     """
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
+
+
+def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> list[Number]:
+    """The numbers of a list option.
+
+    Raises:
+        UsageError: one is none of its kind.
+    """
+    try:
+        return [kind(text) for text in split_list(values)]
+    except ValueError as error:
+        what = "whole numbers" if kind is int else "numbers"
+        given = ",".join(values or ())
+        raise UsageError(f"{option} {given!r} cannot be read", hint=f"write {what} with commas") from error
 
 
 class Criteria(NamedTuple):
@@ -353,10 +357,8 @@ Results go to stdout, progress and messages to stderr. Add --debug to any comman
 
 def build(names: Sequence[str]) -> typer.Typer:
     """The command-line application with the named commands."""
-    app = typer.Typer(
-        add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
-    )
-    app.callback()(_intro)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=INTRO)(lambda: None)
     for name in names:
         module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
         app.command(name)(expanded(getattr(module, f"{name}_command")))
@@ -368,10 +370,3 @@ def command(name: str) -> Any:
     """One command, as click holds it."""
     group: Any = typer.main.get_command(build((name,)))
     return group.commands[name]
-
-
-def _intro() -> None:
-    pass
-
-
-_intro.__doc__ = INTRO

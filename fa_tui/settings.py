@@ -134,7 +134,7 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
     file.fitted(Settings, {table: {last: value} for table in tables} or {last: value})
     if file.problems:
         raise UsageError(file.problems[0].message)
-    _rewrite(path, file.text, last, value, *tables)
+    _rewrite(path, last, value, *tables)
     return path
 
 
@@ -167,17 +167,24 @@ def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
         FaError: they cannot be written.
     """
     if paths:
-        path = _groups_file()
-        _rewrite(path, TomlFile(path).text, _place_name(paths), dict(groups))
+        _rewrite(_groups_file(), _place_name(paths), dict(groups))
 
 
-def _rewrite(path: Path, text: str, name: str, value: object, *tables: str) -> None:
-    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are."""
+def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
+    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are.
+
+    Args:
+        path: the file.
+        name: in the innermost table.
+        value: TOML can hold.
+        tables: from the outermost.
+        head: of a file that is new.
+    """
     import tomlkit
 
     from fa_core.atomic import write_bytes
 
-    document = tomlkit.parse(text)
+    document = tomlkit.parse(TomlFile(path).text or head)
     held: Any = document
     for table in tables:
         held = held.setdefault(table, tomlkit.table())
@@ -306,7 +313,6 @@ class Presets:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or config_folder() / "presets.toml"
         self.problems: list[Problem] = []
-        self._text = ""
 
     def read(self) -> dict[str, DiagnosticThresholds]:
         """Name → thresholds, `PROTOCOLS` first. What is wrong with the file is in `problems` then."""
@@ -319,7 +325,7 @@ class Presets:
         for name, table in file.tables.items():
             if isinstance(table, Mapping) and name not in PROTOCOLS:
                 presets[name] = file.fitted(DiagnosticThresholds, table, [name])
-        self.problems, self._text = file.problems, file.text
+        self.problems = file.problems
         return presets
 
     def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
@@ -329,11 +335,9 @@ class Presets:
             UsageError: a name that cannot be used, or a file that must be fixed first.
             FaError: the file cannot be written.
         """
-        name = name.strip()
         if problem := name_problem(name):
             raise UsageError(problem)
-        self._read_to_write()
-        _rewrite(self.path, self._text or _HEAD, name, msgspec.structs.asdict(thresholds))
+        self._write(name.strip(), msgspec.structs.asdict(thresholds))
 
     def remove(self, name: str) -> None:
         """Remove a preset.
@@ -342,15 +346,15 @@ class Presets:
             UsageError: there is none of that name, or the file must be fixed first.
             FaError: the file cannot be written.
         """
-        if name not in self._read_to_write() or name in PROTOCOLS:
-            raise UsageError(f"no preset {name!r} to remove", where=self.path)
-        _rewrite(self.path, self._text, name, None)
+        self._write(name, None)
 
-    def _read_to_write(self) -> dict[str, DiagnosticThresholds]:
+    def _write(self, name: str, values: object) -> None:
         presets = self.read()
         if self.problems:
             raise UsageError(self.problems[0].message, hint="mend the file first")
-        return presets
+        if values is None and (name not in presets or name in PROTOCOLS):
+            raise UsageError(f"no preset {name!r} to remove", where=self.path)
+        _rewrite(self.path, name, values, head=_HEAD)
 
 
 def name_problem(name: str) -> str:

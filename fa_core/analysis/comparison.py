@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -46,10 +47,8 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     >>> [layer.ratio for layer in across_runs([[8.0, 10.0, 20.0], [8.0, 500.0]])]
     [1.0, 50.0, None]
     """
-    depth = max(map(len, curves), default=0)
-    return tuple(
-        _spread(layer, [curve[layer] if layer < len(curve) else None for curve in curves]) for layer in range(depth)
-    )
+    layers = zip_longest(*curves)
+    return tuple(LayerSpread(layer=layer, values=values, ratio=_ratio(values)) for layer, values in enumerate(layers))
 
 
 def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
@@ -65,18 +64,12 @@ def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> La
     return next((layer for layer in layers if layer.ratio is not None and layer.ratio > factor), None)
 
 
-def _spread(layer: int, values: Sequence[float | None]) -> LayerSpread:
+def _ratio(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     finite = [value for value in known if math.isfinite(value)]
-    return LayerSpread(layer=layer, values=tuple(values), ratio=_ratio(known, finite))
-
-
-def _ratio(known: Sequence[float], finite: Sequence[float]) -> float | None:
     if len(known) < 2 or not finite:
         return None
-    if len(finite) < len(known):
+    low, high = min(finite), max(finite)
+    if len(finite) < len(known) or high > low <= 0:
         return math.inf
-    lo, hi = min(finite), max(finite)
-    if lo == hi:
-        return 1.0
-    return hi / lo if lo > 0 else math.inf
+    return high / low if high > low else 1.0

@@ -4,7 +4,6 @@ differences between conditions."""
 from __future__ import annotations
 
 import math
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
@@ -48,11 +47,11 @@ class Stat(Result, frozen=True, kw_only=True):
         n: seeds with a finite value.
         nonfinite: seeds measured as NaN or ±inf: not in mean and std.
         mean: None without a finite value.
-        std: sample standard deviation √(Σ(x−mean)²/(n−1)); None for fewer than two values.
+        std: standard deviation √(Σ(x−mean)²/(n−ddof)), the sample one unless asked; None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
         geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value is not above 0.
-        factor: exp of the sample standard deviation of log x: the seeds lie within about ×/÷ this.
+        factor: exp of the standard deviation of log x: the seeds lie within about ×/÷ this.
     """
 
     n: int
@@ -133,15 +132,20 @@ class SeedTable(Result, frozen=True, kw_only=True):
         by: names of the second axes.
         groups: one per method × second axes.
         notes: what was left out of the whole, or assumed, and why.
+        ddof: 1 = sample standard deviations, 0 = population ones.
     """
 
     by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
     notes: tuple[str, ...] = ()
+    ddof: int = 1
 
 
 def over_seeds(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, by: Sequence[str] | None = None
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    by: Sequence[str] | None = None,
+    ddof: int = 1,
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 
@@ -149,17 +153,18 @@ def over_seeds(
         table: n runs.
         thresholds: default: the protocol's.
         by: second axes to keep apart; None takes every axis that varies, ``()`` none.
+        ddof: 1 for sample standard deviations, as published; 0 for population ones.
 
     Raises:
         UsageError: an axis that no run has.
 
-    Source: docs/protocol.md §9, seeds. Sample std (ddof = 1), as published.
+    Source: docs/protocol.md §9, seeds.
     """
     axes, members = _members(table, by)
     t = thresholds or DiagnosticThresholds()
-    groups = tuple(_group(table.select(rows), axes, key[0], t) for key, rows in members.items())
+    groups = tuple(_group(table.select(rows), axes, key[0], t, ddof) for key, rows in members.items())
     notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes))
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof)
 
 
 _Key: TypeAlias = tuple[str, ...]
@@ -175,17 +180,18 @@ def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ..
             raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
     axes = varying_axes(table) if by is None else tuple(by)
     homes = _telling_collections(table, axes)
-    members: dict[_Key, array[int]] = defaultdict(lambda: array("q"))
+    members: dict[_Key, list[int]] = defaultdict(list)
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
         key = (home, method, *(repr(row_axes.get(name)) for name in axes))
         members[key].append(i)
-    return axes, {key: np.frombuffer(rows, np.int64) for key, rows in members.items()}
+    return axes, {key: np.array(rows) for key, rows in members.items()}
 
 
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
     """The effect of every factor of every condition, and the interaction of every two: the penalty's, the gap to BP.
 
-    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its first value. With
+    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its smallest number or
+    first value. With
     x(c) a number of condition c, and c' the condition with factor f at its reference, the effect of f is x(c) − x(c');
     the interaction of f and g is (x(c) − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose
     reference was not run at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared
@@ -222,7 +228,15 @@ def _reference(keys: Sequence[_Key]) -> _Key:
     """The level of every factor that others are compared with: BP, an axis that is not set, or what comes first."""
     usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
     levels = zip(*keys, strict=True)
-    return tuple(level if level in found else found[0] for level, found in zip(usual, levels, strict=True))
+    return tuple(level if level in found else _lowest(found) for level, found in zip(usual, levels, strict=True))
+
+
+def _lowest(levels: Sequence[str]) -> str:
+    """The smallest number, or what comes first where they are not all numbers."""
+    try:
+        return min(levels, key=float)
+    except ValueError:
+        return levels[0]
 
 
 def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
@@ -280,8 +294,10 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
     return ("",) * len(table)
 
 
-def _group(runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds) -> SeedGroup:
-    flags, rows = runs.flags(thresholds), np.arange(len(runs))
+def _group(
+    runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
+) -> SeedGroup:
+    flags = runs.flags(thresholds)
     fired, measured, doubtful = (
         {x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()}
         for bits in (flags, runs.coverage, runs.undecided(thresholds))
@@ -290,7 +306,7 @@ def _group(runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: Diagn
         **structs.asdict(_condition(runs, axes, home)),
         seeds=tuple(runs.seed),
         stats={
-            name: stat_of(getattr(runs, column), name in GEOMETRIC, (runs.nonfinite & BIT.get(letter, 0)) != 0)
+            name: stat_of(getattr(runs, column), name in GEOMETRIC, (runs.nonfinite & BIT.get(letter, 0)) != 0, ddof)
             for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(runs.verdicts(thresholds))),
@@ -300,7 +316,7 @@ def _group(runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: Diagn
         undecided={x: count for x, count in doubtful.items() if count},
         verdict=_verdict(flags[runs.coverage != 0] != 0),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
-        evidence=runs.kinds(rows),
+        evidence=runs.kinds,
         notes=_notes(runs, measured),
     )
 
@@ -309,13 +325,14 @@ def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
     return Condition(method=str(runs.method[0]), axes={name: runs.axes[0].get(name) for name in axes}, collection=home)
 
 
-def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:
+def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: int = 1) -> Stat:
     """A number over seeds.
 
     Args:
         values: (n,); not finite where it was not measured.
         geometric: whether it spans decades.
         marked: (n,), where it was measured as NaN or ±inf.
+        ddof: 1 for sample standard deviations, 0 for population ones.
     """
     finite = values[np.isfinite(values)]
     nonfinite = int((~np.isfinite(values) & marked).sum())
@@ -331,11 +348,11 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
         n=len(finite),
         nonfinite=nonfinite,
         mean=float(np.ldexp(scaled.mean(), exponent)),
-        std=float(np.ldexp(scaled.std(ddof=1), exponent)) if several else None,
+        std=float(np.ldexp(scaled.std(ddof=ddof), exponent)) if several else None,
         min=lowest,
         max=highest,
         geometric_mean=float(np.exp(logs.mean())) if len(logs) else None,
-        factor=float(np.exp(logs.std(ddof=1))) if several and len(logs) else None,
+        factor=float(np.exp(logs.std(ddof=ddof))) if several and len(logs) else None,
     )
 
 

@@ -82,9 +82,8 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
         """The interval around a threshold in which no verdict changes; an end is None where nothing bounds it."""
         # the count is monotone, so where it is the same no verdict changed
         same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
-        low, high = int(same[0]), int(same[-1])
-        points = self.points.tolist()
-        return points[low - 1] if low else None, points[high] if high < len(points) else None
+        ends = [None, *self.points.tolist(), None]
+        return ends[same[0]], ends[same[-1] + 1]
 
     def _step(self, value: float) -> int:
         side = "right" if self.closed == "left" else "left"
@@ -224,7 +223,7 @@ def sensitivity(
         degenerate=bad,
         neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
-        gap=_gap(diagnostic, interval) if separable and interval else None,
+        gap=diagnostic.distance(*interval) if separable and interval else None,
         gap_interval=interval if separable else None,
         plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
@@ -277,13 +276,6 @@ def _separation(diagnostic: Diagnostic, good: Spread, bad: Spread) -> tuple[bool
         return True, None
     interval = (good.max, bad.min) if diagnostic.fires_above else (bad.max, good.min)
     return interval[0] < interval[1], interval
-
-
-def _gap(diagnostic: Diagnostic, interval: tuple[float, float]) -> float | None:
-    low, high = interval
-    if not diagnostic.log:
-        return high - low
-    return high / low if low > 0 else None
 
 
 def _bounded(end: float) -> float | None:

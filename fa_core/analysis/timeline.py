@@ -159,13 +159,12 @@ def timeline(
     numbers = [epoch.epoch for epoch in trace.epochs]
     measured = letters_of(int(np.bitwise_or.reduce(table.coverage, initial=0)))
     accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
-    kinds = table.kinds(np.arange(len(table)))
     return Timeline(
         **{name: getattr(trace, name) for name in ("key", "method", "seed", "axes", "source", "unfinished")},
         epochs=len(numbers),
         first_fire=replay.first_fires(0, fired) if numbers else {},
         lasting={x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0) for x in measured},
-        evidence={x: kind for x, kind in kinds.items() if x in measured},
+        evidence={x: kind for x, kind in table.kinds.items() if x in measured},
         stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
         points=_points(trace, table, fired),
@@ -252,7 +251,7 @@ def timelines(
     for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True):
         replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
         audit = audits.get(run_place(trace.source))
-        if audit is not None and any(epoch.gamma for epoch in trace.epochs):
+        if audit is not None and any(point.deep_gamma is not None for point in replayed.points):
             report = table.report(audit)
             null = null_band(report.credit, trace.method, report.provenance)
             replayed = msgspec.structs.replace(replayed, null=null)

@@ -59,11 +59,10 @@ class DataSet:
                 raise UnreadableInput(
                     f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit", where=self.spec
                 )
-            if len(y) == 0:
-                if part == "train":
-                    continue  # all there is to measure on
+            if len(y) == 0 and part == "test":
                 raise UnreadableInput("no test samples", where=self.spec)
-            low, high = int(y.min()), int(y.max())
+            # without training samples there are those to measure on
+            low, high = (int(y.min()), int(y.max())) if len(y) else (0, 0)
             if low < 0 or high >= self.num_classes:
                 raise UnreadableInput(
                     f"{part} labels run from {low} to {high}, with {self.num_classes} classes", where=self.spec
@@ -176,12 +175,13 @@ def _samples(spec: str, values: Any) -> Tensor:
 
 def _labels(spec: str, values: Any) -> Tensor:
     y = _tensor(spec, values)
-    if y.ndim == 2 and y.shape[-1] > 1:
+    y = y.squeeze(-1) if y.ndim == 2 and y.shape[-1] == 1 else y
+    if y.ndim == 2:
         hint = "give class indices: y.argmax(1) where y is one-hot"
         raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
     if y.is_floating_point() or y.is_complex():
         raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
-    return y.squeeze(-1).long() if y.ndim == 2 and y.shape[-1] == 1 else y.long()
+    return y.long()
 
 
 def _tensor(spec: str, values: Any) -> Tensor:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from fa_core.atomic import keep_old, place_of, write_json
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
-from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, threads_per_worker, workers_for
+from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, workers_for
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
     DEFAULT_MEASURE,
@@ -117,8 +117,7 @@ class Measuring(msgspec.Struct, frozen=True):
         devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        threads = threads_per_worker(devices)
-        return WorkerPool(devices, self.on_event, threads=threads, measure=self.measure, group=placement.group)
+        return WorkerPool(devices, self.on_event, measure=self.measure, group=placement.group)
 
     def run(self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]) -> bool:
         """Measure jobs whose ids are numbers, and take in reports as they come.

@@ -34,13 +34,7 @@ from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.credit import (
-    DIRECTIONS,
-    NEEDS_DIRECTIONS,
-    method_credit_quality,
-    null_gamma,
-    own_credit_quality,
-)
+from fa_core.measure.credit import DIRECTIONS, NEEDS_DIRECTIONS, method_credit_quality, null_gamma, own_credit_quality
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory, pair
 from fa_core.measure.group import Member, bytes_per_member, measure_together

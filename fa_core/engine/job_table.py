@@ -149,13 +149,6 @@ class JobTable:
         self._queue = JobQueue()
         self._held: dict[str, object] = {}  # job id → its taker
         self._takers: set[object] = set()
-        self._waiting = 0
-
-    @property
-    def short_of_takers(self) -> bool:
-        """Whether more jobs are queued than takers wait for one."""
-        with self.changed:
-            return len(self._queue.ids) > self._waiting
 
     def add(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job (again, if it is over).
@@ -193,9 +186,7 @@ class JobTable:
     def wait(self) -> bool:
         """Wait until there is a job to take; False once closed."""
         with self.changed:
-            self._waiting += 1
-            self.changed.wait_for(lambda: self.closed or len(self._queue.ids))
-            self._waiting -= 1
+            self.changed.wait_for(lambda: self.closed or self._queue.ids)
             return not self.closed
 
     def take(self, taker: object, most: int) -> list[Job]:

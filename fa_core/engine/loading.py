@@ -104,10 +104,10 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
     if data is None:
         raise no_data(where)
     given = (options.batches, options.batch_size, options.eval_seed)
-    default = (BATCHES, BATCH_SIZE, 0)
-    if manifest:
-        default = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
-    batches, batch_size, seed = (b if a is None else a for a, b in zip(given, default, strict=True))
+    usual = (
+        (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed) if manifest else (BATCHES, BATCH_SIZE, 0)
+    )
+    batches, batch_size, seed = (b if a is None else a for a, b in zip(given, usual, strict=True))
     check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 

@@ -7,11 +7,12 @@ import queue
 import shutil
 import tempfile
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
@@ -21,29 +22,32 @@ from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
-Self = TypeVar("Self", bound="Pool")
+GRACE = 5.0
+"""Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to end."""
 
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
 
 
-class Pool(ABC):
+class Pool(AbstractContextManager["Pool"]):
     """Jobs in, reports out. Measuring is a subclass's business.
 
     Args:
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
+
+    Attributes:
+        log_dir: where workers log; kept at `close` only if a job failed.
     """
 
-    def __init__(self, on_event: OnEvent | None, log_dir: Path | None) -> None:
-        self._keep_logs = log_dir is not None
-        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY)) if log_dir is None else log_dir
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._keep_logs = False
+        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
         self._notifier.start()
         self._table = JobTable(self._events.put)
 
-    def connect(self) -> None:  # noqa: B027 (not every pool has something to connect to)
+    def connect(self) -> None:
         """Connect to what the first job would need.
 
         Raises:
@@ -61,7 +65,7 @@ class Pool(ABC):
         """
         return self._table.add(job)
 
-    def make_room(self, devices: Sequence[str]) -> None:  # noqa: B027 (a cluster has its own)
+    def make_room(self, devices: Sequence[str]) -> None:
         """Have a worker for each of these devices at most, where that is more than before."""
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
@@ -106,9 +110,6 @@ class Pool(ABC):
     def _end(self) -> None:
         """Close the job table, and end the workers."""
 
-    def __enter__(self: Self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -127,10 +128,7 @@ class WorkerPool(Pool):
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        threads: CPU threads per worker; None = torch's default.
         measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
-        log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
-        grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
     """
 
@@ -139,22 +137,18 @@ class WorkerPool(Pool):
         devices: Sequence[str],
         on_event: OnEvent | None = None,
         *,
-        threads: int | None = None,
         measure: str = DEFAULT_MEASURE,
-        log_dir: Path | None = None,
-        grace: float = 5.0,
         group: int | None = None,
     ) -> None:
-        super().__init__(on_event, log_dir)
-        self._devices, self._threads, self._measure = list(devices), threads, measure
-        self.grace, self.group = grace, group
+        super().__init__(on_event)
+        self._devices, self._measure, self.group = list(devices), measure, group
         self._worker_numbers = itertools.count(1)
         self._workers: list[WorkerThread] = []
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Put a job at the end of the queue, and start one more worker if those at work are too few."""
+        """Put a job at the end of the queue, and start one more worker if a device has none."""
         future = super().submit(job)
-        if self._table.short_of_takers and len(self._workers) < len(self._devices):
+        if len(self._workers) < len(self._devices):
             device = self._devices[len(self._workers)]
             worker = WorkerThread(self, self._table, device)
             self._workers.append(worker)
@@ -165,7 +159,7 @@ class WorkerPool(Pool):
     def make_room(self, devices: Sequence[str]) -> None:
         """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
         if len(devices) > len(self._devices):
-            self._devices, self._threads = list(devices), threads_per_worker(devices)
+            self._devices = list(devices)
 
     def _stop(self, taker: Any, job_id: str, running: bool) -> None:
         taker.stop(job_id, running)
@@ -184,7 +178,7 @@ class WorkerPool(Pool):
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return worker_process(device, threads=self._threads, measure=self._measure, log=log)
+        return worker_process(device, threads=threads_per_worker(self._devices), measure=self._measure, log=log)
 
 
 class WorkerThread(threading.Thread):
@@ -219,7 +213,7 @@ class WorkerThread(threading.Thread):
             elif jobs := self._table.take(self, most_together(self._device, self._pool.group)):
                 self._measure(worker, jobs)
         if self._worker is not None:
-            self._worker.close(self._pool.grace)
+            self._worker.close(GRACE)
 
     def stop(self, job_id: str, running: bool) -> None:
         """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and with no other."""
@@ -244,7 +238,7 @@ class WorkerThread(threading.Thread):
                 self._killed = True
                 worker.kill()
 
-        timer = threading.Timer(self._pool.grace, kill)
+        timer = threading.Timer(GRACE, kill)
         timer.daemon = True
         timer.start()
 
@@ -301,7 +295,7 @@ class WorkerThread(threading.Thread):
     def _dismiss(self, worker: ChildProcess) -> None:
         """Part with a worker; the next job gets a new one."""
         self._worker = None
-        worker.close(self._pool.grace)
+        worker.close(GRACE)
 
     def _reap(self, worker: ChildProcess) -> tuple[str, str]:
         """Part with a worker that is gone: how it ended, and hints at why."""

@@ -401,15 +401,10 @@ def _why_lost(error: Exception) -> str:
     """Why a task ended without its results, in one line; raises what ends all tasks."""
     if isinstance(error, ray.exceptions.LocalRayletDiedError):
         raise error
+    if "No module named 'fa_core" in str(error):
+        return "fa-tui is not installed there; install it on every node, at the same version"
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    if isinstance(error, ray.exceptions.RayTaskError):
-        if "No module named 'fa_core" in str(error):
-            return "fa-tui is not installed there; install it on every node, at the same version"
-        return lines[-1][:300]
-    if isinstance(error, ray.exceptions.RayError):
-        return lines[0][:300]
-    # what a node of another version sends cannot be read here
-    return f"{type(error).__name__}: {lines[0]}; is it the same version there?"
+    return lines[-1 if isinstance(error, ray.exceptions.RayTaskError) else 0][:300]
 
 
 def connect(address: str) -> str:

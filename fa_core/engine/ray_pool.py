@@ -26,7 +26,7 @@ from fa_core.engine.devices import PATIENCE, RAY, Placement, named_address
 from fa_core.engine.job_table import JobFailed, NobodyLeft, OnEvent, most_together
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
 from fa_core.engine.messages import ChildProcess, environment
-from fa_core.engine.pool import Pool
+from fa_core.engine.pool import GRACE, Pool
 from fa_core.errors import FaError, MeasureError
 from fa_core.report import DiagnosticReport
 
@@ -122,8 +122,6 @@ class RayPool(Pool):
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
         measure: ``module:callable`` run in the nodes' workers.
         on_notice: called with what concerns no single job, e.g. which cluster it is.
-        log_dir: where the driver logs; None = a temporary folder, kept at `close` only if a job failed.
-        grace: seconds that leaving the cluster may take.
     """
 
     def __init__(
@@ -133,11 +131,9 @@ class RayPool(Pool):
         *,
         measure: str = DEFAULT_MEASURE,
         on_notice: Callable[[str], None] | None = None,
-        log_dir: Path | None = None,
-        grace: float = 5.0,
     ) -> None:
-        super().__init__(on_event, log_dir)
-        self._placement, self._device, self._grace = placement, placement.device, grace
+        super().__init__(on_event)
+        self._placement, self._device = placement, placement.device
         patience = placement.patience or PATIENCE
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
@@ -179,7 +175,7 @@ class RayPool(Pool):
             self._table.give_back(self)
             joins = not self._connected.done() and self._setup.address != "local"
         if driver is not None:
-            driver.close(0 if joins else self._grace)  # Ray that is being started here must be ended with care
+            driver.close(0 if joins else GRACE)  # Ray that is being started here must be ended with care
         if reader is not None:
             reader.join()
         if not self._connected.done():

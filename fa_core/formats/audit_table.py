@@ -6,7 +6,7 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
-_REMEMBERED = 1024
 _DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound"))
 """Keys that decide a verdict."""
 
@@ -123,20 +122,14 @@ class StoredReports:
         self.source = source
         self.keys: list[str] = []
         self.nodes: list[msgspec.Raw] = []
-        self._decoded: dict[int, DiagnosticReport] = {}
+        # what is on screen is asked for again and again
+        self.report = lru_cache(maxsize=1024)(self._report)
 
-    def report(self, slot: int) -> DiagnosticReport:
-        """One report. The last few are remembered: what is on screen is asked for again and again."""
-        known = self._decoded.get(slot)
-        if known is None:
-            try:
-                known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
-            except UnreadableInput as error:  # what lies nested too deep in it, which no column needs
-                known = DiagnosticReport(notes=str(error))
-            if len(self._decoded) >= _REMEMBERED:
-                self._decoded.clear()
-            self._decoded[slot] = known
-        return known
+    def _report(self, slot: int) -> DiagnosticReport:
+        try:
+            return decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
+        except UnreadableInput as error:  # what lies nested too deep in it, which no column needs
+            return DiagnosticReport(notes=str(error))
 
     def text(self, slot: int) -> bytes:
         """One report as the file spells it."""

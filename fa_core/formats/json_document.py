@@ -270,17 +270,16 @@ def _one_per_line(data: bytes) -> bool:
 
 def _lines(path: str, data: bytes) -> Document:
     items: list[tuple[int, Node]] = []
-    problems: list[Problem] = []
-    unfinished = False
+    bad: dict[int, ValueError] = {}
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
         try:
-            items.append((number, loads(line)))
-        except ValueError as error:
-            if number == len(lines):
-                unfinished = True
-            else:
-                problems.append(Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped"))
+            items += [(number, loads(line))] if line.strip() else []
+        except ValueError as error:  # noqa: PERF203 (a bad line spoils no other)
+            bad[number] = error
+    unfinished = bad.pop(len(lines), None) is not None
+    problems = [
+        Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped")
+        for number, error in bad.items()
+    ]
     return Document(path=path, kind="lines", data=data, items=items, problems=problems, unfinished=unfinished)

@@ -2,6 +2,9 @@
 
 Every reader of logs hands over its entries as mappings from logged names to values; which name is which number is
 decided in `fa_core.formats.log_names`.
+
+Those that are JSON are read here: format 5, a trace, one object per epoch on a line or in a list, or transformers'
+``trainer_state.json``; format 4, the log of a penalty run, which is an audit of its last epoch as well.
 """
 
 from __future__ import annotations
@@ -11,15 +14,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise, takewhile
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 import msgspec
 
-from fa_core.errors import InvalidReport, printable
-from fa_core.formats.json_document import attempt, convert_spelled
-from fa_core.formats.log_names import DEEPEST, HELD_OUT, JUDGED, NAMES, Columns, columns_of, given_in
+from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
+from fa_core.formats.json_document import Document, Finding, attempt, convert_spelled, plain
+from fa_core.formats.log_names import DEEPEST, HELD_OUT, JUDGED, NAMES, Columns, columns_of, given_in, is_log
 from fa_core.option_values import listed
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.runs import canonical_method
 from fa_core.trace import Trace, TraceEpoch, growth_bound
@@ -32,13 +36,6 @@ _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
 _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "mlflow", "events"})
 """Names that log files have whatever the run is."""
-
-
-class Ends(msgspec.Struct, frozen=True):
-    """What a partial log says once for all its epochs: ‖h_0‖ and the number of blocks L."""
-
-    h_0: float | None = None
-    depth: int | None = None
 
 
 def named_by_place(path: str) -> AuditRow:
@@ -95,12 +92,14 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
 
 def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a log's header or an entry says of the run's place in a sweep."""
-    return {axis: fields[axis] for axis in ("lam", "d", "L", "arch") if isinstance(fields.get(axis), (int, float, str))}
+    return {
+        axis: fields[axis]
+        for axis in ("lam", "d", "L", "arch", "of")
+        if isinstance(fields.get(axis), (int, float, str))
+    }
 
 
-def epochs_of(
-    entries: Sequence[Entry], ends: Ends | None = None
-) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
+def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
     """The epochs in increasing order, the entries that are none, and what else there is to know, a line each.
 
     The entries of one epoch are merged, the value logged last counting.
@@ -109,7 +108,6 @@ def epochs_of(
 
     Args:
         entries: in the order in which they were logged.
-        ends: what the log's header says of ‖h_0‖ and L; by default each epoch speaks for itself.
     """
     entries = [(where, {k: value for k, value in fields.items() if value is not None}) for where, fields in entries]
     names = dict.fromkeys(name for _, fields in entries for name in fields)
@@ -132,9 +130,9 @@ def epochs_of(
             repeated[number] = None
         merged[number] = where, {**known, **fields}
     for number, (where, fields) in sorted(merged.items()):
-        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent, ends), _file(where), "epoch")
+        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), _file(where), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
-    unused = [printable(name) for name in names if name not in used_in(columns) and name not in _OWN]
+    unused = [printable(name) for name in names if name not in used_in(columns) and name not in (*_OWN, *_SETTINGS)]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
@@ -179,7 +177,7 @@ def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
         UnreadableInput: a value of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set(), None)
+    return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set())
 
 
 def used_in(columns: Columns) -> set[str]:
@@ -187,9 +185,7 @@ def used_in(columns: Columns) -> set[str]:
     return {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
 
 
-def _epoch(
-    number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str], ends: Ends | None
-) -> TraceEpoch:
+def _epoch(number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str]) -> TraceEpoch:
     """One epoch.
 
     Args:
@@ -198,7 +194,6 @@ def _epoch(
         where: file and JSON path or line, for messages.
         accuracy: the name of the run's accuracy.
         percent: names of accuracies in percent.
-        ends: what the log's header says of ‖h_0‖ and L; None: what the fields say.
 
     Raises:
         UnreadableInput: a value of the wrong type.
@@ -215,7 +210,7 @@ def _epoch(
         for field, name in spelled.items()
     }
     found["epoch"] = number
-    found |= _by_layer(fields, found, columns, ends or ends_of(fields))
+    found |= _by_layer(fields, found, columns)
     found |= {name: fields[name] for name in _OWN if name in fields}
     if is_number(found.get("gamma")):
         found["gamma"] = [found["gamma"]]
@@ -228,7 +223,7 @@ def _epoch(
     return epoch
 
 
-def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns, ends: Ends) -> dict[str, Any]:
+def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
     (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean, from
@@ -245,14 +240,15 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
     )
     growth = number_in(fields, columns.whole.get("growth", ""))
     norms = found.get("residual_norms")
-    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else ends.depth
+    h_0, depth = _ends_of(fields)
+    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else depth
     if norms is None and h.keys() - {"0"}:
         norms, last = _stream(h, depth, depth is None)
         new["residual_norms"] = norms
         depth = depth if last else len(norms) - 1
         if last:
             layers["residual_norms"] = last
-            bounds = _bounds(h, depth, ends.h_0)
+            bounds = _bounds(h, depth, h_0)
             if growth is None and bounds:
                 new["growth_bound"], evidence["a"] = max(bounds, key=lambda bound: (math.isnan(bound), bound)), "bound"
             elif growth is None:
@@ -300,18 +296,29 @@ def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tu
     return [by_layer[last if last in by_layer else str(depth)]], last
 
 
-def ends_of(fields: Mapping[str, Any]) -> Ends:
-    """‖h_0‖ and L from a log's header or an entry, or from the ``config``/``args`` mapping inside it."""
+_SETTINGS = ("config", "args")
+"""Mappings in a log's header, or in its entries, that may say what a run is."""
+
+
+def ends_in(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What a log's header says of ‖h_0‖ and the number of blocks L, which goes for every entry."""
+    columns = given_in(header)
+    names = (columns.layers.get("residual_norms", {}).get("0", ""), columns.whole.get("depth", ""), *_SETTINGS)
+    return {name: header[name] for name in names if name in header}
+
+
+def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
+    """‖h_0‖ and L from an entry, or from the settings inside it."""
     h_0: float | None = None
     depth: int | None = None
-    for place in (fields, fields.get("config"), fields.get("args")):
+    for place in (fields, *(fields.get(name) for name in _SETTINGS)):
         if isinstance(place, Mapping):
             columns = given_in(place)
             first = columns.layers.get("residual_norms", {}).get("0", "")
             h_0 = number_in(place, first) if h_0 is None else h_0
             blocks = number_in(place, columns.whole.get("depth", ""))
             depth = int(blocks) if depth is None and blocks is not None and 1 <= blocks <= 1e6 else depth
-    return Ends(h_0, depth)
+    return h_0, depth
 
 
 def is_number(value: Any) -> bool:
@@ -327,3 +334,133 @@ def number_in(fields: Mapping[str, Any], name: str) -> float | None:
 
 def _file(where: str) -> str:
     return where.split(": ")[0]
+
+
+_PEEK = 20
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+_HISTORY = "log_history"
+
+
+def sniff(document: Document) -> bool:
+    """Whether some of the first entries (or the only one) have an epoch or step, and something known of it."""
+    if document.kind == "object":
+        return is_log(document.members) or {_HISTORY, "global_step"} <= document.members.keys()
+    return any(is_log(fields) for _, fields in document.objects(_PEEK))
+
+
+def read(document: Document) -> Iterator[Finding]:
+    """The traces of the file (one per method and seed, where entries name them) and its bad entries.
+
+    Of a Trainer's states that lie in the checkpoints of one run the last is read; it holds the others' history.
+    """
+    yield from document.problems
+    logged: list[Entry] = []
+    history = document.listed(_HISTORY)
+    if document.kind == "object" and history is None:
+        logged = [(document.path, document.fields())]
+    elif _superseded(Path(document.path)):
+        return
+    for index, node in (history or document).items:
+        where = (history or document).place(index)
+        if isinstance(fields := plain(node), dict):
+            logged.append((where, fields))
+        else:
+            yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
+    if not logged:
+        raise UnreadableInput("no whole epoch in the trace", where=document.path, hint="wait for the first epoch")
+    yield from traces_of(named_by_place(document.path), logged, unfinished=document.unfinished)
+
+
+def _superseded(path: Path) -> bool:
+    """Whether the run's folder, or a later checkpoint in it, has a file of this name too."""
+    mine = _CHECKPOINT.fullmatch(path.parent.name)
+    if mine is None:
+        return False
+    run = path.parent.parent
+    others = (_CHECKPOINT.fullmatch(other.parent.name) for other in run.glob(f"checkpoint-*/{path.name}"))
+    return (run / path.name).is_file() or any(int(other[1]) > int(mine[1]) for other in others if other)
+
+
+def sniff_log(document: Document) -> bool:
+    """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log is of."""
+    if document.kind == "lines":
+        return False
+    first = next(document.objects(1), (0, dict[str, Any]()))[1] if document.kind == "list" else document.members
+    log = plain(first.get("log"))
+    epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry] if isinstance(log, list) else []
+    return "log" in first and (bool(epochs) or not {"final_test_acc", "lam"}.isdisjoint(first))
+
+
+def read_log(document: Document) -> Iterator[Finding]:
+    """Of a penalty run's log (format 4), or of each in a list: one audit row, judged at the last epoch, and the trace.
+
+    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, where the file names ‖h_0‖ and L, and
+    not measured otherwise; (b) is judged at the logged layer as a proxy; (d) is exact once a baseline is
+    given; (c) is not in such logs. What is logged of all layers is exact.
+
+    Raises:
+        UnreadableInput: no list of epochs.
+        InvalidReport: numbers that contradict each other.
+
+    Source: docs/protocol.md §9 (partial audits) and §10.4.
+    """
+    if document.kind == "object":
+        yield from _logged_run(document, row_of_file(document.path))
+        return
+    for index, header in document.objects():
+        place = f"$[{index}]"
+        name = header.get("run")
+        named = row_of_file(name) if isinstance(name, str) else row_of_file(document.path)
+        row = msgspec.structs.replace(named, source=document.path, key=named.key if name else f"{named.key}{place}")
+        try:
+            yield from _logged_run(Document(path=document.path, kind="object", members=header, at=place), row)
+        except FaError as error:
+            yield Problem(document.path, f"{error}; the log is skipped")
+
+
+_OF_THE_HEADER = frozenset(
+    {"run", "lam", "d", "L", "arch", "seed", "method", "method_name", "final_test_acc", "frozen_baseline_acc"}
+    | {"frozen_acc", "verdict", "config", "args"}
+)
+
+
+def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
+    header = dict(document.fields())
+    where = f"{document.path}: {document.at}.log"
+    log = header.pop("log", None)
+    if not isinstance(log, list) or not log:
+        raise UnreadableInput("not a list of epochs", where=where, hint="a penalty log has one entry per epoch")
+    ends = ends_in(header)
+    entries = [(f"{where}[{index}]", {**ends, **entry}) for index, entry in enumerate(log) if isinstance(entry, dict)]
+    epochs, problems, notes = epochs_of(entries)
+    yield from problems
+    if not epochs:
+        raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
+    unused = [printable(name) for name in header if name not in _OF_THE_HEADER and not any(columns_of((name,)))]
+    notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
+    row.axes.update(axes_of(header))
+    method, seed = owner(header, row)
+    row = msgspec.structs.replace(row, method=method, seed=seed)
+    yield msgspec.structs.replace(row, report=_final(header, epochs[-1].report(method, seed), row, notes))
+    yield trace_of(row, epochs, notes=notes)
+
+
+_NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
+
+
+def _final(header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]) -> DiagnosticReport:
+    """The last epoch's report with the header's final accuracy, baseline and verdict, where it has them."""
+    final = {
+        "headline_acc": header.get("final_test_acc"),
+        "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),
+        "verdict": header.get("verdict"),
+    }
+    stated = DiagnosticReport.from_dict({name: value for name, value in final.items() if value is not None}, row.source)
+    given = {name: getattr(stated, name) for name in ("headline_acc", "frozen_baseline_acc", "recorded_verdict")}
+    return msgspec.structs.replace(
+        last,
+        axes=row.axes,
+        notes="; ".join(("judged at the last of the logged epochs; norms are those the log holds", *notes)),
+        unmeasured={**(_NO_DRIFT if last.cross_batch_stability is None else {}), **last.unmeasured},
+        **{name: value for name, value in given.items() if value is not None},
+    )

@@ -19,7 +19,7 @@ from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import LONGEST_SEED, canonical_method, numbered, seed_in_words, split_key
+from fa_core.runs import LONGEST_SEED, canonical_method, control_of, numbered, seed_in_words, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
@@ -80,7 +80,8 @@ def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
     if seed is None:
         seed = seed_in_words(report.notes) if report.seed is None else report.seed
         if report.method_name.strip():
-            method = _canonical(report.method_name)
+            method, trained_by = control_of(_canonical(report.method_name))
+            axes = {**trained_by, **axes}
     checkpoint = report.provenance.get("checkpoint") if report.provenance else None
     checkpoint = checkpoint if isinstance(checkpoint, str) else None
     return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
@@ -143,7 +144,8 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     method, _ = owner(fields, AuditRow(source=source, key="", method=""))
     if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    axes = axes_of(fields)
+    method, trained_by = control_of(method)
+    axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))

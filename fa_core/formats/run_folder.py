@@ -9,6 +9,7 @@ import msgspec
 
 from fa_core.decode import harmless, loads, reading
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.formats import logged
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
 from fa_core.report import DiagnosticReport
@@ -99,10 +100,7 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
     data = _bytes(path)
     if not data or not data.strip():
         return
-    # a start does not wait for them: it reads no traces
-    from fa_core.formats import epoch_trace
-
-    for finding in epoch_trace.read(open_document(str(path), data)):
+    for finding in logged.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
             yield msgspec.structs.replace(finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes))
         else:

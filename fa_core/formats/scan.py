@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import audit_table, checkpoint_file, epoch_trace, reports, run_folder
+from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
@@ -83,8 +84,8 @@ _FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 FORMATS: tuple[Format, ...] = (
     Format("audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal),
     Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), epoch_trace.sniff_log, epoch_trace.read_log),
-    Format("epoch trace", _POSITIONS, epoch_trace.sniff, epoch_trace.read),
+    Format("penalty log", (b'"log"',), logged.sniff_log, logged.read_log),
+    Format("epoch trace", _POSITIONS, logged.sniff, logged.read),
     Format("single report", _FIELDS, reports.sniff, reports.read),
     Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
     Format("index of shards", (b'"weight_map"',), checkpoint_file.sniff_index, checkpoint_file.read_index),
@@ -212,31 +213,28 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return
-    try:
-        with Path(path).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(_FIRST)
-            kind = checkpoint_file.kind_of(head, path)
-            if kind:
-                yield from checkpoint_file.read(path, kind, file, size)
-                return
-            if _OTHER_LOG.match(head):
-                # imported for the first file that may be one
-                from fa_core.formats import log_files
+    with reading(path), Path(path).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(_FIRST)
+        kind = checkpoint_file.kind_of(head, path)
+        if kind:
+            yield from checkpoint_file.read(path, kind, file, size)
+            return
+        if _OTHER_LOG.match(head):
+            # imported for the first file that may be one
+            from fa_core.formats import log_files
 
-                logged = list(log_files.read(path, head, file, size))
-                yield from logged
-                if logged:
-                    return
-            ours = _is_ours(place, head)
-            head += file.read(HEAD - len(head)) if ours else b""
-            if not ours or (size > len(head) and not _may_be_known(head)):
-                yield from _brought(place, head)
+            found = list(log_files.read(path, head, file, size))
+            yield from found
+            if found:
                 return
-            file.seek(0)
-            data = file.read()
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+        ours = _is_ours(place, head)
+        head += file.read(HEAD - len(head)) if ours else b""
+        if not ours or (size > len(head) and not _may_be_known(head)):
+            yield from _brought(place, head)
+            return
+        file.seek(0)
+        data = file.read()
     try:
         document = open_document(path, data)
     except UnreadableInput:
@@ -252,16 +250,10 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
     readers, broken = _readers()
     while broken:
         yield Problem(place.path, broken.pop())
-    try:
+    with reading(place.path, "a plugin could not read it"):
         reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
         if reader is not None:
             yield from reader.read(place.path)
-    except FaError:
-        raise
-    except Exception as error:
-        raise UnreadableInput(
-            f"a plugin could not read it ({type(error).__name__}: {error})", where=place.path
-        ) from error
     if reader is None and place.named:
         raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
 
@@ -371,13 +363,13 @@ def _is_shown(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 
 
-def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | int], str]:
-    """Seed 42 comes before seed 123; names that are equal but for leading zeros come in their own order."""
-    parts: list[str | int] = [*_NUMBER.split(entry.name)]
-    parts[1::2] = map(int, _NUMBER.findall(entry.name))
+def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
+    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their own order."""
+    parts: list[str | float] = [*_NUMBER.split(entry.name)]
+    parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name
 
 

@@ -74,7 +74,9 @@ class AccuracyMeter:
             return
         meant_so = self._net.as_is and logits.dtype in HALF
         if logits.dtype != torch.float64 and not meant_so:
-            decide(right, near_ties(logits), x, y, self._twin)
+            near = near_ties(logits)
+            if bool(near.any()):
+                decide(right, near, x, y, self._twin)
         self.right.append(right)
 
 
@@ -110,10 +112,9 @@ def classified(logits: Tensor, y: Tensor) -> Tensor:
 
 def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
     """Put what float64 says of the samples `near`, (B,) bool, into `right`, in place."""
-    if bool(near.any()):
-        again = twin.logits(rows(x, near))
-        if again is not None:
-            right[near] = classified(again, y[near].to(again.device)).to(right.device)
+    again = twin.logits(rows(x, near))
+    if again is not None:
+        right[near] = classified(again, y[near].to(again.device)).to(right.device)
 
 
 def accuracy(

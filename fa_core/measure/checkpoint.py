@@ -34,10 +34,9 @@ AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
 
 FEEDBACK = re.compile(
-    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)", re.I
+    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?", re.I
 )
 """Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
-
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 """What torch.compile, FSDP and activation checkpointing put into names, anywhere."""
 
@@ -166,17 +165,14 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
     found.pop(kept or "-", None)
     names = [key for key in root if isinstance(key, str)]
     if not found:
-        held = (
-            f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
-            if names
-            else f"a {getattr(content, 'name', None) or type(content).__name__.strip('_').lower()}, not a state dict"
-        )
+        kind = getattr(content, "name", None) or type(content).__name__.strip("_").lower()
+        held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})" if names else f"a {kind}, not a state dict"
         arrays = any(getattr(value, "name", "").startswith("numpy") for value in root.values())
         hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     stacked = tensor_of(root.get(kept))
     kept_as = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
-    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in kept_as.items())
+    matrices = ((name, tensor_of(one)) for name, one in kept_as.items())
     feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
     beside = () if "_modules" in root else (name for name in names if name not in {kept, *found.get("", ())})
     return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))
@@ -197,8 +193,9 @@ def _parted(checkpoint: Checkpoint) -> Checkpoint:
     """
     parts: dict[str, dict[str, Tensor]] = {}
     for place, tensors in checkpoint.mappings.items():
-        components = {name.partition(".")[0] for name in tensors}
-        for name, tensor in tensors.items() if len(components) > 1 and any("." in name for name in tensors) else ():
+        if len({name.partition(".")[0] for name in tensors}) < 2 or not any("." in name for name in tensors):
+            continue
+        for name, tensor in tensors.items():
             first, _, rest = name.partition(".")
             parts.setdefault(f"{place}.{first}" if place else first, {})[rest] = tensor
     contents = (*parts, *checkpoint.contents)

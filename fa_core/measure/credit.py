@@ -19,17 +19,7 @@ from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
 from fa_core.measure.fused import placed, true_pass
 from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
-from fa_core.measure.norms import (
-    Reading,
-    choose_reading,
-    gamma,
-    into_state,
-    mean_over,
-    mean_where,
-    sample_norms,
-    share_of_zeros,
-    vectors,
-)
+from fa_core.measure.norms import Reading, gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
@@ -278,9 +268,9 @@ def credit_quality(
         x, y = placed((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
         check_credit(credit, done.hidden)
-        reading = choose_reading(done.hidden, done.gradients[-1])
-        signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
-        aligned = [gamma(a, vectors(g, reading)) for a, g in zip(signal, done.gradients, strict=True)]
+        reading = Reading.of(done.hidden, done.gradients[-1])
+        signal = [None if a is None else reading.vectors(wide(a).to(x.device)) for a in credit]
+        aligned = [gamma(a, reading.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)]
         movable, missing = signal, {}
         try:
             tail = tail_of(borrowed.model, x, taps)
@@ -290,7 +280,7 @@ def credit_quality(
 
         def changed(l: int, steps: Tensor) -> Tensor:
             """CE's change per sample for every step of h_l: (M, B, D) → (M, B)."""
-            moved = into_state(steps, done.hidden[l], reading).flatten(0, 1)
+            moved = reading.moved(done.hidden[l], steps).flatten(0, 1)
             with torch.no_grad():
                 logits = tail(l, moved).reshape(len(steps), len(y), -1)
             return ce_change(done.logits, logits, y)
@@ -303,7 +293,7 @@ def credit_quality(
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
-    pooled = pooled_gamma(signal, [vectors(g, reading) for g in done.gradients])
+    pooled = pooled_gamma(signal, [reading.vectors(g) for g in done.gradients])
     return CreditQuality(
         aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing, pooled=pooled
     )
@@ -372,7 +362,7 @@ def _moves(
         m: directions of ρ; they take as few runs as memory allows.
         draws: the directions.
     """
-    sizes = sample_norms(vectors(hidden, reading))[:, None]
+    sizes = sample_norms(reading.vectors(hidden))[:, None]
     length = sample_norms(a)
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
@@ -539,13 +529,13 @@ def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Metho
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = true_pass(borrowed, None, *placed((x, y), 0, borrowed))
-        reading = choose_reading(done.hidden, done.gradients[-1])
+        reading = Reading.of(done.hidden, done.gradients[-1])
 
         def gammas(rule: Method) -> list[float | None]:
             credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(wide(a), reading), vectors(g, reading)) for a, g in pairs]
+            return [gamma(None if a is None else reading.vectors(wide(a)), reading.vectors(g)) for a, g in pairs]
 
         yield gammas
 

@@ -11,9 +11,10 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -255,10 +256,13 @@ class Answers:
 
     def settle(self, networks: Sequence[nn.Module], batch_at: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         """Decide the near-ties as for a network by itself: in float64, network by network."""
-        for member in torch.cat(self.near, dim=1).any(dim=1).nonzero().flatten().tolist():
-            twin = Float64Twin(networks[member])
-            for index, (right, near) in enumerate(zip(self.right, self.near, strict=True)):
-                decide(right[member], near[member], *batch_at(index), twin)
+        ends = list(accumulate(near.shape[1] for near in self.near))
+        fetched = np.split(torch.cat(self.near, dim=1).cpu().numpy(), ends[:-1], axis=1)
+        for member, network in enumerate(networks):
+            twin = Float64Twin(network)
+            for index, (right, near) in enumerate(zip(self.right, fetched, strict=True)):
+                if near[member].any():
+                    decide(right[member], torch.from_numpy(near[member]), *batch_at(index), twin)
 
 
 def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter) -> list[Member]:

@@ -139,31 +139,70 @@ class Reading:
     way: str
     tokens: Tensor | None = None
 
+    @classmethod
+    def of(cls, hidden: Sequence[Tensor], g_L: Tensor) -> Reading:
+        """How this network's states become vectors.
 
-def choose_reading(hidden: Sequence[Tensor], g_L: Tensor) -> Reading:
-    """How this network's states become vectors.
+        (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one token per
+        sample where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every other
+        token. ``"cls token"`` is the first of every sample, ``"last token"`` the last, ``"read token"`` any other
+        (the last before padding, say). Else it is flattened; also where that gradient is zero everywhere, as
+        nothing shows then.
 
-    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one token per
-    sample where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every other
-    token. ``"cls token"`` is the first of every sample, ``"last token"`` the last, ``"read token"`` any other
-    (the last before padding, say). Else it is flattened; also where that gradient is zero everywhere, as
-    nothing shows then.
+        Args:
+            hidden: h_0..h_L, each (B, ...).
+            g_L: the gradient at h_L, shaped like it.
 
-    Args:
-        hidden: h_0..h_L, each (B, ...).
-        g_L: the gradient at h_L, shaped like it.
+        Raises:
+            TapError: one token is read, and a state has another number of tokens than h_L.
 
-    Raises:
-        TapError: one token is read, and a state has another number of tokens than h_L.
+        Source: docs/protocol.md §2.
+        """
+        way = choose_ways([h[None] for h in hidden], g_L[None])[0]
+        return cls(way, None if way in (AS_IS, FLATTENED) else read_tokens(g_L))
 
-    Source: docs/protocol.md §2.
-    """
-    way = choose_ways([h[None] for h in hidden], g_L[None])[0]
-    return Reading(way, None if way in (AS_IS, FLATTENED) else read_tokens(g_L))
+    def vectors(self, state: Tensor, samples_axis: int = 0) -> Tensor:
+        """`state` as one vector per sample.
+
+        Args:
+            state: (B, ...), or (N, B, ...) of N networks, whose tokens are (N, B).
+            samples_axis: where the samples are.
+
+        Returns:
+            (B, D) or (N, B, D); (n, d) of the n tokens whose labels count.
+
+        >>> Reading(LAST_TOKEN, torch.tensor([4, 4])).vectors(torch.zeros(2, 5, 3)).shape
+        torch.Size([2, 3])
+        """
+        if self.tokens is None:
+            return state.flatten(samples_axis + 1)
+        if self.way == PER_TOKEN:
+            return state[self.tokens]
+        return torch.take_along_dim(state, self.tokens[..., None, None], dim=-2).squeeze(-2)
+
+    def moved(self, state: Tensor, steps: Tensor) -> Tensor:
+        """The state moved by steps given as vectors: the inverse of `vectors`, for M steps at once.
+
+        Args:
+            state: (B, ...).
+            steps: (M, B, D).
+
+        Returns:
+            (M, B, ...).
+
+        >>> reading = Reading(READ_TOKEN, torch.tensor([0, 1]))
+        >>> reading.moved(torch.zeros(2, 5, 3), torch.ones(4, 2, 3)).sum(dim=(1, 3))[0].tolist()
+        [3.0, 3.0, 0.0, 0.0, 0.0]
+        """
+        if self.tokens is None:
+            return state + steps.reshape(len(steps), *state.shape)
+        moved = state.expand(len(steps), *state.shape).clone()
+        moved[:, torch.arange(len(state), device=state.device), self.tokens] += steps
+        return moved
 
 
 def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
-    """The ways of N networks of one shape, see `choose_reading`.
+    """The ways of N networks of one shape, see `Reading.of`.
 
     Args:
         hidden: h_0..h_L, each (N, B, ...).
@@ -214,28 +253,6 @@ def read_tokens(g_L: Tensor) -> Tensor:
     return torch.where(dark, usual.nan_to_num().long(), tokens)
 
 
-def vectors(state: Tensor, reading: Reading, samples_axis: int = 0) -> Tensor:
-    """`state` as one vector per sample.
-
-    Args:
-        state: (B, ...), or (N, B, ...) of N networks.
-        reading: from `choose_reading`; of N networks with tokens (N, B).
-        samples_axis: where the samples are.
-
-    Returns:
-        (B, D) or (N, B, D); (n, d) of the n tokens whose labels count.
-
-    >>> import torch
-    >>> vectors(torch.zeros(2, 5, 3), Reading(LAST_TOKEN, torch.tensor([4, 4]))).shape
-    torch.Size([2, 3])
-    """
-    if reading.tokens is None:
-        return state.flatten(samples_axis + 1)
-    if reading.way == PER_TOKEN:
-        return state[reading.tokens]
-    return torch.take_along_dim(state, reading.tokens[..., None, None], dim=-2).squeeze(-2)
-
-
 def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
     """The lower median over every sample's tokens that count.
 
@@ -283,29 +300,6 @@ def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tenso
                 f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
                 hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector per token",
             )
-
-
-def into_state(steps: Tensor, state: Tensor, reading: Reading) -> Tensor:
-    """The state moved by steps given as vectors: the inverse of `vectors`, for M steps at once.
-
-    Args:
-        steps: (M, B, D).
-        state: (B, ...).
-        reading: from `choose_reading`.
-
-    Returns:
-        (M, B, ...).
-
-    >>> import torch
-    >>> reading = Reading(READ_TOKEN, torch.tensor([0, 1]))
-    >>> into_state(torch.ones(4, 2, 3), torch.zeros(2, 5, 3), reading).sum(dim=(1, 3))[0].tolist()
-    [3.0, 3.0, 0.0, 0.0, 0.0]
-    """
-    if reading.tokens is None:
-        return state + steps.reshape(len(steps), *state.shape)
-    moved = state.expand(len(steps), *state.shape).clone()
-    moved[:, torch.arange(len(state), device=state.device), reading.tokens] += steps
-    return moved
 
 
 def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:

@@ -15,16 +15,7 @@ from torch import Tensor, nn
 from fa_core.errors import UsageError
 from fa_core.measure.fused import Pass, placed, true_pass
 from fa_core.measure.isolate import borrow
-from fa_core.measure.norms import (
-    PER_TOKEN,
-    Reading,
-    choose_reading,
-    lower_median,
-    mean_where,
-    sample_cosines,
-    sample_norms,
-    vectors,
-)
+from fa_core.measure.norms import PER_TOKEN, Reading, lower_median, mean_where, sample_cosines, sample_norms
 from fa_core.measure.tally import Samples
 from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
@@ -55,9 +46,9 @@ def reference_precision(
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
     reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
-    reading = reading or choose_reading(reference.hidden, reference.gradients[-1])
+    reading = reading or Reading.of(reference.hidden, reference.gradients[-1])
     pairs = [
-        (vectors(g, reading), vectors(exact, reading))
+        (reading.vectors(g), reading.vectors(exact))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
     ]
     cosines = [_cosines(g, exact) for g, exact in pairs]

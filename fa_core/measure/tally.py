@@ -39,7 +39,6 @@ from fa_core.measure.norms import (
     share_of_zeros,
     unit_rows,
     vector_norms,
-    vectors,
 )
 from fa_core.measure.tracing import agreeing
 from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
@@ -244,7 +243,7 @@ class Tally:
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
         flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
-        self._means.append(summed_gradients(vectors(at_layer, flat, self._axis)))
+        self._means.append(summed_gradients(flat.vectors(at_layer, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -344,7 +343,7 @@ class Tally:
         terms = _terms(done, self._axis)
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
         states = (*done.hidden, *done.gradients)
-        norms = torch.stack([vector_norms(vectors(state, reading, self._axis)) for state in states], dim=-2)
+        norms = torch.stack([vector_norms(reading.vectors(state, self._axis)) for state in states], dim=-2)
         error_norms = vector_norms(done.error)
         if done.counting is not None:
             norms, error_norms = (medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting]))
@@ -369,7 +368,7 @@ def _terms(done: Pass, samples_axis: int) -> int:
 
 def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
     """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
-    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    pairs = [(reading.vectors(a), reading.vectors(g)) for a, g in zip(done.credit, done.gradients, strict=True)]
     layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
     means = {"deep_gamma": mean_over(layers, without=free), "deep_gamma_with_free": mean_over(layers)}
     facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}

@@ -66,18 +66,14 @@ def candidates(model: nn.Module) -> str:
     """
     names: list[str] = []
     for name, module in model.named_children():
-        names += [f"{name}.*"] if _is_list(module) else _inside(name, module)
+        inside = [f"{name}.{inner}" for inner, child in module.named_modules() if inner and _is_list(child)]
+        names += [f"{one}.*" for one in ([name] if _is_list(module) else inside[:2])] or [name]
     lists = [place for place, name in enumerate(names) if name.endswith(".*")]
     # what comes after the blocks (norm, head) is no stream
     names = names[: lists[-1] + 1] if lists else names
     shown = names[:_MOST_SUGGESTIONS]
     more = ["..."] if len(names) > len(shown) else []
     return str(shown + more) if shown else "(it has no submodules: give a function)"
-
-
-def _inside(name: str, module: nn.Module) -> list[str]:
-    lists = [f"{name}.{inner}.*" for inner, child in module.named_modules() if inner and _is_list(child)]
-    return lists[:2] or [name]
 
 
 def _is_list(module: nn.Module) -> bool:

@@ -20,8 +20,6 @@ from fa_core.methods.base import Credit, Method, StepInfo, output_error
 from fa_core.models.base import StreamNet
 from fa_core.option_values import unknown_name
 
-Activation = Callable[[Tensor], Tensor]
-
 
 class BridgeNet(nn.Module):
     """Two hidden layers on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
@@ -45,7 +43,7 @@ class BridgeNet(nn.Module):
         error_size: int,
         width: int,
         outputs: int,
-        activation: Activation = F.gelu,
+        activation: Callable[[Tensor], Tensor] = F.gelu,
         normalise: bool = False,
     ) -> None:
         super().__init__()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +21,8 @@ from fa_core.data import eval_batches, load_data
 from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
-from fa_core.measure.credit import pooled_gamma
+from fa_core.measure.credit import NullGamma, null_gamma, pooled_gamma
+from fa_core.measure.norms import gamma, mean_over
 from fa_core.methods import METHODS, Method, restore_method
 from fa_core.models import StreamNet
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
@@ -46,15 +46,15 @@ class Subject:
     x: Tensor
     y: Tensor
 
-    def credit_and_gradients(self, method: Method | None = None) -> tuple[list[Tensor | None], list[Tensor]]:
-        """a_l of a method (default: the run's own) and g_l, per sample (summed CE), l = 0..L, each (B, …).
+    def credit_and_gradients(self) -> tuple[list[Tensor | None], list[Tensor]]:
+        """a_l and g_l, per sample (summed CE), l = 0..L, each (B, …).
 
         Source: docs/protocol.md §2, §5.
         """
         logits, stream = self.net(self.x, return_hidden=True)
         grads = torch.autograd.grad(F.cross_entropy(logits, self.y, reduction="sum"), stream)
         kept = [h.detach() for h in stream]
-        return (method or self.method).credit(self.net, kept, logits.detach(), self.y), list(grads)
+        return self.method.credit(self.net, kept, logits.detach(), self.y), list(grads)
 
 
 def of_run(folder: Path, samples: int = 512) -> Subject:
@@ -178,28 +178,6 @@ def half_flush() -> Demonstration:
     return Demonstration("half-flush", wrong, right, ran_on="g = 5e-10 in every entry")
 
 
-def cosines(credit: Stream, grads: Sequence[Tensor]) -> list[Tensor]:
-    """Per layer, the cosine per sample, in float64 without a clamp.
-
-    Args:
-        credit: a_l, each (B, …); None where the method gives none.
-        grads: g_l, same shapes.
-
-    Returns:
-        One (B',) tensor per layer, B' ≤ B: samples with a zero norm on either side are left out, and a
-        layer without credit gives an empty one.
-    """
-    found = []
-    for a_l, g_l in zip(credit, grads, strict=True):
-        if a_l is None:
-            found.append(torch.empty(0, dtype=torch.float64))
-            continue
-        a, g = a_l.flatten(1).double(), g_l.flatten(1).double()
-        norms = a.norm(dim=1) * g.norm(dim=1)
-        found.append(((a * g).sum(1) / norms)[norms > 0])
-    return found
-
-
 DEEP = "mean over samples, hidden layers"
 
 
@@ -216,17 +194,17 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
 
     Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
-    per_layer = cosines(credit, grads)
+    per_layer = list(map(gamma, credit, grads))
     pooled = pooled_gamma([None if a is None else a.flatten(1) for a in credit], [g.flatten(1) for g in grads])
     if not pooled:
         raise ValueError("no hidden layer has credit to compare with the gradient")
-    batch_means, concatenated = (math.nan if value is None else value for value in pooled.values())
-    return {
-        "mean over samples, all layers": _mean([c.mean() for c in per_layer if len(c)]),
-        DEEP: _mean([c.mean() for c in per_layer[1:] if len(c)]),
-        "cosine of batch means, hidden layers": batch_means,
-        "cosine of concatenated hidden layers": concatenated,
+    found = {
+        "mean over samples, all layers": mean_over(per_layer, first=0),
+        DEEP: mean_over(per_layer),
+        "cosine of batch means, hidden layers": pooled["gamma_of_batch_means"],
+        "cosine of concatenated hidden layers": pooled["gamma_concatenated"],
     }
+    return {name: math.nan if value is None else value for name, value in found.items()}
 
 
 def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
@@ -248,15 +226,11 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstr
     Raises:
         ValueError: no hidden layer has credit.
     """
-    per_layer = [float(c.mean()) if len(c) else None for c in cosines(credit, grads)]
+    per_layer = list(map(gamma, credit, grads))
     values = aggregate(credit, grads)
     wrong = {"mean Γ over layers 0..L": values["mean over samples, all layers"]}
     right = {"Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP], "Γ_l": per_layer}
     return Demonstration("layer-zero", wrong, right, ran_on)
-
-
-def _mean(values: Sequence[Tensor]) -> float:
-    return float(torch.stack(list(values)).mean())
 
 
 def missing_feedback(grads: Sequence[Tensor], ran_on: str) -> Demonstration:
@@ -264,41 +238,27 @@ def missing_feedback(grads: Sequence[Tensor], ran_on: str) -> Demonstration:
 
     Source: docs/protocol.md §12.7.
     """
-    wrong = {"Γ with `credit = saved.get('Bs', grads)`": float(torch.cat(cosines(grads, grads)).mean())}
+    wrong = {"Γ with `credit = saved.get('Bs', grads)`": mean_over(list(map(gamma, grads, grads)), first=0)}
     return Demonstration("missing-feedback", wrong, {"Γ without saved feedback": None}, ran_on)
 
 
-def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demonstration:
+def null_feedback(null: NullGamma, ran_on: str) -> Demonstration:
     """Deep Γ with the training feedback against freshly drawn feedback, on the same net.
-
-    Args:
-        trained: deep Γ with the saved feedback.
-        fresh: deep Γ with feedback drawn again, one per draw.
-        ran_on: the run.
 
     Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
-    wrong = {f"deep Γ, {len(fresh)} fresh draws (mean)": statistics.fmean(fresh), "std": statistics.pstdev(fresh)}
-    return Demonstration("null-feedback", wrong, {"deep Γ, training feedback": trained}, ran_on)
+    wrong = {f"deep Γ, {len(null.deep)} fresh draws (mean)": null.mean, "std": null.std}
+    return Demonstration("null-feedback", wrong, {"deep Γ, training feedback": null.observed}, ran_on)
 
 
 FRESH_DRAWS = 10
 
-
-def _against_fresh(subject: Subject) -> Demonstration:
-    generator = torch.Generator().manual_seed(0)
-    rules = [subject.method, *(subject.method.fresh(generator) for _ in range(FRESH_DRAWS))]
-    # a last layer whose credit comes free has its Γ under any feedback
-    deep = slice(-1) if subject.method.free_at_L and subject.net.n_blocks > 1 else slice(None)
-    streams = (subject.credit_and_gradients(rule) for rule in rules)
-    trained, *fresh = (aggregate(credit[deep], grads[deep])[DEEP] for credit, grads in streams)
-    return null_feedback(trained, fresh, subject.name)
-
-
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
 
 _ON_RUNS: Mapping[str, Callable[[Subject], Demonstration]] = {
-    "null-feedback": _against_fresh,
+    "null-feedback": lambda subject: null_feedback(
+        null_gamma(subject.net, subject.method, subject.x, subject.y, FRESH_DRAWS), subject.name
+    ),
     "aggregations": lambda subject: aggregations(*subject.credit_and_gradients(), subject.name),
     "layer-zero": lambda subject: layer_zero(*subject.credit_and_gradients(), subject.name),
     "missing-feedback": lambda subject: missing_feedback(subject.credit_and_gradients()[1], subject.name),

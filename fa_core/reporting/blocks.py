@@ -39,6 +39,12 @@ class Bullets(msgspec.Struct, frozen=True, tag=True):
     numbered: bool = False
 
 
+def bullets(items: Iterable[str]) -> Iterator[Bullets]:
+    """A list, if there is anything to list."""
+    if found := tuple(items):
+        yield Bullets(found)
+
+
 class Grid(msgspec.Struct, frozen=True, tag=True):
     """A table.
 

@@ -163,7 +163,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     """The penalty's rescue: accuracy, growth and ‖g_L‖ of every condition (method and λ), a marker per seed.
 
     Lines in the panel of accuracies: the mean frozen baseline, the margin above it that (d) asks for, and BP without
-    the penalty, where they are known.
+    the penalty, where they are known. Methods that are judged by different baselines have marks at each run's instead.
     """
     thresholds = thresholds or DiagnosticThresholds()
     rows = np.array(sorted({i for family in families(table, "lam") for i in family.rows}), dtype=np.intp)
@@ -171,18 +171,20 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     conditions = {name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()}
     places = sorted(conditions, key=lambda name: conditions[name])
     styles = {name: styles[name] for name in places}
-    figure, axes = page("Penalty rescue", styles, 1, 3, panels.FILLED)
     plain_bp = [i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")]
-    baseline, bp = _mean(np.asarray(table.baseline)[rows]), _mean(np.asarray(table.acc)[plain_bp])
-    pp = thresholds.frozen_acc_margin_pp
-    levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": bp}
+    baselines, methods = np.asarray(table.baseline)[rows], table.method[rows]
+    means = [_mean(baselines[methods == method]) for method in set(methods)]
+    different = np.ptp([mean for mean in means if math.isfinite(mean)] or [0.0]) > 1e-9
+    baseline, pp = math.nan if different else _mean(baselines), thresholds.frozen_acc_margin_pp
+    levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": _mean(np.asarray(table.acc)[plain_bp])}
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
+    figure, axes = page("Penalty rescue", styles, 1, 3, {**panels.FILLED, **(panels.BASELINES if different else {})})
     markers = Markers(table, thresholds, names, styles, _side_by_side(names, places, rows), rows)
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
         panels.name_places(panel, places, letters=24)
         crossed = levels if what.letter == "d" else {}
-        markers.draw(panel, what, also=[*crossed.values()], baselines=False)
+        markers.draw(panel, what, also=[*crossed.values()], baselines=bool(different))
         panels.level_lines(panel, crossed)
     return laid_out(figure)
 

@@ -175,7 +175,7 @@ def figures_of(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequ
 
 
 def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
-    yield runs.heading_of(home)
+    yield Heading(PurePath(home).name or home, 2)
     yield from runs.verdict_table(table, thresholds)
     yield from runs.evidence_note(table)
     measured = _measured(table)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 MISSING = "N/A"
 
-_SURE_DIGITS = 12
-"""Digits of a float that a few operations leave as they were."""
-_NOISE_ULPS = 4
-"""A spread of fewer units in the last place of the mean is rounding."""
 
+def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
+    """A number with that many significant digits, zeros kept, so that columns of a table compare; its unit behind it.
 
-def significant(value: float | None, digits: int = 4) -> str:
-    """A number with that many significant digits, zeros kept, so that columns of a table compare.
-
-    >>> significant(0.00037012674), significant(435299520.0), significant(1.25), significant(None)
-    ('3.701e-4', '4.353e8', '1.250', 'N/A')
+    >>> significant(0.00037012674), significant(435299520.0), significant(1.25, unit="x"), significant(None)
+    ('3.701e-4', '4.353e8', '1.250x', 'N/A')
     """
     if value is None:
         return MISSING
     if not math.isfinite(value):
-        return str(value)
-    if value == 0:
-        return "0"
-    if 1e-3 <= abs(value) < 10.0**digits:
-        return f"{value:#.{digits}g}".rstrip(".")
-    return scientific(value, digits)
+        return f"{value}{unit}"
+    plain_form = 1e-3 <= abs(value) < 10.0**digits
+    text = f"{value:#.{digits}g}".rstrip(".") if plain_form else scientific(value, digits) if value else "0"
+    return f"{text}{unit}"
 
 
 def brief(value: float | None, digits: int = 4) -> str:
@@ -60,16 +54,18 @@ def plain(value: object) -> str:
     >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain(0.1234567)
     ('0.3', '64', 'digits', '0.1234567')
     """
-    return f"{value:.{_SURE_DIGITS}g}" if isinstance(value, float) else str(value)
+    # as many digits as a few operations leave as they were
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def is_rounding(mean: float, std: float) -> bool:
-    """Whether a standard deviation is no more than what rounding makes of equal numbers.
+def with_axes(name: str, axes: Mapping[str, object]) -> str:
+    """A name with the axes that have a value.
 
-    >>> is_rounding(0.349, 5.6e-17), is_rounding(0.349, 1e-12)
-    (True, False)
+    >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
+    ('dfa (lam 0.01)', 'bp')
     """
-    return std < _NOISE_ULPS * math.ulp(mean)
+    words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
+    return f"{name} ({words})" if words else name
 
 
 def scientific(value: float, digits: int, *, trim: bool = False) -> str:
@@ -103,7 +99,8 @@ def spread(mean: float | None, std: float | None) -> str:
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
-    std = 0.0 if is_rounding(mean, std) else std
+    # fewer units in the last place than that are what rounding makes of equal numbers
+    std = 0.0 if std < 4 * math.ulp(mean) else std
     scale = max(abs(mean), std)
     exponent = 0 if scale == 0 or 1e-2 <= scale < 1e5 else _exponent(scale)
     shown = _shifted(mean, exponent), _shifted(std, exponent)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.reporting.numbers import brief, plain
+from fa_core.reporting.numbers import brief, with_axes
 from fa_core.table import Floats
 
 if TYPE_CHECKING:
@@ -176,10 +176,7 @@ def variants(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[str], 
         method: [axis for axis in sorted({*chain(*own)}) if len({repr(axes.get(axis)) for axes in own}) > 1]
         for method, own in seen.items()
     }
-    names = []
-    for method, axes in found:
-        words = ", ".join(f"{axis} {plain(axes[axis])}" for axis in differ[method] if axes.get(axis) is not None)
-        names.append(f"{method} ({words})" if words else method)
+    names = [with_axes(method, {axis: axes.get(axis) for axis in differ[method]}) for method, axes in found]
     own = method_styles(method for method, _ in found)
     of = dict(zip(names, (method for method, _ in found), strict=True))
     places: Counter[str] = Counter()

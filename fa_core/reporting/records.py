@@ -24,7 +24,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 
-_IDENTITY = ("source", "key", "method", "seed")
 _NUMBERS = (
     "headline_acc",
     "frozen_baseline_acc",
@@ -36,9 +35,10 @@ _NUMBERS = (
 )
 
 
-_BOUNDED = {"headline_acc": "acc", **{diagnostic.number: diagnostic.column for diagnostic in DIAGNOSTICS.values()}}
 _ENDS = {
-    f"{number}_{end}": (name, place) for number, name in _BOUNDED.items() for place, end in enumerate(("low", "high"))
+    f"{number}_{end}": (name, place)
+    for number, name in [("headline_acc", "acc"), *((one.number, one.column) for one in DIAGNOSTICS.values())]
+    for place, end in enumerate(("low", "high"))
 }
 """Columns of the ends of the 95 % intervals → what they are about, and which end."""
 
@@ -157,7 +157,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
     ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
     inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
     return {
-        **{name: getattr(row, name) for name in _IDENTITY},
+        **{name: getattr(row, name) for name in ("source", "key", "method", "seed")},
         **{name: getattr(report, name) for name in _NUMBERS},
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,

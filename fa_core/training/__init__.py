@@ -1,1 +1,1 @@
-"""The parts of the training loop; `fa_core.train` puts them together."""
+"""What is to be trained; `fa_core.train` trains it."""

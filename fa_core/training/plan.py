@@ -51,12 +51,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", self.schedule, SCHEDULES)
-        for name, value, lowest in (
-            ("epochs", self.epochs, 0),
-            ("batch_size", self.batch_size, 1),
-            ("weight_decay", self.weight_decay, 0),
-            ("lam", self.lam, 0),
-        ):
+        for name, lowest in {"epochs": 0, "batch_size": 1, "weight_decay": 0, "lam": 0}.items():
+            value = getattr(self, name)
             if not value >= lowest or math.isinf(value):
                 raise UsageError(f"{name} is {value}", hint=f"give a number of at least {lowest}")
         if not self.lr > 0 or math.isinf(self.lr):
@@ -140,20 +136,27 @@ def plan_runs(
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained with other methods do not get them, but frozen does.
+        method_args: further method options; controls trained with other methods do not get them, but frozen does. The
+            option ``of`` goes to controls alone.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
     plans = []
     options = dict(method_args or {})
     alone = len(methods) == 1
+    # which rule trains a control: no option of a rule
+    of = {} if alone or "of" not in options else {"of": options.pop("of")}
     by = {TRAINED_BY.get(m, m): {} if m in CONTROLS else options for m in methods if m not in WITHOUT_BASELINE}
     by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
     trained = [
         (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
         for rule, args in (by.items() if FROZEN in methods else ())
     ]
-    trained += [(name, options if name not in CONTROLS or alone else {}) for name in methods if name != FROZEN]
+    trained += [
+        (name, options if name not in CONTROLS or alone else of if name in TRAINED_BY else {})
+        for name in methods
+        if name != FROZEN
+    ]
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
     runs = [
@@ -162,17 +165,13 @@ def plan_runs(
         for lam, size, seed in itertools.product((0.0,) if method in UNPENALISED else penalties, sizes, seeds)
     ]
     for method, args, lam, d, L, seed in runs:
-        chosen = dict(axes or {})
-        if method == FROZEN and "of" in args:
-            chosen["of"] = args["of"]
-        if arch != "resmlp":
-            chosen["arch"] = arch
-        if lam or (len(penalties) > 1 and method not in UNPENALISED):
-            chosen["lam"] = lam
-        if len(widths) > 1:
-            chosen["d"] = d
-        if len(depths) > 1:
-            chosen["L"] = L
+        differs = {
+            "of": args.get("of") if method in TRAINED_BY else None,
+            "arch": arch if arch != "resmlp" else None,
+            "lam": lam if lam or (len(penalties) > 1 and method not in UNPENALISED) else None,
+            "d": d if len(widths) > 1 else None,
+            "L": L if len(depths) > 1 else None,
+        }
         plans.append(
             RunPlan(
                 method=method,
@@ -182,7 +181,7 @@ def plan_runs(
                 recipe=msgspec.structs.replace(recipe, lam=lam),
                 method_args=dict(args),
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
-                axes=chosen,
+                axes={**(axes or {}), **{name: value for name, value in differs.items() if value is not None}},
                 eval_seed=eval_seed,
             )
         )
@@ -218,11 +217,9 @@ def check_names(method: str, arch: str, data: str) -> None:
     Raises:
         UsageError: an unknown name.
     """
-    name = canonical_method(method)
-    if name not in METHODS:
-        known = [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
-        if name not in known:
-            raise unknown_name("method", name, known)
+    name, known = canonical_method(method), [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
+    if name not in known:
+        raise unknown_name("method", name, known)
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     check_data_set(data)

@@ -29,6 +29,9 @@ def seeds_command(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
     ] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="Standard deviations over n, not over n − 1 as is usual.")
+    ] = False,
     *,
     chosen: options.Chosen,
 ) -> None:
@@ -54,7 +57,8 @@ def seeds_command(
 
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     axes = options.split_list(by) or None
-    analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
+    analysis = over_seeds(runs.table, thresholds, axes, ddof=0 if population else 1)
+    apart = differences(runs.table, axes)
     if out is not None:
         output.check_folder(out)
         write_bytes(out, seeds_file(analysis, out))

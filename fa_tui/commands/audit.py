@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -150,7 +150,7 @@ def audit_command(
     }
     if format in published and result.unsaved is None and not result.interrupted and out.exists():
         write_json(out, published[format](scan([out]).rows))
-    print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)
+    print_rows(result.rows, "table" if format in published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
@@ -217,11 +217,8 @@ def verify_command(
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = verify(found.rows, how, data=data, model=model, weights=weights)
     inputs.report_problems([*result.skipped, *result.failures])
-    if format == "json":
-        output.print_json([verification_record(run) for run in result.runs])
-    else:
-        for run in result.runs:
-            print("\n".join(verification_lines(run)))
+    lines = chain.from_iterable(map(verification_lines, result.runs))
+    output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
     if result.failures or found.problems:
@@ -250,12 +247,10 @@ def verification_record(run: Verification) -> dict[str, Any]:
     """The outcome for one run as JSON."""
     comparison = run.comparison
     return {
-        "source": run.row.source,
-        "method": run.row.method,
-        "seed": run.row.seed,
+        **{name: getattr(run.row, name) for name in ("source", "method", "seed")},
         "agrees": comparison.agrees,
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,
-        "differences": [msgspec.to_builtins(difference) for difference in comparison.differences],
+        "differences": msgspec.to_builtins(comparison.differences),
         "unrecorded": comparison.unrecorded,
     }

@@ -9,7 +9,9 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, NamedTuple
 
 import typer
@@ -69,18 +71,14 @@ def doctor_command(
 
         fa-tui doctor --format json
     """
-    areas = {area.__name__: list(area()) for area in (python, packages, plugins, devices, terminal, folders)}
-    areas = {area: found for area, found in areas.items() if found}
-    if format == "json":
-        output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
-    else:
-        print("\n\n".join("\n".join(_lines(area, found)) for area, found in areas.items()))
-    raise typer.Exit(3 if any(one.state == MISSING for found in areas.values() for one in found) else 0)
+    found = [(area.__name__, one) for area in (python, packages, plugins, devices, terminal, folders) for one in area()]
+    text = "\n\n".join("\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0)))
+    output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text])
+    raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 
-def _lines(area: str, findings: Sequence[Finding]) -> Iterator[str]:
-    yield area
-    for finding in findings:
+def _lines(found: Iterable[tuple[str, Finding]]) -> Iterator[str]:
+    for _, finding in found:
         yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
         if finding.fix:
             yield f"    {'':<14} → {finding.fix}"

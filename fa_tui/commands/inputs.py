@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.reporting.blocks import Block, Bullets
+from fa_core.reporting.blocks import Block, bullets
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import canonical_method
-from fa_tui.options import Chosen, default_paths, split_list
+from fa_tui.options import Chosen, default_paths, numbers, split_list
 from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ class Runs(msgspec.Struct, frozen=True):
         from fa_tui.views.analysed import left_out_words
 
         kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        words = tuple(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
-        if words:
-            yield Bullets(words)
+        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
@@ -128,7 +126,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
     baseline.check(run.method for run in everything)
     methods = [canonical_method(name) for name in split_list(chosen.methods)]
-    seeds = [_seed(word) for word in split_list(chosen.seeds)]
+    seeds = numbers("--seeds", chosen.seeds, int)
     _check("--methods", methods, [run.method for run in everything])
     _check("--seeds", seeds, [run.seed for run in everything])
 
@@ -154,13 +152,6 @@ def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> Unread
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)
     return UnreadableInput("no run to analyse", where=where, hint="name audits or traces")
-
-
-def _seed(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        raise UsageError(f"seed {word!r} is not a whole number", where="--seeds", hint="write --seeds 42,123") from None
 
 
 def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:

@@ -93,16 +93,16 @@ def print_json(value: Any) -> None:
     print()
 
 
-def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block]) -> None:
-    """An analysis as JSON with every digit, or as blocks for reading; a generator of them runs only for that."""
+def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block | str]) -> None:
+    """A result as JSON with every digit, or as blocks and lines for reading; a generator runs only for that."""
     if form == "json":
         print_json(record())
     else:
         print_blocks(blocks)
 
 
-def print_blocks(blocks: Iterable[Block]) -> None:
-    """Blocks of a report as text; a table too wide for the terminal continues below, in a pipe it never does."""
+def print_blocks(blocks: Iterable[Block | str]) -> None:
+    """Blocks of a report, and lines, as text; a table too wide for a terminal continues below, in a pipe never."""
     from rich.console import Console
 
     from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading
@@ -110,7 +110,9 @@ def print_blocks(blocks: Iterable[Block]) -> None:
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else PIPE_WIDTH, highlight=False, markup=False)
     for block in blocks:
-        if isinstance(block, Grid):
+        if isinstance(block, str):
+            print(block)
+        elif isinstance(block, Grid):
             _print_grid(console, block)
         elif isinstance(block, Bullets):
             for item in block.items:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from fa_tui import options
@@ -50,10 +51,8 @@ def pitfalls_command(
     from fa_core.pitfalls.demonstrations import PITFALLS, demonstrate, find_run
 
     shown = demonstrate(names or PITFALLS, run or find_run([options.sample_runs()]))
-    if format == "json":
-        output.print_json([one.to_dict() for one in shown])
-    else:
-        print("\n\n".join("\n".join(explained(one)) for one in shown))
+    text = "\n\n".join("\n".join(explained(one)) for one in shown)
+    output.print_result(format, lambda: [one.to_dict() for one in shown], [text])
 
 
 def explained(one: Demonstration) -> Iterator[str]:
@@ -82,11 +81,5 @@ def _scan(paths: Sequence[Path], form: options.Form) -> int:
     findings, problems = scan_source(paths)
     for problem in problems:
         print(f"fa-tui: {problem.message}", file=sys.stderr)
-    if form == "json":
-        import msgspec
-
-        output.print_json(msgspec.to_builtins(findings))
-    else:
-        for finding in findings:
-            print(finding)
+    output.print_result(form, lambda: msgspec.to_builtins(findings), map(str, findings))
     return 1 if findings else 3 if problems else 0

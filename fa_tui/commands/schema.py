@@ -33,11 +33,11 @@ def schema_command(
     from fa_core.schema import SCHEMAS, schema_of
     from fa_tui.settings import Settings
 
-    schemas = {**SCHEMAS, "settings": schema_of(Settings)}
+    schemas = {**SCHEMAS, "settings": Settings}
     if name is None:
         print("\n".join(schemas))
     elif name in schemas:
-        output.print_json(schemas[name]())
+        output.print_json(schema_of(schemas[name]))
     else:
         raise unknown_name("schema", name, schemas)
 

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,8 +18,6 @@ from fa_tui.commands.progress import stoppable
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
-
-Number = TypeVar("Number", int, float)
 
 
 def train_command(
@@ -113,16 +111,15 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     arch_args = _arguments("--arch-arg", given["arch_arg"])
     if given["terminal_ln"] is not None:
         arch_args["terminal_ln"] = given["terminal_ln"]
-    recipe = ("epochs", "lr", "weight_decay", "schedule", "batch_size", "optimizer")
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
-        _numbers("--seeds", given["seeds"], int),
+        options.numbers("--seeds", given["seeds"], int),
         arch=given["arch"],
         data=given["data"],
-        recipe=Recipe(**{name: given[name] for name in recipe}),
-        lams=_numbers("--lam", given["lam"], float),
-        widths=_numbers("--d", given["d"], int),
-        depths=_numbers("--L", given["L"], int),
+        recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
+        lams=options.numbers("--lam", given["lam"], float),
+        widths=options.numbers("--d", given["d"], int),
+        depths=options.numbers("--L", given["L"], int),
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
         axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
@@ -172,17 +169,6 @@ def _result(done: Trained) -> str:
     why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
     report = done.report
     return f"{done.folder}: {report.words} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
-
-
-def _numbers(option: str, values: list[str] | None, kind: type[Number]) -> list[Number]:
-    found = []
-    for text in options.split_list(values):
-        try:
-            found.append(kind(text))
-        except ValueError:  # noqa: PERF203 (the message names the text)
-            what = "whole numbers" if kind is int else "numbers"
-            raise UsageError(f"{option} {text!r} cannot be read", hint=f"write {what} with commas") from None
-    return found
 
 
 def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:

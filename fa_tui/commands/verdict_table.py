@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from math import isnan
-from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text
 
@@ -63,8 +62,6 @@ _NUMBERS = (
 )
 """Heading, attribute of the report, format and diagnostic letter of each number."""
 
-_values = attrgetter(*(name for _, name, _, _ in _NUMBERS))
-
 HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
 _LEFT = ("method", "abcd", "verdict")
@@ -106,13 +103,9 @@ class _Once:
 class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     """A report that caches what follows from it: a line of the table asks ten times for the same."""
 
-    max_per_block_growth = _Once("max_per_block_growth")
-    margin_pp = _Once("margin_pp")
-    nonfinite = _Once("nonfinite")
-    coverage = _Once("coverage")
-    flags = _Once("flags")
-    undecided = _Once("undecided")
-    verdict = _Once("verdict")
+
+for _name in ("max_per_block_growth", "margin_pp", "nonfinite", "coverage", "flags", "undecided", "verdict"):
+    setattr(JudgedReport, _name, _Once(_name))
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
@@ -123,15 +116,7 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
         row = criteria.baseline.filled(each) if criteria.baseline else each
         report = JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds})
         report.__dict__.update(facts)
-        yield AuditRow(
-            source=row.source,
-            key=row.key,
-            method=row.method,
-            seed=row.seed,
-            report=report,
-            checkpoint=row.checkpoint,
-            axes=row.axes,
-        )
+        yield replace(row, report=report)
 
 
 def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[dict[str, Any]]:
@@ -219,14 +204,11 @@ def _successors(report: DiagnosticReport) -> dict[str, Any]:
 
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
-    report, kinds = row.report, evidence(row)
-    cells = [
-        "–" if value is None else "nan" if isnan(value) else format(value, form)
-        for value, (_, _, form, _) in zip(_values(report), _NUMBERS, strict=True)
-    ]
-    for place, (*_, letter) in enumerate(_NUMBERS if kinds else ()):
-        if letter in kinds and cells[place] != "–":
-            cells[place] = MARKS.get(kinds[letter], "≈") + cells[place]
+    kinds, cells = evidence(row), []
+    for _, name, form, letter in _NUMBERS:
+        value = getattr(row.report, name)
+        mark = MARKS.get(kinds[letter], "≈") if letter in kinds and value is not None else ""
+        cells.append("–" if value is None else mark + ("nan" if isnan(value) else format(value, form)))
     return cells
 
 
@@ -353,7 +335,7 @@ def print_paths(
 
 
 def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
-    """Judge rows and print them in one of the forms of `fa_tui.options.RowForm`."""
+    """Judge rows and print them in one of the forms of `fa_tui.options.RowFormOption`."""
     if form == "json":
         _print_json(judged(rows, criteria))
     elif form == "csv":
@@ -445,19 +427,19 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
     aligned = [f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}" for place in shown[1:]]
     template = "  ".join([" {0}", *aligned])
 
+    piped = not console.is_terminal
+
     def text(cells: Sequence[str]) -> str:
         name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
         line = template.format(name, *cells[1:]).rstrip()
-        return line if len(line) <= console.width or console.is_terminal else cut(line, console.width, "…")
+        return line if piped and len(line) <= console.width else cut(line, console.width, "…")
 
-    rule = f" {('─' if speaks_unicode() else '-') * (sum(2 + widths[place] for place in shown) - 2)}"
-    if console.is_terminal:
-        for head, style in ((text(HEADINGS), "bold"), (rule, "")):
-            console.print(Text(head, style), no_wrap=True, overflow="ellipsis")
-        for cells in lines:
-            style = _STYLES.get(cells[_LETTERS_AT][0], "")
-            console.print(Text(text(cells), style), no_wrap=True, overflow="ellipsis")
+    rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, console.width - 1)
+    head = [text(HEADINGS), f" {rule}"]
+    if piped:
+        sys.stdout.writelines(f"{shown_line}\n" for shown_line in chain(head, map(text, lines)))
     else:
-        sys.stdout.write(f"{text(HEADINGS)}\n{rule}\n")
-        sys.stdout.writelines(f"{text(cells)}\n" for cells in lines)
+        console.print(Text(head[0], "bold"), Text(head[1]), sep="\n")
+        for cells in lines:
+            console.print(Text(text(cells), _STYLES.get(cells[_LETTERS_AT][0], "")))
     print()

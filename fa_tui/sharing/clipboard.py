@@ -48,9 +48,6 @@ def copy(text: str, send: Callable[[str], None]) -> Copied:
     Args:
         text: what to copy.
         send: sends a sequence to the terminal.
-        environ: where the terminal is (default: the environment).
-        run: runs a program with some input; whether it went well.
-        file: what to write where there is no clipboard.
 
     Raises:
         FaError: there is no clipboard, and the file cannot be written.

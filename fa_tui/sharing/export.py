@@ -113,14 +113,13 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
         UsageError: a name that is taken or does not fit, no runs to write, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
-    if kind is CHARTS:
-        path = _free(kind, text)
-        write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
-        return [path]
-    if kind not in OF_RUNS:
+    if kind not in OF_RUNS and kind is not CHARTS:
         assert shared.table is not None
         return export_text(kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table))
     path = _free(kind, text)
+    if kind is CHARTS:
+        write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
+        return [path]
     if not shared.rows:
         raise UsageError("no runs to export: the filter leaves none")
     if kind.ending == ".json":
@@ -128,8 +127,9 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
         from fa_core.formats.audit_table_writer import write_audit_table
 
-        judged = [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
-        write_audit_table(path, judged)
+        write_audit_table(
+            path, [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
+        )
         return [path]
     from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable

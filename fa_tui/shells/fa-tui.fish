@@ -92,6 +92,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l help -d 'Show the h
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l by -r -d 'Second axes to keep apart (lam, d, L, arch)'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l format -x -a 'table json' -d 'A table for reading, or JSON with every digit (NaN and Infinity as…'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l out -r -d 'Also write the numbers over seeds: .csv or .parquet'
+complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l population -d 'Standard deviations over n, not over n − 1 as is usual'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l methods -r -d 'Only runs of these methods'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l seeds -r -d 'Only runs of these seeds'
 complete -c fa-tui -n '__fish_seen_subcommand_from seeds' -l filter -r -d 'Only some runs, as / in the explorer: \'method:dfa flag:b growth>100\''

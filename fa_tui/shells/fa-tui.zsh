@@ -120,6 +120,7 @@ _fa-tui() {
                 '*--by[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
                 '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--out[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
+                '*--population[Standard deviations over n, not over n − 1 as is usual]' \
                 '*--methods[Only runs of these methods]:LIST:_files' \
                 '*--seeds[Only runs of these seeds]:LIST:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \

@@ -88,7 +88,7 @@ class EpochSession(Session):
     def kinds(self, run: int) -> dict[str, str]:
         """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
         records = self.replay.records(run)
-        return self.replay.table.kinds(np.arange(records.start, records.stop))
+        return self.replay.table.select(np.arange(records.start, records.stop)).kinds
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""

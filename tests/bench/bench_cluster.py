@@ -46,7 +46,7 @@ def main() -> None:
             first = 0.0
             for nodes in range(1, given.nodes + 1):
                 cluster.add(f"n{nodes}")
-                with WorkerPool(["cpu"] * nodes, threads=1) as pool:
+                with WorkerPool(["cpu"] * nodes) as pool:
                     here = rate(pool, runs, nodes)
                 with RayPool(Placement(engine="ray", address=cluster.address)) as pool:
                     there = rate(pool, runs, nodes)

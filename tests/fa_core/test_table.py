@@ -159,7 +159,7 @@ def test_what_is_not_exact_in_some_rows_is_what_their_reports_say(
     table = table_of(measured)
     rows = data.draw(st.lists(st.sampled_from(range(len(measured))))) if measured else []
     said = {letter: kind for i in rows for letter, kind in measured[i].kinds.items()}
-    found = table.kinds(np.array(rows, np.int64))
+    found = table.select(np.array(rows, np.int64)).kinds
     assert list(found.items()) == list(said.items())
 
 

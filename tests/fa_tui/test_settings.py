@@ -104,7 +104,7 @@ def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
 
 
 def test_the_schema_describes_every_setting() -> None:
-    schema = schema_of(Settings)()
+    schema = schema_of(Settings)
     assert set(schema["properties"]) == set(Settings.__struct_fields__)
     assert all(entry.get("description") for entry in schema["properties"].values())
     assert schema["properties"]["live"]["enum"] == ["auto", "off", "polling"]

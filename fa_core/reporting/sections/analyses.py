@@ -15,8 +15,8 @@ from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED
-from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
-from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
+from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
 _SAMPLE = "sample standard deviation"
@@ -28,6 +28,7 @@ _RANGE_CELLS = 7
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
     apart = any(group.collection for group in analysis.groups)
+    deviation = _SAMPLE if analysis.ddof else "population standard deviation"
     columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
@@ -38,17 +39,16 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     yield Grid.of(
         analysis.groups,
         columns,
-        caption=f"Over seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its factor; "
+        caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its factor; "
         "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
         "only.",
         words=4 + apart + len(analysis.by),
         marked=lambda group: any(group.fired.values()),
     )
     credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
-    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
+    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}")
     notes = by_note((note, group_name(group)) for group in analysis.groups for note in (*group.notes, *_inexact(group)))
-    if said := (*analysis.notes, *_shares(analysis), *notes):
-        yield Bullets(said)
+    yield from bullets((*analysis.notes, *_shares(analysis), *notes))
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
@@ -75,16 +75,17 @@ def share_words(share: Interval) -> str:
 
 def group_name(group: Condition | MethodTimeline) -> str:
     """The method, with its second axes where it has any."""
-    axes = ", ".join(f"{name} {plain(value)}" for name, value in group.axes.items() if value is not None)
-    return f"{group.method} ({axes})" if axes else group.method
+    return with_axes(group.method, group.axes)
 
 
 def _inexact(group: SeedGroup) -> Iterator[str]:
-    for letter, kind in group.evidence.items():
-        if kind == ASSUMED:  # said once for the whole table
-            continue
-        states = "that can show it fires, not that it passes" if kind == "bound" else "from another layer"
-        yield f"({letter}) is a {kind}, {states}"
+    states = {"bound": "that can show it fires, not that it passes"}
+    # what is assumed is said once for the whole table
+    return (
+        f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
+        for x, kind in group.evidence.items()
+        if kind != ASSUMED
+    )
 
 
 def _axis(group: SeedGroup, axis: str) -> str:
@@ -182,8 +183,7 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
     notes = ((note.removeprefix(f"({one.letter}) "), one.letter) for one in analysis for note in one.skipped)
-    if said := by_note(notes, "({}) {}"):
-        yield Bullets(tuple(said))
+    yield from bullets(by_note(notes, "({}) {}"))
 
 
 def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
@@ -314,8 +314,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     notes = by_note((note, one.key) for one in timelines for note in one.skipped)
     if len(notes) > NOTES_AT_MOST:
         notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
-    if notes:
-        yield Bullets(tuple(notes))
+    yield from bullets(notes)
 
 
 def _share(value: float | None) -> str:

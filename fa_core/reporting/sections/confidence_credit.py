@@ -12,7 +12,7 @@ from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, n
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
@@ -110,8 +110,7 @@ def _precision(shown: Sequence[Run]) -> Iterator[Block]:
             marked=frozenset(row for row, (_, one) in enumerate(known) if any(one.lost)),
         )
     reasons = ((run.name, run.report.unmeasured.get("reference_precision")) for run in shown)
-    if said := tuple(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why):
-        yield Bullets(said)
+    yield from bullets(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why)
 
 
 def _lowest(cosines: Sequence[float | None]) -> float | None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from fa_core.analysis.margins import coverage, margins_to_flip
@@ -24,7 +23,7 @@ from fa_core.diagnostics import (
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport, in_order
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
+from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable
 
@@ -100,8 +99,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
     said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
     said += table.uneven_notes
-    if said:
-        yield Bullets(tuple(said))
+    yield from bullets(said)
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -115,7 +113,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             ),
             "verdict": lambda run: "; ".join(filter(None, [_verdict(run.report), run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
-            "(a) growth": lambda run: _times(run.report.max_per_block_growth),
+            "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
             "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
             "(c) cosine": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
@@ -137,10 +135,6 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 def _verdict(report: DiagnosticReport) -> str:
     fired = ", ".join(sorted(report.flags))
     return f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
-
-
-def _times(growth: float | None) -> str:
-    return MISSING if growth is None else f"{significant(growth)}x"
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -189,11 +183,6 @@ def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption
     columns = list(zip_longest(*rows, fillvalue=MISSING))
     layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
     return Grid((*headings, *layers), tuple(zip(*columns, strict=True)), caption, words)
-
-
-def heading_of(collection: str) -> Heading:
-    """The heading of one file's or folder's runs."""
-    return Heading(PurePath(collection).name or collection, 2)
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -276,10 +265,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    if extras:
-        yield Bullets(tuple(_extra(name, values) for name, values in sorted(extras.items())))
-    else:
-        yield Bullets(("No hashes, versions or devices are recorded with these numbers.",))
+    said = [_extra(name, values) for name, values in sorted(extras.items())]
+    yield from bullets(said or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(str(source) for source in table.source))
     yield Bullets((f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}"))
 

@@ -32,6 +32,13 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 
+def test_population_deviations_on_request_are_labelled_so() -> None:
+    found = over_seeds(table(*(row(seed=i, acc=acc) for i, acc in enumerate((0.1, 0.2, 0.6)))), ddof=0)
+    assert found.groups[0].stats["headline_acc"].std == pytest.approx(statistics.pstdev([0.1, 0.2, 0.6]))
+    (grid, *_) = seeds_blocks(found)
+    assert "mean ± population standard deviation" in grid.caption
+
+
 def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic() -> None:
     runs = table(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
     (group,) = over_seeds(runs).groups
@@ -141,10 +148,10 @@ def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
     }
     (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
     monkeypatch.setattr(json_document, "LAZY_FROM", 0)
-    runs = load_audits(tmp_path / "table.json")
     read: list[int] = []
-    report = StoredReports.report
-    monkeypatch.setattr(StoredReports, "report", lambda self, slot: read.append(slot) or report(self, slot))
+    report = StoredReports._report
+    monkeypatch.setattr(StoredReports, "_report", lambda self, slot: read.append(slot) or report(self, slot))
+    runs = load_audits(tmp_path / "table.json")
     (group,) = over_seeds(runs).groups
     assert group.evidence == {"c": "proxy"}
     assert read == [5]
@@ -278,3 +285,9 @@ def test_the_published_gap_of_dfa_to_bp_is_paired_over_the_three_seeds(sample_ru
     by_seed = [float(dfa - bp) for dfa, bp in pairs]
     assert (acc.mean, acc.std) == (pytest.approx(statistics.fmean(by_seed)), pytest.approx(statistics.stdev(by_seed)))
     assert acc.mean == pytest.approx(-0.309, abs=5e-4)
+
+
+def test_an_axis_of_numbers_has_its_smallest_as_the_reference_in_whatever_order_it_comes() -> None:
+    found = differences(table(*(row(seed=1, acc=acc, axes={"lam": lam}) for lam, acc in ((0.01, 0.5), (0.0, 0.4)))))
+    assert [(one.conditions[0].axes, one.conditions[1].axes) for one in found] == [({"lam": 0.01}, {"lam": 0.0})]
+    assert found[0].stats["headline_acc"].mean == pytest.approx(0.1)

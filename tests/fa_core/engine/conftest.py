@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fa_core.engine import pool
 from fa_core.engine.jobs import JobState, JobView
 from fa_core.engine.pool import WorkerPool
 
@@ -49,13 +50,14 @@ def told() -> Told:
 @pytest.fixture
 def make_pool(monkeypatch: pytest.MonkeyPatch, told: Told, tmp_path: Path) -> Iterator[Callable[..., WorkerPool]]:
     monkeypatch.chdir(HERE)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     pools: list[WorkerPool] = []
 
-    def make(devices: tuple[str, ...] = ("cpu",), **options: Any) -> WorkerPool:
-        settings = {"measure": "faults:measure", "log_dir": tmp_path / "logs", **options}
-        pools.append(WorkerPool(devices, told, **settings))
+    def make(devices: tuple[str, ...] = ("cpu",), *, grace: float = pool.GRACE, **options: Any) -> WorkerPool:
+        monkeypatch.setattr(pool, "GRACE", grace)
+        pools.append(WorkerPool(devices, told, **{"measure": "faults:measure", **options}))
         return pools[-1]
 
     yield make
-    for pool in pools:
-        pool.close()
+    for each in pools:
+        each.close()

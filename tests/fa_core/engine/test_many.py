@@ -70,7 +70,7 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
             killed.extend(pool.pids())
             os.kill(killed[0], signal.SIGKILL)
 
-    with WorkerPool(["cpu"], kill_once, threads=1, group=16) as pool:
+    with WorkerPool(["cpu"], kill_once, group=16) as pool:
         paths = [folder / f"bp_s{seed}.safetensors" for seed in range(40)]
         futures = [pool.submit(Job(id=str(n), checkpoint=str(p), options=OPTIONS)) for n, p in enumerate(paths)]
         reports = [future.result(60) for future in futures]

@@ -235,7 +235,7 @@ class TestCredit:
         assert inside is not None and beside is not None
         assert inside["gamma"] == beside["gamma"]
 
-    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb"])
+    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb", "B_list"])
     @pytest.mark.parametrize("form", ["transposed", "without B_0", "stacked", "numbered"])
     def test_feedback_saved_by_other_programs_counts(self, run, tmp_path, key, form):
         from safetensors.torch import load_file

@@ -237,15 +237,13 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
 def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parent)
     seen: list[int] = []
-    with WorkerPool(
-        ["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure", log_dir=tmp_path
-    ) as pool:
+    with WorkerPool(["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure") as pool:
         pool.submit(job("a")).result(30)
     assert seen and set(seen) == {1}
 
 
 def test_logs_stay_only_when_a_job_failed(make_pool):
-    fine, failing = make_pool(log_dir=None), make_pool(log_dir=None)
+    fine, failing = make_pool(), make_pool()
     fine.submit(job("dfa")).result(30)
     failing.submit(job("bug")).exception(30)
     fine.close()

@@ -118,7 +118,7 @@ def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(mak
     errors = [str(future.exception(30)) for future in futures]
     assert all(str(tmp_path / f"gone-{number}: the network failed") in error for number, error in enumerate(errors))
     assert [f"{STRIKES} times in a row" in error for error in errors] == [False] * STRIKES + [True] * 5
-    assert len(list((tmp_path / "logs").iterdir())) == STRIKES
+    assert len(list(pool.log_dir.iterdir())) == STRIKES
     assert pool.submit(job("later")).result(30).notes == "cuda:0"
 
 
@@ -133,4 +133,4 @@ def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool, job, t
     futures = [pool.submit(job(f"run-{number}")) for number in range(8)]
     assert all("no worker could start on cuda:9" in str(future.exception(30)) for future in futures)
     assert all("there is no such card" in str(future.exception(30)) for future in futures)
-    assert len(list((tmp_path / "logs").iterdir())) == STRIKES
+    assert len(list(pool.log_dir.iterdir())) == STRIKES

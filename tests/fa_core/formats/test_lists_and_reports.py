@@ -71,3 +71,17 @@ def test_a_report_in_the_folder_of_its_run_takes_the_folders_name(tmp_path: Path
     (tmp_path / "ep_s7").mkdir()
     (row,) = read(tmp_path / "ep_s7/audit.json", {"headline_acc": 0.2})
     assert (row.method, row.seed) == ("ep", 7)
+
+
+def test_a_control_named_with_the_rule_that_trains_it_is_that_control(tmp_path: Path) -> None:
+    listed = [{"method": name, "seed": 1, "acc": 0.4} for name in ("DFA-shallow", "dfa-frozen", "frozen_of-bp", "dfa")]
+    rows = read(tmp_path / "list.json", [*listed, {"method": "frozen", "of": "bp", "seed": 2, "acc": 0.4}])
+    told = read(tmp_path / "table.json", {"reports": {"x": {"method_name": "bp_shallow", "headline_acc": 0.4}}})
+    assert [(row.method, row.axes) for row in rows + told] == [
+        ("shallow", {"of": "dfa"}),
+        ("frozen", {}),
+        ("frozen", {"of": "bp"}),
+        ("dfa", {}),
+        ("frozen", {"of": "bp"}),
+        ("shallow", {}),
+    ]

@@ -259,3 +259,9 @@ def test_seeds_come_by_number_and_not_by_letter(tmp_path: Path) -> None:
     for seed in (123, 42, 7):
         (tmp_path / f"dfa_s{seed}.json").write_text(json.dumps({"method_name": "dfa", "residual_norms": [1.0, 2.0]}))
     assert [Path(row.source).name for row in scan([tmp_path]).rows] == ["dfa_s7.json", "dfa_s42.json", "dfa_s123.json"]
+
+
+def test_penalties_in_names_come_in_the_order_of_their_values(tmp_path: Path) -> None:
+    for lam in ("0.01", "0", "1e-4", "0.001"):
+        put(tmp_path / f"dfa_lam{lam}_s1.json", {"headline_acc": 0.5})
+    assert [row.axes["lam"] for row in scan([tmp_path]).rows] == [0, 1e-4, 1e-3, 1e-2]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.measure.credit import NullGamma, null_gamma
 from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
@@ -20,7 +21,6 @@ from fa_core.pitfalls.demonstrations import (
     aggregate,
     aggregations,
     cosine_eps,
-    cosines,
     demonstrate,
     find_run,
     half_flush,
@@ -67,7 +67,7 @@ def test_fp16_flushes_and_bf16_keeps() -> None:
 
 
 def test_null_feedback_sets_the_trained_gamma_against_fresh_draws() -> None:
-    shown = null_feedback(0.068, [0.01, -0.01, 0.006], "a run")
+    shown = null_feedback(NullGamma([0.01, -0.01, 0.006], 0.068), "a run")
     assert list(shown.right.values()) == [0.068]
     assert next(iter(shown.wrong.values())) == pytest.approx(0.002)
 
@@ -109,13 +109,6 @@ def test_layer_zero_can_carry_the_mean() -> None:
     assert abs(shown.right["mean Γ over layers 1..L"]) < 0.02
 
 
-def test_cosines_leave_zero_norms_and_missing_layers_out() -> None:
-    grads = [torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.ones(2, 2)]
-    first, second = cosines([torch.ones(2, 2), None], grads)
-    assert first.tolist() == pytest.approx([2**-0.5])
-    assert second.tolist() == []
-
-
 def test_credit_on_no_hidden_layer_is_refused() -> None:
     with pytest.raises(ValueError, match="no hidden layer"):
         aggregate([torch.ones(2, 2), None], [torch.ones(2, 2)] * 2)
@@ -129,16 +122,11 @@ def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
 
 def test_a_trained_net_shows_that_gamma_belongs_to_its_feedback(subject: Subject) -> None:
     credit, grads = subject.credit_and_gradients()
-    deep = "mean over samples, hidden layers"
-    own = aggregate(credit, grads)[deep]
-    generator = torch.Generator().manual_seed(0)
-    fresh = [
-        aggregate(subject.credit_and_gradients(subject.method.fresh(generator))[0], grads)[deep] for _ in range(10)
-    ]
-    mean = sum(fresh) / 10
-    assert own > 0.15
-    assert abs(mean) < 0.06
-    assert own > max(fresh)
+    null = null_gamma(subject.net, subject.method, subject.x, subject.y, 10)
+    assert null.observed == pytest.approx(aggregate(credit, grads)["mean over samples, hidden layers"], rel=1e-5)
+    assert null.observed is not None and null.observed > 0.15
+    assert null.mean is not None and abs(null.mean) < 0.06
+    assert null.observed > max(null.deep)
 
 
 def test_all_seven_run_in_order_and_are_json_ready(sample_runs: Path) -> None:

@@ -230,6 +230,13 @@ def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
     assert [text.get_text() for text in accuracy.get_xticklabels()] == ["dfa", "dfa (lam 0.001)", "dfa (lam 0.01)"]
 
 
+def test_a_rescue_of_methods_with_other_baselines_has_no_line_that_is_nobodys() -> None:
+    conditions = [("dfa", 0.349, {}), ("dfa", 0.349, {"lam": 1e-2}), ("bp", 0.6, {"lam": 1e-2}), ("bp", 0.6, {})]
+    runs = table(*(row(method, acc=0.3, baseline=acc, axes=axes) for method, acc, axes in conditions))
+    accuracy = FIGURES["rescue"](runs, None).axes[0]
+    assert [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"] == [0.3]
+
+
 def test_a_sweep_is_in_the_order_of_its_values() -> None:
     runs = table(*(row(acc=0.5, axes={"lam": lam} if lam else {}) for lam in (0.1, 1e-4, 0, 1e-2)))
     labels = [label.get_text() for label in axis_figure(runs, "lam").axes[0].get_xticklabels()]

@@ -77,3 +77,12 @@ def test_frozen_beside_a_rule_is_trained_by_it_and_with_controls_alone_by_dfa() 
     names = [plan.name for plan in plan_runs(["dfa", "bp", "frozen"], [1], **BASE)]
     assert names == ["frozen_s1", "frozen_of-bp_s1", "dfa_s1", "bp_s1"]
     assert plan_runs(["frozen", "shallow"], [1], **BASE)[0].name == "frozen_s1"
+
+
+def test_which_rule_trains_a_control_is_part_of_its_name_and_no_option_of_a_rule() -> None:
+    plans = plan_runs(["frozen", "bp", "shallow"], [1], method_args={"of": "dfa"}, **BASE)
+    assert [(plan.name, plan.method_args) for plan in plans] == [
+        ("frozen_of-bp_s1", {"of": "bp"}),
+        ("bp_s1", {}),
+        ("shallow_of-dfa_s1", {"of": "dfa"}),
+    ]

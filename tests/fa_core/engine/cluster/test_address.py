@@ -209,9 +209,10 @@ def test_auto_without_a_cluster_says_how_to_start_one(told):
         pool.connect()
 
 
-def test_leaving_while_nobody_answers_ends_the_driver_at_once(stuck, told):
+def test_leaving_while_nobody_answers_ends_the_driver_at_once(stuck, told, monkeypatch):
     pytest.importorskip("ray")
-    pool = RayPool(Placement(engine="ray", address=stuck), told, grace=600.0)
+    monkeypatch.setattr(ray_pool, "GRACE", 600.0)
+    pool = RayPool(Placement(engine="ray", address=stuck), told)
     future = pool.submit(Job(id="net", checkpoint="/net"))
     told.wait_for(lambda view: view.job.id == "net")
     while not pool.pids():

@@ -35,7 +35,7 @@ def on(cluster, **how):
 
 @pytest.fixture
 def pool(cluster, told, gate, tmp_path):
-    with RayPool(on(cluster), told, measure="remote:measure", log_dir=tmp_path / "log") as made:
+    with RayPool(on(cluster), told, measure="remote:measure") as made:
         yield made
 
 
@@ -159,7 +159,7 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
     node = cluster.add("g", gpus=2)
     try:
         gate.open()
-        with RayPool(on(cluster), told, measure="remote:measure", log_dir=tmp_path / "log") as pool:
+        with RayPool(on(cluster), told, measure="remote:measure") as pool:
             report = pool.submit(gate.job("net")).result(60)
         assert report.notes == "cuda:0"
         assert told.wait_for(lambda view: view.state is JobState.DONE).device.startswith("g/cuda:")
