@@ -48,6 +48,9 @@ OF_AUDITS = ("acc", "growth", "h_L", "g_L", "drift")
 DECADES = frozenset({"growth", "h_L", "g_L"})
 """Numbers that span decades: compared as geometric means."""
 
+SEEDS = 3
+"""Behind every published deviation."""
+
 JUDGED = "abd"
 """The diagnostics whose firing is compared; (c) is bimodal over seeds and compared as a number."""
 
@@ -268,15 +271,17 @@ def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, Run], list[str]
         chosen: the experiment.
         found: its run folders.
     """
+    rows = {row.key: row for row in found.rows if row.checkpoint}
     traces = {trace.key: trace for trace in found.traces}
-    runs, left_out = {}, []
+    runs: dict[str, Run] = {}
+    left_out = []
     for name, plan in chosen.plans().items():
-        for row in found.rows:
-            if row.key == name and row.checkpoint:
-                if why := chosen.left_out(plan, read_manifest(Path(row.checkpoint)), row.report):
-                    left_out.append(f"{name} is not compared: {why}")
-                else:
-                    runs[name] = Run(row.report, traces.get(name))
+        if row := rows.get(name):
+            why = chosen.left_out(plan, read_manifest(Path(row.checkpoint or "")), row.report)
+            if why:
+                left_out.append(f"{name} is not compared: {why}")
+            else:
+                runs[name] = Run(row.report, traces.get(name))
     return runs, left_out
 
 
@@ -320,43 +325,42 @@ def _of_audits(rows: Sequence[AuditRow]) -> Iterable[list[Any]]:
 def _compared(run: str, number: str, figures: list[Any], runs: Sequence[Run | None]) -> Compared:
     judged = figures.pop() if number == "fires" else ""
     here: list[Any] = [None if one is None else _value(number, one, judged) for one in runs]
-    complete = None not in here
     if judged:
         figures = figures if len(figures) > 1 else figures * len(here)
-        agrees = here == figures if complete else None
-        number = f"fires of {judged}"
-        return Compared(run=run, number=number, published=(*figures,), here=(*here,), agrees=agrees)
-    by_epoch, mean, band, unchecked = number.startswith("first_"), None, None, ""
+        found: dict[str, Any] = {"number": f"fires of {judged}", "agrees": here == figures}
+    else:
+        found = {"number": number, **_by_mean(number, figures, here if None not in here else [])}
+    if None in here or found.get("unchecked"):
+        found["agrees"] = None
+    return Compared(run=run, published=(*figures,), here=(*here,), **found)
+
+
+def _by_mean(number: str, figures: Sequence[float], here: Sequence[float]) -> dict[str, Any]:
+    """Of a `Compared` the fields about the mean, where `here` has every seed."""
     into, back = (np.log, np.exp) if number in DECADES else (np.asarray, np.asarray)
     # of epochs those at which something fires, on as many seeds
-    expected, measured = ([x for x in values if x or not by_epoch] for values in (figures, here))
-    agrees = len(measured) == len(expected) if by_epoch else True
+    expected, fired = ([x for x in values if x or not number.startswith("first_")] for values in (figures, here))
+    if not expected:
+        return {"agrees": not fired}
     with np.errstate(all="ignore"):
-        if complete and measured:
-            mean = float(back(into(measured).mean()))
-        if expected:
-            middle, width = _band(number, into(expected), into, len(here))
-            band = float(back(middle - width)), float(back(middle + width))
-            unchecked = "the published seeds differ too much" if width > _limit("too_wide", number, into) else ""
-            agrees = agrees and mean is not None and band[0] <= mean <= band[1]
-    return Compared(
-        run=run,
-        number=number,
-        published=(*figures,),
-        here=(*here,),
-        mean=mean,
-        band=band,
-        unchecked=unchecked,
-        agrees=agrees if complete and not unchecked else None,
-    )
+        middle, width = _band(number, into(expected), into)
+        band = float(back(middle - width)), float(back(middle + width))
+        mean = float(back(into(fired).mean())) if fired else None
+    as_many = len(fired) == len(expected) or not number.startswith("first_")
+    return {
+        "mean": mean,
+        "band": band,
+        "unchecked": "the published seeds differ too much" if width > _limit("too_wide", number, into) else "",
+        "agrees": as_many and mean is not None and band[0] <= mean <= band[1],
+    }
 
 
-def _band(number: str, figures: Floats, into: Scale, seeds: int) -> tuple[float, float]:
+def _band(number: str, figures: Floats, into: Scale) -> tuple[float, float]:
     """Where the mean over the seeds may lie, on the scale on which it is taken: the middle, and how far from it."""
     if len(figures) == 1:
         return figures[0], _limit("without_spread", number, into)
     mean, std = figures if len(figures) == 2 else (figures.mean(), figures.std(ddof=1))
-    return mean, max(3 * std * math.sqrt(2 / seeds), number.startswith("first_"))
+    return mean, max(3 * std * math.sqrt(2 / SEEDS), number.startswith("first_"))
 
 
 def _limit(table: str, number: str, into: Scale) -> float:

@@ -46,7 +46,7 @@ def replicate_command(
 ) -> None:
     """Print the commands of a published experiment, or run them.
 
-    What comes out is compared with the published figures.
+    Finished runs of all its seeds are compared with the published figures.
     Exits with 1 if a figure lies outside its band. docs/cifar.md lists all experiments.
 
     Examples:
@@ -85,7 +85,7 @@ def replicate_command(
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     shown = [{**msgspec.structs.asdict(figure), "outcome": figure.outcome} for figure in figures]
     record = {"commands": lines, "figures": shown, "notes": said}
-    output.print_result(format, lambda: record, [*experiment_blocks(chosen, lines, figures), Bullets(tuple(said))])
+    output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures, said))
     raise typer.Exit(1 if any(figure.agrees is False for figure in figures) else 0)
 
 
@@ -113,15 +113,13 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     from fa_core.replication import claims, experiments, source
 
     samples = options.sample_runs()
-    names = {"{table}": "audit_table_s42_s123_s456.json", "{cnn}": "audit_cnn_3seed.json"}
-    files = {word: str(samples / name) for word, name in names.items()}
     yield Heading("Evidence summary", 1)
     yield Paragraph(f"Claims and figures: {source().words()}")
     yield Heading("What follows from the published files")
     printed: dict[str, Any] = {}
     rows = []
     for claim in claims():
-        words = [files.get(word, word) for word in claim.command.split()]
+        words = [str(samples / word) if word.endswith(".json") else word for word in claim.command.split()]
         as_json = [*words, "--format", "json"]
         if claim.command not in printed:
             command = [sys.executable, "-m", "fa_tui", *as_json]
@@ -134,23 +132,16 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
         rows.append((claim.text, shlex.join(["fa-tui", *shown]), place, *figures, outcome))
     yield Grid(headings=("claim", "command", "where", "published", "here", "outcome"), rows=tuple(rows), words=3)
     yield Heading("What training gives")
-    done = {one.name: _figures(one, out) for one in experiments()}
-    trained = [(name, figure) for name, (figures, _) in done.items() for figure in figures]
-    yield Grid(
-        headings=("command", *_COLUMNS),
-        rows=tuple(
-            (shlex.join(["fa-tui", "replicate", name, "--out", str(out)]), *(cell(one) for cell in _COLUMNS.values()))
-            for name, one in trained
-        ),
-        caption=f"Runs in {out}; with --run and CIFAR-10 or CIFAR-100 in a folder each command trains its own.",
-        words=3,
-        marked=frozenset(i for i, (_, one) in enumerate(trained) if one.agrees is False),
-    )
-    yield Bullets(tuple(f"{name}: {why}" for name, (_, left_out) in done.items() for why in left_out))
+    yield Paragraph(f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its own.")
+    for chosen in experiments():
+        line = shlex.join(["fa-tui", "replicate", chosen.name, "--out", str(out)])
+        yield from experiment_blocks(chosen, [line], *_figures(chosen, out))
 
 
-def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared]) -> Iterator[Block]:
-    """An experiment for reading: its commands, the published figures, and what came out."""
+def experiment_blocks(
+    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
+) -> Iterator[Block]:
+    """An experiment for reading: its commands, the published figures, what came out, and what is said of it."""
     yield Heading(chosen.title)
     yield from map(Paragraph, lines)
     if chosen.notes:
@@ -160,6 +151,8 @@ def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequenc
     if figures:
         columns = {name: _COLUMNS[name] for name in shown}
         yield Grid.of(figures, columns, words=2, marked=lambda one: one.agrees is False)
+    if said:
+        yield Bullets(tuple(said))
 
 
 def _band(one: Compared) -> str:
