@@ -89,9 +89,9 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
     said = [
         f"{method}: nothing was measured"
         if missing == LETTERS
-        else f"{method}: {listed([f'({x})' for x in letters])} was not measured on any run, so its verdicts do not speak of it"
+        else f"{method}: {listed(known)} was not measured on any run, so its verdicts do not speak of it"
         for method, missing in seen.missing.items()
-        if (letters := "".join(x for x in missing if x in thresholds.judges))
+        if (known := [f"({letter})" for letter in missing if letter in thresholds.judges])
     ]
     said += table.assumed_notes
     nonfinite = {x: seen.nonfinite[x] for x in thresholds.judges if seen.nonfinite[x]}

@@ -12,6 +12,7 @@ import pytest
 from fa_core.diagnostics import READINGS, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.gain import failure_mode
 from fa_core.gamma import aggregation_collapse
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -106,7 +107,7 @@ def test_what_it_wrote_is_the_same_table_when_it_is_read(tmp_path: Path, capsys)
 
 
 def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
-    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, **QUIET)
+    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, credit={"gamma": [0.4, 0.1]}, **QUIET)
     (tmp_path / "dfa_s1.json").write_text(json.dumps(drifting.to_dict()))
     assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [1, 0]
 
@@ -119,3 +120,39 @@ def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
 def test_how_far_one_end_carries_the_mean(gamma, share) -> None:
     assert aggregation_collapse({"gamma": gamma}) == pytest.approx(share, nan_ok=True)
     assert math.isnan(aggregation_collapse(None))
+
+
+def test_a_run_without_the_cosines_that_it_requires_is_no_pass(tmp_path: Path, capsys) -> None:
+    """Its row says so, and `check` exits with 1; a control has no credit rule whose cosines could be missing."""
+    for method in ("dfa", "random_init"):
+        (tmp_path / f"{method}_s1.json").write_text(json.dumps(DiagnosticReport(method_name=method, **QUIET).to_dict()))
+    main(["show", str(tmp_path), "--protocol", "v2"])
+    shown = capsys.readouterr().out.splitlines()
+    verdicts = {line.split()[0]: line for line in shown if "✓" in line}
+    assert verdicts["dfa"].endswith("PASS; Γ missing")
+    assert verdicts["random_init"].endswith("PASS")
+    assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [0, 1]
+    assert capsys.readouterr().out.splitlines()[-1] == "2 runs: 1 PASS, 0 FAIL, 1 without Γ per layer"
+
+
+@pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility", "timeline", "report"])
+def test_no_output_names_a_check_that_it_does_not_have(command: str, sample_runs: Path, tmp_path: Path, capsys) -> None:
+    """By its names and words alone: D1, D2, D3, PASS and FAIL, wherever v1 says (a) to (d) and walk-back."""
+    out = ["--out", str(tmp_path / "v2.md")] if command == "report" else []
+    main([command, str(sample_runs / "resmlp"), str(sample_runs / "traces"), "--protocol", "v2", *out])
+    said = (tmp_path / "v2.md").read_text() if out else capsys.readouterr().out
+    said = said.replace("batches K for (c)", "").replace("layer of (c)", "")
+    assert not [text for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "inf", "a 9") if text in said]
+    assert all(name in said for name in ("D1", "D2"))
+
+
+def test_a_threshold_that_it_does_not_have_is_refused(sample_runs: Path, capsys) -> None:
+    given = ["--protocol", "v2", "--stability-drift-ceiling", "0.9"]
+    assert main(["show", str(sample_runs / "floor"), *given]) == 2
+    assert "--stability-drift-ceiling: protocol v2 does not judge (c)" in capsys.readouterr().err
+
+
+def test_the_mode_is_not_read_from_what_is_not_judged() -> None:
+    report = DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.01)
+    assert failure_mode(report) == "scale failure; noise (cosine +0.010)"
+    assert failure_mode(report.with_thresholds(V2)) == "scale failure"
