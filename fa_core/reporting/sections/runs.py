@@ -198,7 +198,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
         },
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
         "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. "
-        "mode: scale ((a), (b)) or direction ((d) alone), and what (c) says of a fired (b) or (c)."
+        "mode: scale ((a), (b)) or direction ((d) alone), then drift or noise of the gradient, if judged."
         + (" ?: by an assumed frozen baseline." if table.assumed[: len(runs)].any() else ""),
     )
 

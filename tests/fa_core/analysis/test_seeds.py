@@ -191,8 +191,8 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
     }
     assert (frozen.stats["mean_gamma"].mean, frozen.stats["deep_gamma"].n) == (0.5, 0)
     _, credit, *_ = seeds_blocks(over_seeds(runs))
-    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge")
-    assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A")
+    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge", "collapse")
+    assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A", "N/A")
 
 
 def test_runs_without_credit_have_no_table_of_it() -> None:
