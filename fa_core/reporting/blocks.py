@@ -115,10 +115,9 @@ def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
             yield replace(block, headings=tuple(kept.values()), rows=rows, caption=caption, words=words)
         elif isinstance(block, Bullets):
             yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
-        elif isinstance(block, Figure):
-            yield replace(block, caption=worded(block.caption, protocol))
         else:
-            yield replace(block, text=worded(block.text, protocol))
+            field = "caption" if isinstance(block, Figure) else "text"
+            yield replace(block, **{field: worded(getattr(block, field), protocol)})
 
 
 Spelling = Callable[[str], str]

@@ -142,7 +142,9 @@ def test_no_output_names_a_check_that_it_does_not_have(command: str, sample_runs
     main([command, str(sample_runs / "main"), "--protocol", "v2", *out])
     said = (tmp_path / "v2.md").read_text() if out else capsys.readouterr().out
     said = said.replace("batches K for (c)", "").replace("layer of (c)", "")
-    assert not [text for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "> inf", "a 9") if text in said]
+    assert not [
+        text for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "> inf", "a 9") if text in said
+    ]
     assert any(name in said for name in ("D1", "D3"))
 
 
