@@ -92,9 +92,6 @@ FilterOption = Annotated[
 SortOption = Annotated[
     str, typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
 ]
-H0Option = Annotated[
-    float | None, typer.Option(metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.")
-]
 BlocksOption = Annotated[
     int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
 ]
@@ -300,7 +297,7 @@ _CHOICE: Mapping[str, tuple[Any, object]] = {
     "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
     "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
     "filter": (FilterOption, ""),
-    "h0": (H0Option, None),
+    "h0": _option(float | None, None, "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.", metavar="NORM"),
     "blocks": (BlocksOption, None),
 }
 
