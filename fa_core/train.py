@@ -26,7 +26,7 @@ from fa_core.data import DataSet, eval_batches
 from fa_core.decode import loads, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, Watch, input_hashes, versions
+from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats.audit_table_writer import printable_drift
@@ -448,21 +448,25 @@ def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> Diagn
     return siblings(folder).judge(report, rule_of(manifest.method, manifest.method_args), _facts(manifest))
 
 
-def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = None) -> DiagnosticReport:
+def audit_run(
+    folder: Path, device: torch.device, samples: Evaluation | None = None, resamples: int = 0
+) -> DiagnosticReport:
     """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
 
     Args:
         folder: the run folder.
         device: where to measure.
         samples: its evaluation samples, if they are loaded already.
+        resamples: R of the bootstrap over batches and samples; 0 = none.
 
     Raises:
         FaError: it cannot be read or measured, or the report cannot be written.
     """
     manifest = msgspec.structs.replace(read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None)
     RunWriter(folder).manifest(manifest)
-    job = Job(id=folder.name, checkpoint=str(folder))
-    report = _judged(measure_run(job, str(device), Watch(), samples), folder, manifest)
+    job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
+    report = measure_run(job, str(device), Watch(), samples)
+    report = _judged(report, folder, manifest)
     found = {
         "headline_acc": report.headline_acc,
         "frozen_baseline_acc": report.frozen_baseline_acc,
