@@ -13,6 +13,7 @@ import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
+from fa_core.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.train import Moment, RunPlan, audit_run, train_run
@@ -231,7 +232,8 @@ def test_gamma_rises_with_one_penalty_and_not_with_the_other(sample_runs: Path) 
 
 
 def test_most_of_what_is_undecided_is_drift(sample_runs: Path) -> None:
-    found = {path.parent.relative_to(sample_runs): report_of(path.parent) for path in sample_runs.rglob(AUDIT)}
+    audits = (path.parent for path in sample_runs.rglob(AUDIT) if "atlas" not in path.parts)
+    found = {folder.relative_to(sample_runs): report_of(folder) for folder in audits}
     others = {str(place): report.undecided - {"c"} for place, report in found.items() if report.undecided - {"c"}}
     students = {f"wide/dfa_arch-studentnet_s{seed}": {"b"} for seed in SEEDS}
     assert others == students | {"main/dfa_s456": {"a"}, "floor/bp_data-digits_s42": {"d"}}
@@ -263,6 +265,29 @@ def test_the_pages_say_what_the_audits_say(sample_runs: Path) -> None:
 
 
 def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]) -> None:
-    assert sum(path.stat().st_size for path in sample_runs.rglob("*") if path.is_file()) < 20e6
+    sizes = {path.relative_to(sample_runs): path.stat().st_size for path in sample_runs.rglob("*") if path.is_file()}
+    atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
+    assert atlas < 40e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
     assert kept == {name for name, plan in plans.items() if not name.startswith("wide/") or plan.seed == 42}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(sample_runs: Path, seed: int) -> None:
+    def flags(method: str, arch: str) -> frozenset[str]:
+        return report_of(sample_runs / "atlas" / f"{method}_arch-{arch}_s{seed}").flags
+
+    for method in ("bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss"):
+        assert not flags(method, "small_resnet")
+    assert not flags("bp", "vit_mini")
+    assert {"a", "d"} <= flags("dfa", "vit_mini") & flags("fa", "vit_mini")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_learned_feedback_aligns_over_epochs_and_fixed_feedback_stays_apart(sample_runs: Path, seed: int) -> None:
+    def ends(method: str) -> list[float]:
+        lines = (sample_runs / "atlas" / f"{method}_arch-small_resnet_s{seed}" / TRACE).read_text().splitlines()
+        return [deep_gamma({"gamma": json.loads(lines[at])["gamma"]}, method) for at in (0, -1)]
+
+    assert all(first < last for first, last in map(ends, ("kp", "weight_mirror", "fa_weights", "dfa")))
+    assert ends("dfa")[1] < ends("fa_weights")[1] < ends("kp")[1] < ends("weight_mirror")[1]
