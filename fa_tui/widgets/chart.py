@@ -144,9 +144,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     low, high = (lines - 1 - chart.y.cell(y, lines) for y in chart.band) if chart.band else (-1, 0)
     for line in range(high, low + 1):
         cells.write(0, line, glyphs.say("░") * columns, "faint")
-    for y, glyph, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, glyphs.rule, "dim")):
+    # of the cross every other cell: each takes three bytes, more than all the words on the screen
+    for y, text, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, f" {glyphs.rule}", "dim")):
         if chart.y.contains(y):
-            cells.write(0, lines - 1 - chart.y.cell(y, lines), glyph * columns, tone)
+            cells.write(0, lines - 1 - chart.y.cell(y, lines), (text * columns)[:columns], tone)
     for x, glyph in ((chart.stop, glyphs.say("┊")), (chart.cursor, glyphs.divider)):
         if x is not None:
             for line in range(lines):
