@@ -58,7 +58,7 @@ class End(NamedTuple):
 
 
 def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tuple[list[End], int]:
-    """The ends whose marks cover no other, and how many are left out: of those that meet the last one stays.
+    """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet the last one stays.
 
     Args:
         ends: in drawing order.
@@ -68,13 +68,11 @@ def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tupl
     ([End(column=4, line=0, mark='l=3', style='x'), End(column=8, line=0, mark='l=2', style='y')], 1)
     """
     occupied, kept = {*taken}, list[End]()
-    # a mark that comes again in its cell is one
-    wanted = {(end.column, end.line, end.mark): end for end in reversed(ends)}.values()
-    for end in wanted:
+    for end in reversed(ends):
         if occupied.isdisjoint(end.cells):
             kept.append(end)
             occupied |= end.cells
-    return kept, len(wanted) - len(kept)
+    return kept, len({end.mark for end in ends} - {end.mark for end in kept})
 
 
 _BRAILLE = 0x2800
@@ -171,9 +169,9 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         for line in range(lines)
     ]
     left, right = short(chart.x.lo), short(chart.x.hi) if chart.x_spans else ""
-    more = f"   +{left_out} more ends" if left_out else ""
+    more = f"{chart.x_label}   +{left_out} more ends"
     room = max(0, columns - len(left) - len(right))
-    middle = glyphs.say(chart.x_label + more)[:room].center(room)
+    middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[:room].center(room)
     return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
 
 
