@@ -6,24 +6,28 @@ The experiments are data: `replication.toml` next to this module.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fa_core.analysis.seeds import stat_of
-from fa_core.analysis.timeline import timelines
+from fa_core.analysis.timeline import timeline
 from fa_core.formats import Scan, Trace
-from fa_core.gamma import deep_gamma, null_gamma
-from fa_core.option_values import unknown_name
+from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
+from fa_core.option_values import split_place, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
+from fa_core.runs import Manifest, read_manifest
+from fa_core.table import Floats
+from fa_core.training.plan import Recipe, RunPlan, plan_runs
 
 Number = Callable[[DiagnosticReport], "float | None"]
+Scale = Callable[[Any], Any]
 
 NUMBERS: Mapping[str, Number] = {
     "acc": lambda report: report.headline_acc,
@@ -32,8 +36,9 @@ NUMBERS: Mapping[str, Number] = {
     "g_L": lambda report: report.g_L,
     "drift": lambda report: report.cross_batch_stability,
     "margin_pp": lambda report: report.margin_pp,
-    "deep_gamma": lambda report: deep_gamma(report.credit, report.method_name),
-    "null_gamma": lambda report: null_gamma(report.credit, report.method_name)[0],
+    "deep_gamma": lambda report: _known(deep_gamma(report.credit, report.method_name)),
+    "deep_gamma_with_free": lambda report: _known(aggregations(report.credit)[AGGREGATIONS.index("mean, l ≥ 1")]),
+    "null_gamma": lambda report: _known(null_gamma(report.credit, report.method_name)[0]),
 }
 """Published number → the same of a report; `gamma_0`, `gamma_1`, … are Γ of a layer."""
 
@@ -41,29 +46,22 @@ OF_AUDITS = ("acc", "growth", "h_L", "g_L", "drift")
 """The numbers that a published audit file holds per run."""
 
 DECADES = frozenset({"growth", "h_L", "g_L"})
-"""Numbers that span decades: compared by a factor, as geometric means."""
+"""Numbers that span decades: compared as geometric means."""
+
+SEEDS = 3
+"""Behind every published deviation."""
 
 JUDGED = "abd"
 """The diagnostics whose firing is compared; (c) is bimodal over seeds and compared as a number."""
 
 
-class Within(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The bands: how far from the published figure a number may lie (see `replication.toml`)."""
+def _known(gamma: float) -> float | None:
+    """Γ as one number: a credit table has NaN where nothing was measured."""
+    return gamma if math.isfinite(gamma) else None
 
-    acc: float
-    gamma: float
-    norms: float
-    margin_pp: float
-    drift: float
-    epochs: int
 
-    def of(self, number: str, std: float) -> float:
-        """The band of a number: a factor for `DECADES`, else a difference."""
-        if number in DECADES:
-            return self.norms
-        kind = "gamma" if "gamma" in number else "epochs" if number.startswith("first_") else number
-        band = float(getattr(self, kind))
-        return max(band, 3 * std if kind in ("acc", "gamma") else 0.0)
+_OF_CONTROLS: Mapping[str, dict[str, Any]] = {"random_init": {"epochs": 0}, "shallow": {"L": 0}}
+"""What controls are trained with, whatever the options say."""
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -74,6 +72,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     folder: str
     steps: list[str]
     published: list[list[Any]] = []
+    order: list[list[str]] = []
     table: str = ""
     notes: str = ""
 
@@ -93,6 +92,43 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 if option in step:
                     step[step.index(option) + 1] = value
         return [[*step, "--resume"] for step in steps]
+
+    def plans(self) -> dict[str, RunPlan]:
+        """The runs that its steps train, each once, by the names of their folders, in the order of their seeds."""
+        found: dict[str, RunPlan] = {}
+        for _, *words in map(str.split, self.steps):
+            options = zip(words[::2], words[1::2], strict=True)
+            given = defaultdict(list, {name[2:].replace("-", "_"): value.split(",") for name, value in options})
+            recipe = {name: given[name][0] for name in given.keys() & set(Recipe.__struct_fields__) - {"lam"}}
+            plans = plan_runs(
+                given["method"],
+                [*map(int, given["seeds"])],
+                arch=given["arch"][0],
+                data=given["data"][0],
+                recipe=msgspec.convert(recipe, Recipe, strict=False),
+                lams=[*map(float, given["lam"])],
+                widths=[*map(int, given["d"])],
+                depths=[*map(int, given["L"])],
+                method_args=dict(argument.split("=") for argument in given["method_arg"]),
+            )
+            found |= {plan.name: plan for plan in plans}
+        return dict(sorted(found.items(), key=lambda item: item[1].seed))
+
+    def left_out(self, plan: RunPlan, found: Manifest, report: DiagnosticReport) -> str:
+        """Why a run is not compared: it is not the planned one, or not finished; ``""`` for one that is compared."""
+        kind, _, place = found.data.partition(":")
+        data = kind + split_place(place)[1] if "{" in plan.data else found.data
+        has = {"arch": found.arch, "data": data, **found.recipe, **found.arch_args, **found.method_args}
+        asked = {"arch": plan.arch, "data": plan.data.strip("{}"), **msgspec.to_builtins(plan.recipe)}
+        asked |= plan.arch_args | plan.method_args | _OF_CONTROLS.get(plan.method, {})
+        unlike = [f"{name} {has.get(name)}, not {value}" for name, value in asked.items() if has.get(name) != value]
+        if unlike:
+            return "; ".join(unlike)
+        by_plan = any("--stop-on" in step for step in self.steps)
+        ended = found.stopped and (by_plan or found.stopped.startswith("diverged"))
+        if found.epochs_done < asked["epochs"] and not ended:
+            return f"{found.epochs_done} of {asked['epochs']} epochs"
+        return "" if report.coverage else "not measured"
 
     def runs(self, out: str) -> str:
         """The folder of its runs."""
@@ -148,35 +184,49 @@ class Source(msgspec.Struct, frozen=True):
         return f"@misc{{arxiv{self.eprint}, {listed}, archivePrefix = {{arXiv}}}}"
 
 
+class Run(msgspec.Struct, frozen=True):
+    """A finished run: its report, and its epochs where it has any."""
+
+    report: DiagnosticReport
+    trace: Trace | None = None
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure next to the same number of the runs here.
 
     Attributes:
-        run: method and axes.
+        run: method and axes; ``"all"`` of an order.
         number: which.
-        published: its figures: a mean and perhaps a deviation, epochs of the seeds, or letters that fire on every seed.
-        here: the same of the runs here: a mean and a sample deviation, epochs, or letters; empty without runs.
-        band: how far apart they may lie: a difference, or a factor of `DECADES`; 0 for letters.
-        agrees: whether they do; None without runs.
-        judged: the letters that are compared.
+        published: a mean and perhaps its deviation, or of each seed the number, the epoch (0 for never) or the letters
+            that fire; of an order the order.
+        here: the same per planned seed, None where no finished run has it; of an order the mean of each run.
+        mean: of `here`, a geometric one of `DECADES`; None of letters and where a seed is missing.
+        band: where it may lie; None for what has to be the same.
+        unchecked: why a figure is only shown.
+        agrees: whether they do; None where a seed is missing or the figure is only shown.
     """
 
     run: str
     number: str
     published: tuple[Any, ...]
     here: tuple[Any, ...]
-    band: float
-    agrees: bool | None
-    judged: str = ""
+    mean: float | None = None
+    band: tuple[float, float] | None = None
+    unchecked: str = ""
+    agrees: bool | None = None
 
     @property
-    def by_factor(self) -> bool:
-        """Whether the number is a geometric mean, its deviation and band factors."""
-        return self.number in DECADES
+    def outcome(self) -> str:
+        """In words."""
+        there, wanted = sum(value is not None for value in self.here), len(self.here)
+        if there < wanted:
+            return f"{there} of {wanted} {'runs' if self.number == 'order' else 'seeds'}" if there else "no figure yet"
+        return {None: "not checked", True: "agrees", False: "differs"}[self.agrees]
 
 
 class _Document(msgspec.Struct, frozen=True):
-    within: Within
+    without_spread: dict[str, float]
+    too_wide: dict[str, float]
     experiment: list[Experiment]
     claim: list[Claim]
     source: Source
@@ -214,88 +264,134 @@ def experiment(name: str) -> Experiment:
     return found[name]
 
 
-def compared(chosen: Experiment, found: Scan, published: Scan | None = None) -> list[Compared]:
-    """Every published figure of an experiment with what came out here.
-
-    A mean agrees within three published deviations or the band of its number, whichever is wider; a norm or a growth
-    within a factor, as a geometric mean; epochs seed by seed; (a), (b) and (d) on every seed alike.
+def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, Run], list[str]]:
+    """The finished runs of an experiment by the names of their folders, and why others are not compared.
 
     Args:
         chosen: the experiment.
-        found: its runs here, finished or not.
+        found: its run folders.
+    """
+    rows = {row.key: row for row in found.rows if row.checkpoint}
+    traces = {trace.key: trace for trace in found.traces}
+    runs: dict[str, Run] = {}
+    left_out = []
+    for name, plan in chosen.plans().items():
+        if row := rows.get(name):
+            why = chosen.left_out(plan, read_manifest(Path(row.checkpoint or "")), row.report)
+            if why:
+                left_out.append(f"{name} is not compared: {why}")
+            else:
+                runs[name] = Run(row.report, traces.get(name))
+    return runs, left_out
+
+
+def compared(chosen: Experiment, runs: Mapping[str, Run], published: Scan | None = None) -> list[Compared]:
+    """Every published figure of an experiment with what came out here.
+
+    A figure agrees if the mean over all planned seeds lies within three standard deviations of the difference between
+    two such means, 3·s·√(2/n), s being the published deviation over n seeds (of `DECADES` by their logarithms; at least
+    one epoch); a figure without a deviation has the band of its number. Runs never fire, or fire, on as many seeds as
+    published; (a), (b) and (d) seed by seed. Of an experiment with an `order` only that is checked.
+
+    Args:
+        chosen: the experiment.
+        runs: its finished runs by the names of their folders.
         published: the audit file of its `table`, where it has one.
 
-    Source: docs/protocol.md §11.
+    Source: docs/protocol.md §11; the bands are this project's.
     """
+    planned: dict[str, list[Run | None]] = defaultdict(list)
+    for name, plan in chosen.plans().items():
+        planned[name_of(plan)].append(runs.get(name))
     figures = [*chosen.published, *(_of_audits(published.rows) if published else ())]
-    return [_compared(str(run), str(number), values, found) for run, number, *values in figures]
+    found = [_compared(run, number, values, planned[run]) for run, number, *values in figures]
+    if not chosen.order:
+        return found
+    shown = [msgspec.structs.replace(one, band=None, agrees=None, unchecked="the order is checked") for one in found]
+    return [*shown, _ordered(chosen.order, {one.run: one.mean for one in found})]
 
 
 def _of_audits(rows: Sequence[AuditRow]) -> Iterable[list[Any]]:
     for method in dict.fromkeys(row.method for row in rows):
-        mine = [row.report for row in rows if row.method == method]
+        mine = [Run(row.report) for row in rows if row.method == method]
         for number in OF_AUDITS:
-            values = _values(number, mine)
-            if values:
-                yield [method, number, *(values if len(values) > 2 else _spread(number, values))]
-        yield [method, "fires", _firing(mine, JUDGED), "".join(x for x in JUDGED if x in mine[0].coverage)]
+            values = [_value(number, run) for run in mine]
+            if None not in values:
+                yield [method, number, *values]
+        judged = "".join(x for x in JUDGED if x in mine[0].report.coverage)
+        yield [method, "fires", *(_value("fires", run, judged) for run in mine), judged]
 
 
-def _compared(run: str, number: str, figures: list[Any], found: Scan) -> Compared:
-    rows = sorted((row for row in found.rows if name_of(row) == run), key=lambda row: row.seed or 0)
-    reports = [row.report for row in rows]
-    band, here, agrees, judged = 0.0, tuple[Any, ...](), None, ""
-    if number == "fires":
-        figures, judged = figures[:1], figures[1]
-        if any(report.coverage for report in reports):
-            here = (_firing(reports, judged),)
-            agrees = list(here) == figures
-    elif number.startswith("first_"):
-        band, here = _document().within.of(number, 0), _first_fires(run, number[-1], found)
-        if here:
-            agrees = all((a == 0) == (b == 0) and abs(a - b) <= band for a, b in zip(figures, here, strict=False))
+def _compared(run: str, number: str, figures: list[Any], runs: Sequence[Run | None]) -> Compared:
+    judged = figures.pop() if number == "fires" else ""
+    here: list[Any] = [None if one is None else _value(number, one, judged) for one in runs]
+    if judged:
+        figures = figures if len(figures) > 1 else figures * len(here)
+        found: dict[str, Any] = {"number": f"fires of {judged}", "agrees": here == figures}
     else:
-        figures = list(figures if len(figures) < 3 else _spread(number, figures))
-        here = _spread(number, _values(number, reports))
-        band = _document().within.of(number, figures[1] if len(figures) > 1 else 0.0)
-        if here:
-            low, high = (figures[0] / band, figures[0] * band) if number in DECADES else (-band, band)
-            agrees = low <= (here[0] if number in DECADES else here[0] - figures[0]) <= high
-    return Compared(
-        run=run, number=number, published=tuple(figures), here=here, band=band, agrees=agrees, judged=judged
-    )
+        found = {"number": number, **_by_mean(number, figures, here if None not in here else [])}
+    if None in here or found.get("unchecked"):
+        found["agrees"] = None
+    return Compared(run=run, published=(*figures,), here=(*here,), **found)
 
 
-def name_of(row: AuditRow | Trace) -> str:
+def _by_mean(number: str, figures: Sequence[float], here: Sequence[float]) -> dict[str, Any]:
+    """Of a `Compared` the fields about the mean, where `here` has every seed."""
+    into, back = (np.log, np.exp) if number in DECADES else (np.asarray, np.asarray)
+    # of epochs those at which something fires, on as many seeds
+    expected, fired = ([x for x in values if x or not number.startswith("first_")] for values in (figures, here))
+    if not expected:
+        return {"agrees": not fired}
+    with np.errstate(all="ignore"):
+        middle, width = _band(number, into(expected), into)
+        band = float(back(middle - width)), float(back(middle + width))
+        mean = float(back(into(fired).mean())) if fired else None
+    as_many = len(fired) == len(expected) or not number.startswith("first_")
+    return {
+        "mean": mean,
+        "band": band,
+        "unchecked": "the published seeds differ too much" if width > _limit("too_wide", number, into) else "",
+        "agrees": as_many and mean is not None and band[0] <= mean <= band[1],
+    }
+
+
+def _band(number: str, figures: Floats, into: Scale) -> tuple[float, float]:
+    """Where the mean over the seeds may lie, on the scale on which it is taken: the middle, and how far from it."""
+    if len(figures) == 1:
+        return figures[0], _limit("without_spread", number, into)
+    mean, std = figures if len(figures) == 2 else (figures.mean(), figures.std(ddof=1))
+    return mean, max(3 * std * math.sqrt(2 / SEEDS), number.startswith("first_"))
+
+
+def _limit(table: str, number: str, into: Scale) -> float:
+    """What `replication.toml` gives in a table for a kind of number; no limit where it gives none."""
+    kind = "norms" if number in DECADES else "gamma" if "gamma" in number else number
+    return float(into(getattr(_document(), table).get(kind, math.inf)))
+
+
+def _ordered(order: list[list[str]], means: Mapping[str, float | None]) -> Compared:
+    """Whether every run is better than all of those in the next band."""
+    here = tuple(means[run] for band in order for run in band)
+    pairs = [(means[a], means[b]) for above, below in pairwise(order) for a in above for b in below]
+    agrees = None if None in here else all(a > b for a, b in pairs if a is not None and b is not None)
+    return Compared(run="all", number="order", published=(" > ".join(map(", ".join, order)),), here=here, agrees=agrees)
+
+
+def name_of(run: RunPlan | AuditRow) -> str:
     """Method and axes as `replication.toml` writes them; the network is the experiment's own."""
-    axes = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in row.axes.items())
-    return " ".join((row.method, *(axis for axis in axes if not axis.startswith("arch="))))
+    axes = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in run.axes.items())
+    return " ".join((run.method, *(axis for axis in axes if not axis.startswith("arch="))))
 
 
-def _first_fires(run: str, letter: str, found: Scan) -> tuple[int, ...]:
-    """The epochs of the seeds, in their order; 0 where it never fires."""
-    named = [trace for trace in found.traces if name_of(trace) == run]
-    replayed = sorted(timelines(named, AuditTable.from_rows(found.rows)), key=lambda one: one.seed or 0)
-    return tuple(one.first_fire[letter] or 0 for one in replayed if letter in one.first_fire)
-
-
-def _values(number: str, reports: Iterable[DiagnosticReport]) -> list[float]:
-    """A number of the reports that have it, where it is finite."""
+def _value(number: str, run: Run, judged: str = "") -> Any:
+    """A published number of a run here; None where it was not measured."""
+    report, index = run.report, number.rpartition("_")[2]
+    if number == "fires":
+        measured = set(judged) <= set(report.coverage)
+        return "".join(x for x in judged if x in report.flags) if measured else None
+    if number.startswith("first_"):
+        first = timeline(run.trace).first_fire if run.trace else {}
+        return (first[index] or 0) if index in first else None
     if number in NUMBERS:
-        found = [NUMBERS[number](report) for report in reports]
-    else:
-        layers = [(report.credit or {}).get("gamma") or () for report in reports]
-        found = [dict(enumerate(series)).get(int(number.removeprefix("gamma_"))) for series in layers]
-    return [value for value in found if value is not None and math.isfinite(value)]
-
-
-def _spread(number: str, values: Sequence[float]) -> tuple[float, ...]:
-    """Mean and sample deviation, of `DECADES` geometric mean and factor; of one value no deviation, of none nothing."""
-    stat = stat_of(np.array(values), geometric=number in DECADES)
-    found = (stat.geometric_mean, stat.factor) if number in DECADES else (stat.mean, stat.std)
-    return tuple(value for value in found if value is not None)
-
-
-def _firing(reports: Sequence[DiagnosticReport], judged: str) -> str:
-    """The letters, of those judged, that fire on every report."""
-    return "".join(letter for letter in judged if all(letter in report.flags for report in reports))
+        return NUMBERS[number](report)
+    return dict(enumerate((report.credit or {}).get("gamma") or ())).get(int(index))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from fa_core.reporting.blocks import Block, Grid, Heading, Paragraph
-from fa_core.reporting.numbers import brief, factor_spread, spread
+from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
+from fa_core.reporting.numbers import brief, spread
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -46,7 +46,7 @@ def replicate_command(
 ) -> None:
     """Print the commands of a published experiment, or run them.
 
-    What comes out is compared with the published figures.
+    Finished runs of all its seeds are compared with the published figures.
     Exits with 1 if a figure lies outside its band. docs/cifar.md lists all experiments.
 
     Examples:
@@ -81,21 +81,27 @@ def replicate_command(
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
         if code := subprocess.run([sys.executable, "-m", "fa_tui", *command], check=False).returncode:
             raise typer.Exit(code)
-    figures = [] if quick else _figures(chosen, out)
+    figures, said = ([], [QUICK]) if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
-    record = {"commands": lines, "figures": list(map(msgspec.structs.asdict, figures))}
-    output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures))
+    shown = [{**msgspec.structs.asdict(figure), "outcome": figure.outcome} for figure in figures]
+    record = {"commands": lines, "figures": shown, "notes": said}
+    output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures, said))
     raise typer.Exit(1 if any(figure.agrees is False for figure in figures) else 0)
 
 
-def _figures(chosen: Experiment, out: Path) -> list[Compared]:
-    """An experiment's published figures with those of its runs, if there are any."""
-    from fa_core.formats import Scan
-    from fa_core.replication import compared
+QUICK = "One epoch of one seed, to see whether everything works: nothing is compared with the published figures."
 
-    folder = Path(chosen.runs(str(out)))
+
+def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
+    """An experiment's published figures with those of its finished runs, and why other runs are not compared."""
+    from fa_core.formats import Scan
+    from fa_core.replication import compared, finished
+    from fa_core.runs import is_run
+
+    folders = [folder for name in chosen.plans() if is_run(folder := Path(chosen.runs(str(out)), name))]
+    runs, left_out = finished(chosen, inputs.open_paths(folders) if folders else Scan())
     published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
-    return compared(chosen, inputs.open_paths([folder]) if folder.is_dir() else Scan(), published)
+    return compared(chosen, runs, published), left_out
 
 
 def evidence_blocks(out: Path) -> Iterator[Block]:
@@ -107,64 +113,69 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     from fa_core.replication import claims, experiments, source
 
     samples = options.sample_runs()
-    files = {"{table}": "audit_table_s42_s123_s456.json", "{cnn}": "audit_cnn_3seed.json"}
     yield Heading("Evidence summary", 1)
     yield Paragraph(f"Claims and figures: {source().words()}")
     yield Heading("What follows from the published files")
     printed: dict[str, Any] = {}
     rows = []
     for claim in claims():
+        words = [str(samples / word) if word.endswith(".json") else word for word in claim.command.split()]
+        as_json = [*words, "--format", "json"]
         if claim.command not in printed:
-            words = [str(samples / files[word]) if word in files else word for word in claim.command.split()]
-            command = [sys.executable, "-m", "fa_tui", *words, "--format", "json"]
+            command = [sys.executable, "-m", "fa_tui", *as_json]
             printed[claim.command] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         here = claim.found_in(printed[claim.command])
-        said = " ".join(files.get(word, word) for word in claim.command.split())
         outcome = "agrees" if claim.agrees(here) else "differs"
-        rows.append((claim.text, f"fa-tui {said}", brief(claim.published, 7), brief(here, 7), outcome))
-    yield Grid(headings=("claim", "command", "published", "here", "outcome"), rows=tuple(rows), words=2)
+        # only the table prints how many runs a list of them holds
+        shown, place = (words, "the table") if claim.place.endswith("#") else (as_json, claim.place)
+        figures = brief(claim.published, 7), brief(here, 7)
+        rows.append((claim.text, shlex.join(["fa-tui", *shown]), place, *figures, outcome))
+    yield Grid(headings=("claim", "command", "where", "published", "here", "outcome"), rows=tuple(rows), words=3)
     yield Heading("What training gives")
-    figures = [(one.name, figure) for one in experiments() for figure in _figures(one, out)]
-    yield Grid(
-        headings=("command", *_COLUMNS),
-        rows=tuple((f"fa-tui replicate {x} --run", *(cell(one) for cell in _COLUMNS.values())) for x, one in figures),
-        caption=f"Runs in {out}; the commands need CIFAR-10 or CIFAR-100 in a folder (docs/cifar.md).",
-        words=3,
-        marked=frozenset(i for i, (_, one) in enumerate(figures) if one.agrees is False),
-    )
+    yield Paragraph(f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its own.")
+    for chosen in experiments():
+        line = shlex.join(["fa-tui", "replicate", chosen.name, "--out", str(out)])
+        yield from experiment_blocks(chosen, [line], *_figures(chosen, out))
 
 
-def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared]) -> Iterator[Block]:
-    """An experiment for reading: its commands, the published figures, and what came out."""
+def experiment_blocks(
+    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
+) -> Iterator[Block]:
+    """An experiment for reading: its commands, the published figures, what came out, and what is said of it."""
     yield Heading(chosen.title)
     yield from map(Paragraph, lines)
     if chosen.notes:
         yield Paragraph(chosen.notes)
     # nothing was trained yet: the page of published figures
-    shown = [*_COLUMNS] if any(one.here for one in figures) else [*_COLUMNS][:4]
+    shown = [*_COLUMNS][: None if any(one.outcome != "no figure yet" for one in figures) else 4]
     if figures:
         columns = {name: _COLUMNS[name] for name in shown}
         yield Grid.of(figures, columns, words=2, marked=lambda one: one.agrees is False)
+    if said:
+        yield Bullets(tuple(said))
 
 
 def _band(one: Compared) -> str:
-    return f"×/÷ {one.band:g}" if one.by_factor else f"± {one.band:.3g}" if one.band else f"the same of {one.judged}"
+    return one.unchecked or (" … ".join(brief(end, 3) for end in one.band) if one.band else "the same")
+
+
+def _published(one: Compared) -> str:
+    return spread(*one.published) if len(one.published) == 2 else _listed(one.published)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """Seed by seed: 4/4/3, – for never or no letter, ? for a seed that is missing."""
+    shown = (brief(value) if isinstance(value, float) else str(value or "–") for value in values)
+    return "/".join("?" if value is None else text for value, text in zip(values, shown, strict=True))
 
 
 _COLUMNS: Mapping[str, Callable[[Compared], str]] = {
     "run": lambda one: one.run,
     "number": lambda one: one.number,
-    "published": lambda one: _words(one, one.published),
+    "published": _published,
     "band": _band,
-    "here": lambda one: _words(one, one.here),
-    "outcome": lambda one: {None: "no figure yet", True: "agrees", False: "differs"}[one.agrees],
+    "here": lambda one: _listed(one.here),
+    "mean": lambda one: "" if one.mean is None else brief(one.mean),
+    "outcome": lambda one: one.outcome,
 }
-"""Of a table of figures."""
-
-
-def _words(one: Compared, figures: Sequence[Any]) -> str:
-    """Figures as papers print them: 0.306 ± 0.008, 5.2e8 ×/÷ 1.5, 4/4/3 and – for never, letters or – for none."""
-    if one.number == "fires" or one.number.startswith("first_"):
-        return "/".join(str(figure or "–") for figure in figures)
-    mean, std, *_ = (*figures, None, None)
-    return factor_spread(mean, std) if one.by_factor else spread(mean, std)
+"""Of a table of figures; those of the runs here from the fifth on."""

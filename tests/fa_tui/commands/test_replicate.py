@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from fa_core.replication import claims, experiment, experiments
+from fa_core.runs import Manifest
+from fa_core.training.plan import Recipe
 from fa_tui.cli import main
 
 SMALL = {"256": "8", "512": "8", "2,4,8,12": "1,2"}
@@ -51,19 +55,54 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
         assert main([*small, *extra, "--threads", "1"]) == 0
     capsys.readouterr()
     assert main(["replicate", name, "--out", str(tmp_path), "--quick", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["figures"] == []
-    code = main(["replicate", name, "--out", str(out), "--format", "json"])
+    quick = json.loads(capsys.readouterr().out)
+    assert quick["figures"] == [] and "nothing is compared" in quick["notes"][0]
+    # the same runs, taken for those of the experiment
+    assert main(["replicate", name, "--out", str(out), "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["commands"] == [
         " ".join(["fa-tui", *command]) for command in chosen.commands("DIR", "DIR", str(out))
     ]
-    judged = [figure["agrees"] for figure in printed["figures"]]
-    assert code == (1 if False in judged else 0)
-    # one figure of each run that was trained
-    trained = {path.name.split("_s42")[0] for path in Path(chosen.runs(str(out))).iterdir()}
-    for figure in printed["figures"]:
-        if figure["run"].replace(" lam=", "_lam") in trained:
-            assert figure["agrees"] is not None or figure["number"].startswith(("drift", "margin_pp")), figure
+    assert {figure["outcome"] for figure in printed["figures"]} <= {"no figure yet"}
+    trained = {path.name for path in Path(chosen.runs(str(out))).iterdir()} & set(chosen.plans())
+    assert sorted(note.split(" is not compared: ")[0] for note in printed["notes"]) == sorted(trained)
+
+
+def test_a_figure_is_compared_once_all_its_seeds_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def outcomes() -> dict[str, str]:
+        main(["replicate", "random-init", "--out", str(tmp_path), "--format", "json"])
+        return {one["number"]: one["outcome"] for one in json.loads(capsys.readouterr().out)["figures"]}
+
+    for seed, h_L in ((42, 8.0), (123, 9.0), (456, 8.5)):
+        assert "agrees" not in outcomes().values()
+        folder = tmp_path / "resmlp" / f"random_init_s{seed}"
+        folder.mkdir(parents=True)
+        write_manifest(folder, seed)
+        write_report(folder, h_L)
+    assert outcomes() == dict.fromkeys(("acc", "h_L", "g_L", "drift", "fires of ab"), "agrees")
+    write_report(folder, float("nan"))
+    assert {number for number, outcome in outcomes().items() if outcome == "differs"} == {"h_L", "fires of ab"}
+    assert main(["replicate", "random-init", "--out", str(tmp_path)]) == 1
+    assert "8/9/nan" in capsys.readouterr().out
+
+
+def write_manifest(folder: Path, seed: int) -> None:
+    recipe = msgspec.to_builtins(Recipe(epochs=0))
+    size = {"d": 256, "L": 4}
+    manifest = Manifest(
+        method="random_init", arch="resmlp", arch_args=size, data="cifar10:/x", seed=seed, recipe=recipe
+    )
+    (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest))
+
+
+def write_report(folder: Path, h_L: float) -> None:
+    report = {
+        "residual_norms": [8.7, h_L],
+        "bp_grad_norms": [8e-3, 8e-3],
+        "headline_acc": 0.1,
+        "cross_batch_stability": 0.13,
+    }
+    (folder / "audit.json").write_text(json.dumps(report))
 
 
 def test_the_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,14 +126,29 @@ def test_run_trains_what_is_missing_and_ends_with_the_code_of_what_failed(
 
 
 def test_the_evidence_holds_every_claim_with_its_command_and_what_came_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "evidence.md"
     assert main(["replicate", "--evidence", str(file), "--out", str(tmp_path / "none")]) == 0
     assert capsys.readouterr().out == f"{file}\n"
     text = file.read_text()
     first, second = text.split("## What training gives")
-    lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ") and "fa-tui " in line]
-    assert [line[0].removeprefix("| ") for line in lines] == [claim.text for claim in claims()]
-    assert all(line[-1] == "agrees |" for line in lines), first
-    assert all(f"fa-tui replicate {one.name} --run" in second for one in experiments() if one.published or one.table)
+    rows = [line.strip("| ").split(" | ") for line in first.splitlines() if "fa-tui " in line]
+    assert [row[0] for row in rows] == [claim.text for claim in claims()]
+    assert {row[-1] for row in rows} == {"agrees"}, first
+    monkeypatch.chdir(tmp_path)  # as shown, from anywhere
+    printed = {}
+    for claim, (_, command, where, _, here, _) in zip(claims(), rows, strict=True):
+        if command not in printed:
+            assert main(shlex.split(command)[1:]) == 0
+            printed[command] = capsys.readouterr().out
+        if where == "the table":
+            assert f" {here}/" in printed[command]
+        else:
+            found = claim.found_in(json.loads(printed[command]))
+            assert where == claim.place and float(here) == pytest.approx(found, rel=1e-6)
+    commands = [line for line in second.splitlines() if line.startswith("fa-tui ")]
+    assert commands == [f"fa-tui replicate {one.name} --out {tmp_path / 'none'}" for one in experiments()]
+    command = f"fa-tui replicate penalty --out {tmp_path / 'none'}"
+    assert main(shlex.split(command)[1:]) == 0
+    assert "1.380 ± 0.050" in capsys.readouterr().out
