@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,13 +32,57 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 Protocol = Literal["v1", "v2"]
-"""A reading of the numbers: this protocol's, or its successor's (`CHECKS`)."""
+"""A reading of the numbers: this protocol's, or its successor's (`READINGS`)."""
 
-CHECKS: Mapping[str, str] = {"a": "D1", "b": "D2", "d": "D3"}
-"""Diagnostic → the successor's check on the same number: scale growth, reference validity, depth utility.
 
-(c) is no check there. The successor's own thresholds are not published: these are ours. Source: docs/protocol.md §3.
+class Reading(NamedTuple):
+    """What a protocol judges, and its words.
+
+    Attributes:
+        checks: diagnostic → what it is called; one that is not here is not judged, listed, swept or slid.
+        passes: the verdict where nothing fires.
+        fails: of several runs, that all are walked back.
+        needs: what a run that fails does, and what several do.
+        needs_gamma: whether a report without Γ per layer is incomplete.
+    """
+
+    checks: Mapping[str, str]
+    passes: str
+    fails: str
+    needs: tuple[str, str]
+    needs_gamma: bool = False
+
+
+READINGS: Mapping[Protocol, Reading] = {
+    "v1": Reading({x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")),
+    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True),
+}
+"""The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
+
+Its own thresholds are not published: these are ours. Source: docs/protocol.md §3.
 """
+
+
+def worded(text: str, protocol: Protocol) -> str:
+    """What is said of diagnostics as (a) to (d), by the names of a protocol's checks.
+
+    >>> worded("(a) to (d)", "v2"), worded("(c) cosine", "v2"), worded("(a) to (d)", "v1")
+    ('D1 to D3', '(c) cosine', '(a) to (d)')
+    """
+    names = {f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter}
+    return re.sub(r"\([a-d]\)", lambda found: names.get(found[0], found[0]), text)
+
+
+def columns_of(headings: Iterable[str], protocol: Protocol) -> dict[int, str]:
+    """Of a table's columns those that a protocol has: place → heading, by the names of its checks.
+
+    >>> columns_of(["acc", "(c) drift", "(d) pp"], "v2")
+    {0: 'acc', 2: 'D3 pp'}
+    """
+    foreign = [f"({letter})" for letter in LETTERS if letter not in READINGS[protocol].checks]
+    known = ((place, each) for place, each in enumerate(headings) if each[:3] not in foreign)
+    return {place: worded(each, protocol) for place, each in known}
+
 
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
 """A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
@@ -82,9 +126,14 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "protocol"}
 
     @property
+    def reading(self) -> Reading:
+        """What the protocol judges, and its words."""
+        return READINGS[self.protocol]
+
+    @property
     def judges(self) -> str:
         """The letters of the diagnostics that the protocol judges."""
-        return LETTERS if self.protocol == "v1" else "".join(CHECKS)
+        return "".join(self.reading.checks)
 
     @property
     def mask(self) -> int:
@@ -240,9 +289,6 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 """The diagnostics by letter, in the order of the verdict text."""
 
 LETTERS = "".join(DIAGNOSTICS)
-
-CALIBRATION = tuple(f"({letter}) {diagnostic.calibration}" for letter, diagnostic in DIAGNOSTICS.items())
-"""What is published of every diagnostic's number."""
 """The letters in the order of the verdict text."""
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
@@ -280,8 +326,9 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
     """
     fired = set(flags)
     if protocol == "v2":
-        failed = "+".join(check for letter, check in CHECKS.items() if letter in fired)
-        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(CHECKS) else NOT_MEASURED
+        checks = READINGS["v2"].checks
+        failed = "+".join(check for letter, check in checks.items() if letter in fired)
+        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(checks) else NOT_MEASURED
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
@@ -291,22 +338,23 @@ def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
     """How many runs pass and fail, in the protocol's words.
 
     >>> counts_text(6, 1), counts_text(6, 9, "v2")
-    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL (protocol v2: thresholds of a, b, d)')
+    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL')
     """
-    if protocol == "v2":
-        return f"{passing} PASS, {failing} FAIL (protocol v2: thresholds of a, b, d)"
-    return f"{passing} trustworthy, {failing} {'needs' if failing == 1 else 'need'} walk-back"
+    reading = READINGS[protocol]
+    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}"
 
 
-CELL_LEGEND = "✗ walk-back ✓ trustworthy: letter fires, - passes, ~ undecided, · not measured"
-"""How `cell_text` is read."""
+def cell_legend(protocol: Protocol = "v1") -> str:
+    """How `cell_text` is read."""
+    reading = READINGS[protocol]
+    return f"✗ {reading.fails} ✓ {reading.passes}: letter fires, - passes, ~ undecided, · not measured"
 
 
 @lru_cache(maxsize=512)
 def cell_text(
     flags: Collection[str], coverage: Collection[str], undecided: Collection[str] = "", *, ascii_only: bool = False
 ) -> str:
-    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`CELL_LEGEND`).
+    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`cell_legend`).
 
     Args:
         flags: letters that fire.
@@ -325,14 +373,14 @@ def cell_text(
     return (fires if flags else passes if coverage else "?") + "".join(signs)
 
 
-def doubt_text(undecided: Iterable[str]) -> str:
+def doubt_text(undecided: Iterable[str], protocol: Protocol = "v1") -> str:
     """What is said next to a verdict that other samples might change; nothing where none would.
 
     >>> doubt_text("ca"), doubt_text("")
     ('undecided on a, c', '')
     """
-    letters = ", ".join(sorted(undecided))
-    return f"undecided on {letters}" if letters else ""
+    names = ", ".join(READINGS[protocol].checks[letter] for letter in sorted(undecided))
+    return f"undecided on {names}" if names else ""
 
 
 _WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
@@ -354,12 +402,12 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     if verdict is None:
         return None
     text = verdict.strip()
-    if text in (TRUSTWORTHY, NOT_MEASURED, "PASS"):
+    if text in (NOT_MEASURED, *(reading.passes for reading in READINGS.values())):
         return frozenset()
     found = _WALKED_BACK.fullmatch(text)
     if found is None:
         return None
     letters = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}
-    letters |= {check: letter for letter, check in CHECKS.items()}
+    letters |= {check: letter for letter, check in READINGS["v2"].checks.items()}
     named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
     return frozenset(named) if all(named) else None

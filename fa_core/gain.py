@@ -124,7 +124,7 @@ def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
         said.append("scale failure")
     elif "d" in flags and {"a", "b"} <= set(report.coverage):
         said.append("direction failure")
-    if flags & {"b", "c"} and cosine is not None and math.isfinite(cosine):
+    if flags & {"b", "c"} and "c" in report.coverage and cosine is not None and math.isfinite(cosine):
         word = "drift" if "c" in flags else "noise" if cosine < NOISE_BELOW else "neither drift nor noise"
         said.append(word if brief else f"{word} (cosine {cosine:+.3f})")
     return "; ".join(said)

@@ -156,10 +156,12 @@ CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
     "null_gamma": ("null Γ", lambda credit, method: null_gamma(credit, method)[0]),
     "deep_rho": ("deep ρ", lambda credit, method: deep_gamma(credit, method, "rho")),
     "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
+    "collapse": ("collapse", lambda credit, _: aggregation_collapse(credit)),
 }
 """A run's credit as single numbers: name → heading, and the number of a credit table and a method; NaN for none.
 
-*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback.
+*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback; *collapse* is
+how far one end carries the mean of Γ.
 Source: docs/protocol.md §4.
 """
 
@@ -168,7 +170,7 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
     """The numbers of `CREDIT` in its order.
 
     >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]}, "dfa")]
-    [0.43, 0.2, nan, 0.3, nan]
+    [0.43, 0.2, nan, 0.3, nan, 0.69]
     """
     return [number(credit, method) for _, number in CREDIT.values()]
 

@@ -26,6 +26,7 @@ from fa_core.diagnostics import (
     doubt_text,
     recorded_flags,
     verdict_text,
+    worded,
 )
 from fa_core.errors import InvalidReport
 from fa_core.gain import failure_mode, floor_in_words
@@ -384,7 +385,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     def short_verdict(self) -> str:
         """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
         fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
-        return f"walk-back: {fired}" if fired else self.verdict
+        return f"walk-back: {fired}" if fired and self.thresholds.protocol == "v1" else self.verdict
 
     @property
     def recorded_differs(self) -> bool:
@@ -529,28 +530,33 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
 
     @property
     def doubt(self) -> str:
-        """``"undecided on a, c"``, or ``""``: what is said next to a verdict that other samples might change."""
-        return doubt_text(self.undecided)
+        """``"undecided on a, c"``, ``"Γ missing"`` or ``""``: what is said next to a verdict that it puts in doubt."""
+        said = [doubt_text(self.undecided, self.thresholds.protocol), "Γ missing" if self.lacks_gamma else ""]
+        return "; ".join(filter(None, said))
+
+    @property
+    def lacks_gamma(self) -> bool:
+        """Whether the protocol asks for Γ per layer, and the report of a trained network has none."""
+        asked = self.thresholds.reading.needs_gamma and self.coverage and not why_no_baseline(self.method_name)
+        return bool(asked) and not any(value is not None for value in (self.credit or {}).get("gamma") or ())
 
     @property
     def words(self) -> str:
         """The verdict, and behind it what is undecided."""
-        return f"{self.verdict}; {self.doubt}" if self.undecided else self.verdict
+        return "; ".join(filter(None, [self.verdict, self.doubt]))
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """The verdict in five characters, as `cell_text` gives it."""
         return cell_text(self.flags, self.coverage, self.undecided, ascii_only=ascii_only)
 
     def describe(self, letters: str = LETTERS) -> list[str]:
-        """One line per diagnostic: letter, whether it fires, number with interval, threshold; or why not measured."""
+        """One line per diagnostic that is judged: whether it fires, number with interval, threshold; or why not."""
         flags, coverage, nonfinite, undecided = self.flags, self.coverage, self.nonfinite, self.undecided
         lines = []
-        for letter in letters:
+        for letter in (each for each in letters if each in self.thresholds.judges):
             diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
-            if letter not in self.thresholds.judges:
-                lines.append(f"({letter}) not judged: no check of protocol {self.thresholds.protocol}")
-            elif letter in nonfinite:
+            if letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
@@ -563,7 +569,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
                     f"; {others}" if letter == "d" and (others := self.other_margins()) else self.at_reference(letter)
                 )
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
-        return lines
+        return [worded(line, self.thresholds.protocol) for line in lines]
 
     def range_words(self, letter: str) -> str:
         """A diagnostic's interval as text, e.g. ``"+0.120, +0.392"``; ``""`` where it has none."""

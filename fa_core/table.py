@@ -57,12 +57,12 @@ class AuditTable:
         low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
             (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
-        credit: (n, 5), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0) without any credit.
+        credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0) without any credit.
         problems: what could not be read.
     """
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
-    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
+    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge, collapse = map(_of_credit, CREDIT)
 
     recorded_verdict: Objects
     residual_norms: Ragged

@@ -254,12 +254,17 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
     """The thresholds among a command's values.
 
     Raises:
-        UsageError: one of them is NaN, or negative where that makes no sense.
+        UsageError: one of them is NaN, negative where that makes no sense, or of what the protocol does not judge.
     """
     try:
-        return DiagnosticThresholds(**{name: values[name] for name in _THRESHOLDS})
+        thresholds = DiagnosticThresholds(**{name: values[name] for name in _THRESHOLDS})
     except ValueError as error:
         raise UsageError(str(error)) from error
+    for letter, each in DIAGNOSTICS.items():
+        if letter not in thresholds.judges and values[each.threshold] != each.default:
+            option = f"--{each.threshold.replace('_', '-')}"
+            raise UsageError(f"protocol {thresholds.protocol} does not judge ({letter})", where=option)
+    return thresholds
 
 
 def placement_in(values: Mapping[str, Any]) -> Placement:

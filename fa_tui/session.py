@@ -363,7 +363,7 @@ class Session:
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
-        return diagnostics.doubt_text(letters_of(self.undecided[index]))
+        return diagnostics.doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
 
     def words(self, index: int) -> str:
         """The verdict of a run, and behind it what is undecided."""

@@ -15,7 +15,7 @@ from msgspec import structs
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.baseline import CONTROLS, why_no_baseline
-from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.diagnostics import BIT, NOT_MEASURED, DiagnosticThresholds, Reading
 from fa_core.errors import UsageError
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval, exact_share_interval
@@ -23,7 +23,6 @@ from fa_core.option_values import listed
 from fa_core.table import AuditTable, Floats, Indices, Mask
 
 MIXED = "MIXED"
-WALKED_BACK = "walk-back"
 
 NUMBERS = {
     "headline_acc": ("acc", "d", "acc"),
@@ -89,7 +88,7 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
         measured: letter → runs it was measured on.
         fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact binomial), where measured.
         undecided: letter → runs on which it is undecided.
-        verdict: ``trustworthy``, ``walk-back``, ``not measured``, or ``MIXED`` when seeds disagree.
+        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``not measured``, ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
         notes: what could not be said, and why.
@@ -297,9 +296,9 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
 def _group(
     runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
 ) -> SeedGroup:
-    flags = runs.flags(thresholds)
+    flags, reading = runs.flags(thresholds), thresholds.reading
     fired, measured, doubtful = (
-        {x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()}
+        {x: int(((bits & BIT[x]) != 0).sum()) for x in reading.checks}
         for bits in (flags, runs.coverage, runs.undecided(thresholds))
     )
     return SeedGroup(
@@ -314,8 +313,8 @@ def _group(
         measured=measured,
         fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
         undecided={x: count for x, count in doubtful.items() if count},
-        verdict=_verdict(flags[runs.coverage != 0] != 0),
-        disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
+        verdict=_verdict(flags[(runs.coverage & thresholds.mask) != 0] != 0, reading),
+        disagree="".join(x for x in reading.checks if 0 < fired[x] < measured[x]),
         evidence=runs.kinds,
         notes=_notes(runs, measured),
     )
@@ -356,13 +355,13 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
     )
 
 
-def _verdict(walked_back: Mask) -> str:
+def _verdict(walked_back: Mask, reading: Reading) -> str:
     """Of the runs that were measured."""
     if not len(walked_back):
         return NOT_MEASURED
     if walked_back.all():
-        return WALKED_BACK
-    return MIXED if walked_back.any() else TRUSTWORTHY
+        return reading.fails
+    return MIXED if walked_back.any() else reading.passes
 
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
@@ -375,7 +374,7 @@ def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
         said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
         said.append(f"{unmeasured} of {n} runs not measured")
-    for letter in LETTERS:
+    for letter in measured:
         if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(runs.method[0])):
             hint = baseline_hint(runs) if letter == "d" else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"

@@ -14,7 +14,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, controls_note, split_groups
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
+from fa_core.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
@@ -240,8 +240,9 @@ def sensitivities(
     healthy: Sequence[str] | None = None,
     neither: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
-    """`sensitivity` of all four diagnostics."""
-    return tuple(sensitivity(table, letter, thresholds, healthy, neither) for letter in LETTERS)
+    """`sensitivity` of every diagnostic that is judged."""
+    judges = (thresholds or DiagnosticThresholds()).judges
+    return tuple(sensitivity(table, letter, thresholds, healthy, neither) for letter in judges)
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:

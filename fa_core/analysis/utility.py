@@ -9,7 +9,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, worded
 from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10
@@ -79,7 +79,8 @@ def decision_utility(
     measured = table.coverage != 0
     judged = measured & ~np.isin(table.method, CONTROLS)
     runs, names = table.select(judged), objects(run_names(table))[judged]
-    flags, acc, gamma, methods = runs.flags(thresholds), runs.acc, runs.mean_gamma, runs.method.tolist()
+    t = thresholds or DiagnosticThresholds()
+    flags, acc, gamma, methods = runs.flags(t), runs.acc, runs.mean_gamma, runs.method.tolist()
     classes = np.where(np.isnan(runs.classes), CLASSES, runs.classes)
     guessing = 1 / classes if chance is None else np.full(len(runs), chance)
     by_accuracy: Mask = acc <= guessing
@@ -89,10 +90,11 @@ def decision_utility(
         "S0": ("accuracy", by_accuracy, has_acc),
         "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
     }
-    for number, (x, diagnostic) in enumerate(DIAGNOSTICS.items(), start=2):
+    for x in t.judges:
         caught, known = by_accuracy | ((flags & BIT[x]) != 0), (runs.coverage & BIT[x]) != 0
-        rules[f"S{number}"] = f"accuracy + ({x}) {diagnostic.name}", caught, known
-    rules["S_full"] = "accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0)
+        looks_at = worded(f"accuracy + ({x}) {DIAGNOSTICS[x].name}", t.protocol)
+        rules[f"S{LETTERS.index(x) + 2}"] = looks_at, caught, known
+    rules["S_full"] = worded("accuracy + (a) to (d)", t.protocol), full, has_acc | (runs.coverage != 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
     return Utility(
         runs=len(runs),
@@ -109,12 +111,12 @@ def decision_utility(
             for name, (looks_at, caught, known) in rules.items()
         ),
         smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
-        missed_without={x: tuple(names[needs == bit]) for x, bit in BIT.items()},
+        missed_without={x: tuple(names[needs == BIT[x]]) for x in t.judges},
         skipped=(
             *table.assumed_notes,
             *table.uneven_notes,
             *controls_note(table.method[measured]),
-            *_skipped(runs, len(table) - int(measured.sum())),
+            *_skipped(runs, len(table) - int(measured.sum()), t.judges),
         ),
     )
 
@@ -126,7 +128,7 @@ def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     return tuple(sorted(letters_of(mask) for mask in masks if mask.bit_count() == smallest))
 
 
-def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
+def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
     n = len(runs)
     said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"] if unmeasured else []
     if not n:
@@ -135,6 +137,6 @@ def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
         said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
     if missing := int((~np.isfinite(runs.mean_gamma)).sum()):
         said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    gaps = {letter: int(((runs.coverage & bit) == 0).sum()) for letter, bit in BIT.items()}
+    gaps = {letter: int(((runs.coverage & BIT[letter]) == 0).sum()) for letter in judges}
     said += [f"({x}) not measured on {gap} of {n} runs: it walks none of them back" for x, gap in gaps.items() if gap]
     return tuple(said)

@@ -32,6 +32,7 @@ Entry: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where it is, for messages (file, and line or JSON path), and what is logged there."""
 
 _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
+_AXES = ("lam", "d", "L", "arch", "of")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
 _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "mlflow", "events"})
@@ -92,10 +93,10 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
 
 def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a log's header or an entry says of the run's place in a sweep."""
+    gathered = fields.get("axes")
     return {
-        axis: fields[axis]
-        for axis in ("lam", "d", "L", "arch", "of")
-        if isinstance(fields.get(axis), (int, float, str))
+        **(gathered if isinstance(gathered, Mapping) else {}),
+        **{axis: fields[axis] for axis in _AXES if isinstance(fields.get(axis), (int, float, str))},
     }
 
 

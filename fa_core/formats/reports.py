@@ -149,21 +149,25 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
-    key = method if report.seed is None else f"{method}_s{report.seed}"
+    stated, named = fields.get("key"), method if report.seed is None else f"{method}_s{report.seed}"
+    key = stated if isinstance(stated, str) and stated else named
     return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
 
 
 def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
     columns = given_in(fields)
-    names = {"method_name": "method", "seed": "seed", "notes": "notes", "verdict": "verdict"}
+    names = {"method_name": "method", **{name: name for name in ("seed", "notes", "verdict", "intervals")}}
     spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
     stated = convert_spelled({own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled)
     unused = [printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
     said = f"in the list, not used: {listed(sorted(unused), 6)}" if unused else ""
+    measured = epoch_of(fields, where)
     return msgspec.structs.replace(
-        epoch_of(fields, where).report(stated.method_name, stated.seed),
+        measured.report(stated.method_name, stated.seed),
         axes=axes,
+        credit={"gamma": measured.gamma} if measured.gamma else None,
+        intervals=stated.intervals,
         recorded_verdict=stated.recorded_verdict,
         notes="; ".join(filter(None, [stated.notes, said])),
     )

@@ -75,8 +75,11 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     groups = dict(zip(panels.GROUPS.values(), split_groups(table), strict=True))
     figure, axes = page("Four-diagnostic audit", styles, 2, 2, {**panels.FILLED, **panels.BASELINES, **panels.GROUPS})
-    for position, (panel, what) in enumerate(zip(axes, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True)):
-        below = position > 1
+    judged = [what for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY) if what.letter in markers.thresholds.judges]
+    for spare in axes[len(judged) :]:
+        spare.set_visible(False)
+    for position, (panel, what) in enumerate(zip(axes, judged, strict=False)):
+        below = position + 2 >= len(judged)
         assumed = _assumed(table) if what.letter == "d" else ""
         panel.set(xlabel=f"{len(order)} runs by ascending accuracy{assumed}" if below else "")
         panel.set_xlim(-0.8, max(len(order), 1) - 0.2)

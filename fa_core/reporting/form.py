@@ -23,7 +23,7 @@ from fa_core.errors import UsageError
 from fa_core.option_values import listed
 from fa_core.replication import experiments, source
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, in_protocol, to_html, to_markdown
 from fa_core.reporting.figures import (
     FIGURES,
     architectures,
@@ -82,7 +82,7 @@ def reporting_form(
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(_measured(table))
     blocks += citations(table)
-    return blocks
+    return list(in_protocol(blocks, thresholds.protocol))
 
 
 def citations(table: AuditTable) -> Iterator[Block]:
@@ -186,7 +186,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
             yield replace(figure, name=f"{name}-{number}" if name in CAPTIONS else f"axis-{number}-{name}")
     parts = {
         "Over seeds": [
-            *analyses.seeds_blocks(over_seeds(measured, thresholds)),
+            *analyses.seeds_blocks(over_seeds(measured, thresholds), thresholds.protocol),
             *analyses.differences_blocks(differences(measured)),
         ],
         "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(measured, thresholds)),
@@ -207,8 +207,8 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Bl
     for _, mine in _per_collection(table):
         blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
         if len(measured := _measured(mine)):
-            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
-    return [*blocks, *citations(table)]
+            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds), thresholds.protocol)
+    return [*in_protocol(blocks, thresholds.protocol), *citations(table)]
 
 
 KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")

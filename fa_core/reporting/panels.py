@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.reporting.numbers import brief, with_axes
@@ -211,7 +211,7 @@ def prepare(panel: Axes, values: Sequence[float], what: Panel, thresholds: Diagn
 
     Without finite values it says ``empty``.
     """
-    panel.set(title=what.title, ylabel=what.unit)
+    panel.set(title=worded(what.title, thresholds.protocol), ylabel=what.unit)
     known = any(map(math.isfinite, values))
     limits = [DIAGNOSTICS[what.letter].limit(thresholds)] if what.limit and known else []
     fit(panel, [*values, *limits], what.log, margin=0.06 if what.log else 0.1)

@@ -12,9 +12,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from fa_core.diagnostics import Protocol
 from fa_core.errors import UsageError
 from fa_core.option_values import diagnostic_letters
-from fa_core.reporting.blocks import Block
+from fa_core.reporting.blocks import Block, in_protocol
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -63,11 +64,13 @@ def seeds_command(
         output.check_folder(out)
         write_bytes(out, seeds_file(analysis, out))
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
-    _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
+    blocks = chain(seeds_blocks(analysis, thresholds.protocol), differences_blocks(apart))
+    _print(runs, thresholds.protocol, format, record, blocks)
 
 
 def _print(
     runs: inputs.Runs,
+    protocol: Protocol,
     format: options.Form,
     record: Callable[[], Any],
     blocks: Iterable[Block],
@@ -77,12 +80,13 @@ def _print(
 
     Args:
         runs: what was analysed.
+        protocol: in whose words.
         format: how to print it.
         record: makes it as JSON.
         blocks: it for reading; made one by one.
         healthy: methods that it sets against the others, if it does.
     """
-    output.print_result(format, record, chain(blocks, runs.left_out(healthy)))
+    output.print_result(format, record, in_protocol(chain(blocks, runs.left_out(healthy)), protocol))
     raise typer.Exit(runs.exit_code)
 
 
@@ -126,7 +130,7 @@ def sweep_command(
     table, named = runs.table, options.split_list(healthy) or None
     analysis = sensitivities(table, thresholds, named, options.split_list(neither) or None)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
-    _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
+    _print(runs, thresholds.protocol, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
 def utility_command(
@@ -154,9 +158,9 @@ def utility_command(
 
     if chance is not None and not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    runs = inputs.open_runs(paths, chosen, audits=True)
-    analysis = decision_utility(runs.table, chosen.criteria.thresholds, chance)
-    _print(runs, format, analysis.to_dict, utility_blocks(analysis))
+    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
+    analysis = decision_utility(runs.table, thresholds, chance)
+    _print(runs, thresholds.protocol, format, analysis.to_dict, utility_blocks(analysis))
 
 
 def timeline_command(
@@ -196,7 +200,8 @@ def timeline_command(
     def once() -> int:
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
         found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
-        output.print_result(format, lambda: timeline_record(found), timeline_blocks(found))
+        blocks = in_protocol(timeline_blocks(found), thresholds.protocol)
+        output.print_result(format, lambda: timeline_record(found), blocks)
         return runs.exit_code
 
     code = once()

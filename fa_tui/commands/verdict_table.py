@@ -20,15 +20,16 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.diagnostics import (
-    CELL_LEGEND,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
     DiagnosticThresholds,
     Protocol,
+    cell_legend,
+    columns_of,
     counts_text,
     letters_of,
-    verdict_text,
+    worded,
 )
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
@@ -248,8 +249,7 @@ class Remarks:
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
-        self._protocol: Protocol = "v1"
-        self._per_layer = 0
+        self._thresholds = DiagnosticThresholds()
         self._has_evidence = False
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
@@ -263,14 +263,15 @@ class Remarks:
         coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
         self._verdicts[report.verdict] += 1
-        self._per_layer += bool((report.credit or {}).get("gamma"))
-        self._protocol = report.thresholds.protocol
+        self._thresholds = report.thresholds
         self._doubts.add(report, name)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
+        if report.lacks_gamma:
+            self._counted["Γ per layer is required: `fa-tui audit` measures it where feedback was saved"] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
-            if letter in LETTERS and letter not in coverage:
+            if letter in report.thresholds.judges and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
         recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
@@ -286,19 +287,17 @@ class Remarks:
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
+        protocol = self._thresholds.protocol
         runs = self._verdicts.total()
         if not runs:
             yield "0 runs"
             return
-        trusted, unmeasured = self._verdicts[verdict_text("", LETTERS, self._protocol)], self._verdicts[NOT_MEASURED]
-        parts = [counts_text(trusted, runs - trusted - unmeasured, self._protocol)]
+        trusted, unmeasured = self._verdicts[self._thresholds.reading.passes], self._verdicts[NOT_MEASURED]
+        parts = [counts_text(trusted, runs - trusted - unmeasured, protocol)]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
-        yield CELL_LEGEND
-        if self._protocol == "v2" and self._per_layer < runs:
-            missing = runs_words(runs - self._per_layer)
-            yield f"protocol v2 requires Γ per layer: missing on {missing} (`fa-tui audit` where feedback was saved)"
+        yield cell_legend(protocol)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
@@ -366,14 +365,15 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
-    yield "| " + " | ".join(HEADINGS) + " |"
-    yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
+    shown = columns_of(HEADINGS, criteria.thresholds.protocol)
+    yield "| " + " | ".join(shown.values()) + " |"
+    yield "|" + "|".join("---" if HEADINGS[place] in _LEFT else "---:" for place in shown) + "|"
     for row, label in named(rows, criteria):
         cells = line(row, label)
         margin = cells[_MARGIN_AT]
         if margin.startswith(MARKS[ASSUMED]):
             cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
-        yield "| " + " | ".join(map(cell, cells)) + " |"
+        yield "| " + " | ".join(cell(cells[place]) for place in shown) + " |"
 
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
@@ -388,21 +388,23 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
         widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
         lines.append(_CELLS.join(cells).encode())
     if lines:
-        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths)
-    for note in remarks.lines():
+        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths, criteria.thresholds.protocol)
+    for note in (worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
-def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]) -> None:
+def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol) -> None:
     """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
 
     Args:
         console: where to.
         lines: the cells of each row.
         widths: of the columns, in cells of the terminal.
+        protocol: whose columns.
     """
-    shown = list(range(len(HEADINGS)))
+    headings = columns_of(HEADINGS, protocol)
+    shown = [*headings]
     if console.width >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
@@ -423,7 +425,7 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         return line if piped and len(line) <= console.width else cut(line, console.width, "…")
 
     rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, console.width - 1)
-    head = [text(HEADINGS), f" {rule}"]
+    head = [text([headings.get(place, "") for place in range(len(HEADINGS))]), f" {rule}"]
     if piped:
         sys.stdout.writelines(f"{shown_line}\n" for shown_line in chain(head, map(text, lines)))
     else:

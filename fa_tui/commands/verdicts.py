@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import typer
 
-from fa_core.diagnostics import counts_text
+from fa_core.diagnostics import NOT_MEASURED, counts_text, worded
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
@@ -59,7 +59,7 @@ def check_command(
     What is not is named on stdout, one line each. Undecided is a diagnostic whose threshold lies within the 95 %
     interval of its number: a line each names the runs and what would decide. The last line counts runs and the
     letters that fire. The code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is
-    still 1, and says so.
+    still 1, and says so. With --protocol v2 a run without Γ per layer is 1 too.
 
     Examples:
 
@@ -73,22 +73,25 @@ def check_command(
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
-    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[bool](), Counter[str]()
+    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[str](), Counter[str]()
     for row, label in named(rows, criteria):
-        if row.report.flags or not row.report.coverage:
+        report = row.report
+        if report.flags or not report.coverage or report.lacks_gamma:
             lines += _walk_back(row, label)
-            kinds[bool(row.report.flags)] += 1
-            fired.update(row.report.flags)
+            kinds["fails" if report.flags else "without Γ per layer" if report.coverage else NOT_MEASURED] += 1
+            fired.update(report.flags)
             code = 1
-        elif row.report.undecided:
+        elif report.undecided:
             code = code or UNDECIDED
-        doubts.add(row.report, with_seed(label, row))
-    runs, letters = len(rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
-    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], criteria.thresholds.protocol)}"
-    summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")
+        doubts.add(report, with_seed(label, row))
+    reading, protocol = criteria.thresholds.reading, criteria.thresholds.protocol
+    runs, names = len(rows), ", ".join(f"{reading.checks[letter]} {fired[letter]}" for letter in sorted(fired))
+    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds['fails'], protocol)}"
+    summary += f" ({names})" if names else ""
+    summary += "".join(f", {count} {kind}" for kind, count in kinds.items() if kind != "fails")
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
-            print(line)
+            print(worded(line, protocol))
     raise typer.Exit(3 if found.problems or not rows else code)
 
 

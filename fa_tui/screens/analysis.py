@@ -13,7 +13,7 @@ from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.errors import FaError
-from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.blocks import Block, Grid, in_protocol
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.dialogs import commands, look_now
@@ -148,8 +148,8 @@ class AnalysisScreen(JudgedScreen):
             blocks = utility_blocks(self._found)
         else:
             self._found = over_seeds(table, thresholds)
-            blocks = seeds_blocks(self._found)
-        self._blocks = list(blocks)
+            blocks = seeds_blocks(self._found, thresholds.protocol)
+        self._blocks = list(in_protocol(blocks, thresholds.protocol))
         grid, self._said = analysed.parts(self._blocks)
         if self._open == 0:
             # what is looked at first must be on a narrow screen too

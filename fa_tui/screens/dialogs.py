@@ -28,7 +28,7 @@ from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, flip_text, run_name, told_apart
+from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -329,8 +329,5 @@ def _baseline_problem(session: Session, text: str) -> str:
 
 
 def _values(thresholds: DiagnosticThresholds) -> str:
-    """``a > 50  b < 1e-07  c > 0.3  d < 2``"""
-    return "  ".join(
-        f"{one.letter} {'>' if one.fires_above else '<'} {getattr(thresholds, one.threshold):g}"
-        for one in DIAGNOSTICS.values()
-    )
+    """``a > 50  b < 1e-7  c > 0.3  d < 2``"""
+    return "  ".join(limit_words(DIAGNOSTICS[letter], thresholds) for letter in thresholds.judges)

@@ -95,7 +95,8 @@ class SlidersScreen(Screen[None]):
             before: the thresholds until now, where it was they that changed.
         """
         self._flipped = flipped_words(self.judged, flips, before) if flips else ""
-        if flips or before is None or self._begun[0]:
+        worded_alike = before is not None and before.protocol == self.session.thresholds.protocol
+        if flips or not worded_alike or self._begun[0]:
             self.recount()
         elif self.sliders is not None:
             self.sliders.set_flipped("")
@@ -125,7 +126,7 @@ class SlidersScreen(Screen[None]):
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
-        if self.sliders is not None:
+        if self.sliders is not None and letter in self.session.thresholds.judges:
             # at once: keys typed after the letter belong to the slider
             self.set_focus(self.sliders.slider(letter))
 

@@ -15,8 +15,8 @@ import msgspec
 
 from fa_core.analysis.timeline import timelines
 from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.reporting.blocks import Block, Grid, to_markdown
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.reporting.blocks import Block, Grid, in_protocol, to_markdown
 from fa_core.reporting.numbers import MISSING, brief, exact
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -219,8 +219,9 @@ def command_line(
     """
     words = ["fa-tui", command, *map(_path, paths), *options]
     protocol = DiagnosticThresholds()
+    left_out = [each.threshold for each in DIAGNOSTICS.values() if each.letter not in thresholds.judges]
     for name, value in msgspec.structs.asdict(thresholds).items():
-        if not value == getattr(protocol, name) == getattr(usual or protocol, name):
+        if name not in left_out and not value == getattr(protocol, name) == getattr(usual or protocol, name):
             words += [f"--{name.replace('_', '-')}", value if name == "protocol" else exact(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)
@@ -252,7 +253,8 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
         stop_on: the diagnostics that would end a run.
     """
     found = timelines(epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline)
-    return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
+    blocks = in_protocol(timeline_blocks(found), session.thresholds.protocol)
+    return Table("timeline", list(blocks), record=lambda: timeline_record(found))
 
 
 def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]) -> Shared:

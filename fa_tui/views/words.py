@@ -59,7 +59,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
         (session.gone, f"  {len(session.gone)} gone", "", "warn"),
         (session.baseline is not None, "  baseline assumed", "w", "warn"),
-        (session.thresholds.protocol != "v1", "  protocol v2: no c", "p", "warn"),
+        (session.thresholds.protocol != "v1", "  protocol v2", "p", "warn"),
         (view.axes, f"  {view.axes}", "x X", "accent"),
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
@@ -103,7 +103,7 @@ def walk_back_words(session: Session) -> str:
         (len(session.in_scope) - counted, "controls not counted"),
     )
     more = "".join(f", {count} {what}" for count, what in facts if count)
-    return f"{session.walk_backs()} of {measured} need walk-back{more}"
+    return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
 
 
 def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> str:
@@ -121,12 +121,13 @@ def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThr
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
     """Which thresholds moved, and where to: ``a > 6.1``."""
-    return ", ".join(limit_words(one, now) for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now))
+    known = [DIAGNOSTICS[letter] for letter in now.judges]
+    return ", ".join(limit_words(one, now) for one in known if one.limit(before) != one.limit(now))
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """When a diagnostic fires: ``a > 50``."""
-    return f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
+    return f"{thresholds.reading.checks[one.letter]} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from fa_core.confidence import Confidence, confidence, percent
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
@@ -152,7 +152,8 @@ class RunPage:
             found = None if report.resampling is None else confidence(report)
             same = None if found is None else found.same_verdict
             lines += [*self._part("verdict", (judged, same), partial(self._verdict, found)), []]
-            for letter, diagnostic in DIAGNOSTICS.items():
+            for letter in thresholds.judges:
+                diagnostic = DIAGNOSTICS[letter]
                 limit = diagnostic.limit(thresholds)
                 lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
             passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
@@ -205,8 +206,8 @@ class RunPage:
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
         report, measured = self._report, self._report.measured
-        assumed = "; d assumed" if measured != report.coverage else ""
-        on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
+        judges, assumed = report.thresholds.judges, "; d assumed" if measured != report.coverage else ""
+        on = "" if measured == judges else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
         lines = self._wrapped("; ".join(filter(None, [report.verdict + on, report.doubt])), self._tone)
         if mode := failure_mode(report, brief=True):
             lines += self._wrapped(f"mode: {mode}", "note")
@@ -241,13 +242,13 @@ class RunPage:
         if letter in report.undecided:
             glyph, tone = glyphs.undecided, "warn"
         state, _, rest = words.partition(": ")
-        margin = margin_words(diagnostic, report) if letter in report.thresholds.judges else ""
+        margin = margin_words(diagnostic, report)
         block = self._peak if letter == "a" else None
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
             limit, _, besides = limit.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
+            head, body, under = state.split()[0], number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:

@@ -220,7 +220,7 @@ class EpochChart(Vertical):
             (" log" if shown.log else "", "dim"),
             (f"  {_value(points, point) if layers is None else _span(layers)}", ""),
             (f"  {null_words(band)}" if shown.is_gamma and chosen is not None else "", "dim"),
-            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter else "", "bad"),
+            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter in thresholds.reading.checks else "", "bad"),
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
@@ -259,7 +259,8 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     ('a > 50', 'd < frozen +2 pp')
     """
     one = DIAGNOSTICS[letter]
-    return f"d < frozen {one.limit(thresholds):+g} pp" if letter == "d" else limit_words(one, thresholds)
+    words = limit_words(one, thresholds)
+    return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp" if letter == "d" else words
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:

@@ -14,7 +14,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_core.diagnostics import CELL_LEGEND
+from fa_core.diagnostics import cell_legend
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.text import width_of, wrapped
 from fa_tui.widgets.matrix import Matrix
@@ -111,7 +111,7 @@ class StatusLine(Line):
             gap = "   " if self._progress and self._said[0] else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
-            self.set((f" {CELL_LEGEND}", "dim"))
+            self.set((f" {cell_legend(self._matrix.session.thresholds.protocol)}", "dim"))
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 

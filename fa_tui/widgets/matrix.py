@@ -228,7 +228,7 @@ class Matrix(RunsView):
             source = clipped(lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs)
             return [(padded(f" {source}", self.frozen_width), "source")]
         title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
-        return [(title + _COUNT_TITLE.ljust(self._count_width), "head")]
+        return [(title + self._session.thresholds.reading.fails.ljust(self._count_width), "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
         # behind the text there is a mark

@@ -116,7 +116,7 @@ class RunsView(LineTable):
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._session = session
+        self.session = self._session = session
         self.flipped: set[int] = set()
 
     def place_of(self, row: int) -> tuple[int, int] | None:

@@ -147,6 +147,7 @@ class SlidersPanel(Vertical):
             letter: ThresholdSlider(one, one.limit(start), id=f"slider-{letter}") for letter, one in DIAGNOSTICS.items()
         }
         self._sliders["a"].add_class("-expanded")
+        self._show_judged()
 
     def compose(self) -> ComposeResult:
         yield self._summary
@@ -193,7 +194,7 @@ class SlidersPanel(Vertical):
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
-        sliders, focused = list(self._sliders.values()), self.screen.focused
+        sliders, focused = [slider for slider in self._sliders.values() if slider.display], self.screen.focused
         if focused in sliders:
             to = max(0, min(sliders.index(focused) + direction, len(sliders) - 1))
             # at once, not `focus()`: the next key of a burst starts from there
@@ -256,5 +257,10 @@ class SlidersPanel(Vertical):
             # what is typed into one of them stays
             return
         self.thresholds = thresholds
+        self._show_judged()
+
+    def _show_judged(self) -> None:
+        """The sliders of what the protocol judges, at the thresholds."""
         for letter, slider in self._sliders.items():
-            slider.set_value(DIAGNOSTICS[letter].limit(thresholds))
+            slider.display = letter in self.thresholds.judges
+            slider.set_value(DIAGNOSTICS[letter].limit(self.thresholds))

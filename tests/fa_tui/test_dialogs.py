@@ -418,11 +418,21 @@ async def test_the_successors_reading_is_a_preset_that_words_every_verdict(app: 
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "p", "2")
-        await until(pilot, lambda: "protocol v2: no c" in screen_text(app).splitlines()[0])
+        await until(pilot, lambda: "protocol v2" in screen_text(app).splitlines()[0])
         # a letter of (c) is nowhere left, as fired or as passed
         cells = [word for line in screen_text(app).splitlines() for word in line.split() if word[:1] in "✓✗"]
         assert all(word[3] == "·" for word in cells if len(word) >= 5), cells
         assert "PASS" in screen_text(app)
+        # nor as a slider, a key or a threshold
+        assert [letter for letter in "abcd" if app.screen.sliders.slider(letter).display] == ["a", "b", "d"]
+        await pilot.press("c")
+        assert "need walk-back" not in screen_text(app)
+        assert " of 15 FAIL" in screen_text(app)
+        app.explorer.status.say("")
+        await until(pilot, lambda: "✗ FAIL ✓ PASS" in screen_text(app))
+        await ask(pilot, "p")
+        assert "D1 > 50  D2 < 1e-7  D3 < 2" in screen_text(app)
+        await pilot.press("escape")
         await pilot.press("u")
         await until(pilot, lambda: "protocol v2" not in screen_text(app).splitlines()[0])
 

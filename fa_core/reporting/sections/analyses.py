@@ -10,7 +10,7 @@ from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, Se
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, READINGS, Protocol
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
@@ -25,16 +25,17 @@ _RANGE_CELLS = 7
 """Cells of a number in a range, from which on it has three digits: all columns fit into 120."""
 
 
-def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
+def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
+    checks = READINGS[protocol].checks
     apart = any(group.collection for group in analysis.groups)
     deviation = _SAMPLE if analysis.ddof else "population standard deviation"
     columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
     columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
-    columns |= {"verdict": lambda group: group.verdict, "fires on": fires_on}
-    columns["disagree"] = lambda group: ", ".join(group.disagree) or "–"
+    columns |= {"verdict": lambda group: group.verdict, "fires on": partial(fires_on, checks=checks)}
+    columns["disagree"] = lambda group: ", ".join(map(checks.__getitem__, group.disagree)) or "–"
     columns |= {heading: partial(_stat, name=name) for name, (_, letter, heading) in NUMBERS.items() if letter}
     yield Grid.of(
         analysis.groups,
@@ -134,15 +135,15 @@ def _of_home(condition: Condition, name: str) -> str:
     return f"{PurePath(condition.collection).name}: {name}" if condition.collection else name
 
 
-def fires_on(group: SeedGroup) -> str:
+def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
     """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``: undecided on one.
 
     A group on which nothing fires or is undecided reads ``–``.
     """
     counts = (
-        f"{x} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}"
+        f"{name} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}"
         + (f" ~{group.undecided[x]}" if x in group.undecided else "")
-        for x in LETTERS
+        for x, name in checks.items()
         if group.fired[x] or x in group.undecided
     )
     return ", ".join(counts) or "–"
@@ -182,8 +183,8 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
-    notes = ((note.removeprefix(f"({one.letter}) "), one.letter) for one in analysis for note in one.skipped)
-    yield from bullets(by_note(notes, "({}) {}"))
+    notes = ((note.removeprefix(f"({one.letter}) "), f"({one.letter})") for one in analysis for note in one.skipped)
+    yield from bullets(by_note(notes, "{} {}"))
 
 
 def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:

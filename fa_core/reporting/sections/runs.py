@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import (
-    CALIBRATION,
-    CELL_LEGEND,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
     DiagnosticThresholds,
+    cell_legend,
     counts_text,
-    verdict_text,
 )
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.option_values import listed
@@ -47,22 +45,24 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
-    phrases = "; ".join(f"({each.letter}) reads “{each.phrase}”" for each in DIAGNOSTICS.values())
+    known = [DIAGNOSTICS[letter] for letter in thresholds.judges]
+    limits = ", ".join(
+        f"({one.letter}) {one.name} {'>' if one.fires_above else '<'} {brief(one.limit(thresholds))}{one.suffix}"
+        for one in known
+    )
+    phrases = "; ".join(f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known)
     return Paragraph(
-        f"Thresholds: (a) fires above a growth of {thresholds.h_norm_explosion_ratio:g}x per block, "
-        f"(b) below ‖g_L‖ = {brief(thresholds.g_norm_floor)}, (c) above a cosine of "
-        f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
-        "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
+        f"A diagnostic fires where: {limits}. "
+        "Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A walk-back because of {phrases}. Published: {'; '.join(CALIBRATION)}."
+        f"A {thresholds.reading.fails} because of {phrases}."
     )
 
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """How many runs, what they came out as, and what was not measured."""
     verdicts = table.verdicts(thresholds)
-    passing = verdict_text("", LETTERS, thresholds.protocol)
-    n, trusted, unmeasured = len(verdicts), verdicts.count(passing), verdicts.count(NOT_MEASURED)
+    n, trusted, unmeasured = len(verdicts), verdicts.count(thresholds.reading.passes), verdicts.count(NOT_MEASURED)
     walked, doubtful = n - trusted - unmeasured, int((table.undecided(thresholds) != 0).sum())
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
@@ -77,23 +77,25 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         + (f"; {doubtful} undecided on some diagnostic" if doubtful else "")
         + "."
     )
-    yield from _caveats(table)
+    yield from _caveats(table, thresholds)
 
 
 def _runs(count: int) -> str:
     return f"{count} {'run' if count == 1 else 'runs'}"
 
 
-def _caveats(table: AuditTable) -> Iterator[Block]:
+def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     seen = coverage(table)
     said = [
         f"{method}: nothing was measured"
-        if letters == LETTERS
-        else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
-        for method, letters in seen.missing.items()
+        if missing == LETTERS
+        else f"{method}: {listed(known)} was not measured on any run, so its verdicts do not speak of it"
+        for method, missing in seen.missing.items()
+        if (known := [f"({letter})" for letter in missing if letter in thresholds.judges])
     ]
     said += table.assumed_notes
-    said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in seen.nonfinite.items() if count]
+    nonfinite = {x: seen.nonfinite[x] for x in thresholds.judges if seen.nonfinite[x]}
+    said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in nonfinite.items()]
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
@@ -108,10 +110,10 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         shown_runs(table, thresholds),
         {
             "run": lambda run: run.name,
-            "abcd": lambda run: (
+            thresholds.judges: lambda run: (
                 run.report.cell() + ("*" if run.report.evidence else "") + _if_assumed(run, ", d assumed")
             ),
-            "verdict": lambda run: "; ".join(filter(None, [_verdict(run.report), run.report.doubt])),
+            "verdict": lambda run: "; ".join(filter(None, [run.report.short_verdict, run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
@@ -124,17 +126,13 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         },
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; cosine: mean "
-        f"over pairs of batches; pp: 100·(acc − frozen baseline). abcd: {CELL_LEGEND}.",
+        "over pairs of batches; pp: 100·(acc − frozen baseline). "
+        f"{thresholds.judges}: {cell_legend(thresholds.protocol)}.",
         words=3,
         marked=lambda run: run.report.flags,
     )
     if (left := len(table) - ROWS_AT_MOST) > 0:
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
-
-
-def _verdict(report: DiagnosticReport) -> str:
-    fired = ", ".join(sorted(report.flags))
-    return f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -200,7 +198,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
         },
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
         "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. "
-        "mode: scale ((a), (b)) or direction ((d) alone), and what (c) says of a fired (b) or (c)."
+        "mode: scale ((a), (b)) or direction ((d) alone), then drift or noise of the gradient, if judged."
         + (" ?: by an assumed frozen baseline." if table.assumed[: len(runs)].any() else ""),
     )
 

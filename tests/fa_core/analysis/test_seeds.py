@@ -187,11 +187,12 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "null_gamma": (2, pytest.approx(0.0), pytest.approx(0.04 / math.sqrt(2))),
         "deep_rho": (2, pytest.approx(0.2), pytest.approx(0.0)),
         "deep_nudge": (2, pytest.approx(-0.1), pytest.approx(0.0)),
+        "collapse": (2, pytest.approx(8 / 15), pytest.approx(math.sqrt(2) / 15)),
     }
     assert (frozen.stats["mean_gamma"].mean, frozen.stats["deep_gamma"].n) == (0.5, 0)
     _, credit, *_ = seeds_blocks(over_seeds(runs))
-    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge")
-    assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A")
+    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge", "collapse")
+    assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A", "N/A")
 
 
 def test_runs_without_credit_have_no_table_of_it() -> None:

@@ -301,6 +301,7 @@ def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Pa
         "null_gamma": 0.02,
         "deep_rho": None,
         "deep_nudge": -1 / 3,
+        "collapse": pytest.approx(0.7),
     }
     assert not any(second[name] for name in CREDIT)
     path = tmp_path / "runs.parquet"

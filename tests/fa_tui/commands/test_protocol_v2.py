@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.diagnostics import CHECKS, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.diagnostics import READINGS, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.gain import failure_mode
 from fa_core.gamma import aggregation_collapse
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.cli import main
 
@@ -54,7 +57,7 @@ def test_a_table_says_what_its_reports_say(sample_runs: Path) -> None:
 
 
 def test_its_verdicts_are_read_back_and_differ_from_no_judgement_of_c() -> None:
-    for fired in product(*((letter, "") for letter in CHECKS)):
+    for fired in product(*((letter, "") for letter in READINGS["v2"].checks)):
         assert recorded_flags(verdict_text(fired, "abd", "v2")) == frozenset("".join(fired))
     assert recorded_flags("FAIL(D4)") is None
     recorded = "needs walk-back: BP grad direction is drift-dominated"
@@ -77,8 +80,34 @@ def test_its_report_is_written_and_read(tmp_path: Path, sample_runs: Path, capsy
     assert [row.report.recorded_verdict for row in read] == [one["verdict"] for one in written]
 
 
+def test_what_it_wrote_is_the_same_table_when_it_is_read(tmp_path: Path, capsys) -> None:
+    """Runs that differ in an axis alone stay apart, with their Γ per layer and their intervals."""
+    shared = {
+        "method_name": "dfa", "seed": 1, "headline_acc": 0.5, "frozen_baseline_acc": 0.49,
+        "intervals": {"growth": (40.0, 60.0), "margin_pp": (-1.0, 3.0)}, "credit": {"gamma": [0.4, 0.01, None]},
+    }  # fmt: skip
+    rows = [
+        AuditRow(
+            source=key, key=key, method="dfa", seed=1, axes={"lam": lam}, report=DiagnosticReport(**norms, **shared)
+        )
+        for key, lam, norms in (("dfa_lam0_s1", 0.0, EXPLODED), ("dfa_lam0.01_s1", 0.01, QUIET))
+    ]
+    write_audit_table(tmp_path / "audit.json", rows)
+    main(["show", str(tmp_path / "audit.json"), "--protocol", "v2", "--format", "json"])
+    written = json.loads(capsys.readouterr().out)
+    (tmp_path / "v.json").write_text(json.dumps(written))
+    main(["show", str(tmp_path / "v.json"), "--protocol", "v2", "--format", "json"])
+    read = json.loads(capsys.readouterr().out)
+    for one in (*written, *read):
+        del one["source"], one["recorded_verdict"]
+    assert read == written
+    assert [one["axes"]["lam"] for one in read] == [0.0, 0.01]
+    assert main(["show", str(tmp_path / "v.json"), "--protocol", "v2"]) == 0
+    assert "missing" not in capsys.readouterr().out
+
+
 def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
-    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, **QUIET)
+    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, credit={"gamma": [0.4, 0.1]}, **QUIET)
     (tmp_path / "dfa_s1.json").write_text(json.dumps(drifting.to_dict()))
     assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [1, 0]
 
@@ -91,3 +120,41 @@ def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
 def test_how_far_one_end_carries_the_mean(gamma, share) -> None:
     assert aggregation_collapse({"gamma": gamma}) == pytest.approx(share, nan_ok=True)
     assert math.isnan(aggregation_collapse(None))
+
+
+def test_a_run_without_the_cosines_that_it_requires_is_no_pass(tmp_path: Path, capsys) -> None:
+    """Its row says so, and `check` exits with 1; a control has no credit rule whose cosines could be missing."""
+    for method in ("dfa", "random_init"):
+        (tmp_path / f"{method}_s1.json").write_text(json.dumps(DiagnosticReport(method_name=method, **QUIET).to_dict()))
+    main(["show", str(tmp_path), "--protocol", "v2"])
+    shown = capsys.readouterr().out.splitlines()
+    verdicts = {line.split()[0]: line for line in shown if "✓" in line}
+    assert verdicts["dfa"].endswith("PASS; Γ missing")
+    assert verdicts["random_init"].endswith("PASS")
+    assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [0, 1]
+    assert capsys.readouterr().out.splitlines()[-1] == "2 runs: 1 PASS, 0 FAIL, 1 without Γ per layer"
+
+
+@pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility", "timeline", "report"])
+def test_no_output_names_a_check_that_it_does_not_have(command: str, sample_runs: Path, tmp_path: Path, capsys) -> None:
+    """By its names and words alone: D1, D2, D3, PASS and FAIL, wherever v1 says (a) to (d) and walk-back."""
+    out = ["--out", str(tmp_path / "v2.md")] if command == "report" else []
+    main([command, str(sample_runs / "main"), "--protocol", "v2", *out])
+    said = (tmp_path / "v2.md").read_text() if out else capsys.readouterr().out
+    said = said.replace("batches K for (c)", "").replace("layer of (c)", "")
+    assert not [
+        text for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "> inf", "a 9") if text in said
+    ]
+    assert any(name in said for name in ("D1", "D3"))
+
+
+def test_a_threshold_that_it_does_not_have_is_refused(sample_runs: Path, capsys) -> None:
+    given = ["--protocol", "v2", "--stability-drift-ceiling", "0.9"]
+    assert main(["show", str(sample_runs / "floor"), *given]) == 2
+    assert "--stability-drift-ceiling: protocol v2 does not judge (c)" in capsys.readouterr().err
+
+
+def test_the_mode_is_not_read_from_what_is_not_judged() -> None:
+    report = DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.01)
+    assert failure_mode(report) == "scale failure; noise (cosine +0.010)"
+    assert failure_mode(report.with_thresholds(V2)) == "scale failure"
