@@ -307,13 +307,15 @@ class AuditTable:
         return map(self.row, range(len(self)))
 
     def select(self, which: Mask | Indices | Sequence[int] | Sequence[bool]) -> AuditTable:
-        """Some of the rows.
+        """Some of the rows; all of them in their order are the table itself, which a copy would take the memory of.
 
         Args:
             which: a mask over all rows, or indices in the order wanted.
         """
         chosen = np.asarray(which)
         indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
+        if np.array_equal(indices, np.arange(len(self))):
+            return self
         columns: dict[str, Any] = {
             name: column.take(indices) if isinstance(column, Ragged) else column[indices]
             for name, column in self._columns().items()
@@ -388,7 +390,7 @@ def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
         return AuditTable.of_reports([row.report for row in rows])
     numbers: AuditTable = store.numbers
     slots = np.fromiter((row.slot for row in rows), np.int64, len(rows))
-    return numbers if np.array_equal(slots, np.arange(len(numbers))) else numbers.select(slots)
+    return numbers.select(slots)
 
 
 _BIG = 1 << 18

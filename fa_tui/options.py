@@ -92,12 +92,6 @@ FilterOption = Annotated[
 SortOption = Annotated[
     str, typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
 ]
-H0Option = Annotated[
-    float | None, typer.Option(metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.")
-]
-BlocksOption = Annotated[
-    int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
-]
 
 Form = Literal["table", "json"]
 """How a result is printed."""
@@ -202,8 +196,8 @@ class Bundle(NamedTuple):
     value: Callable[[Mapping[str, Any]], object]
 
 
-def _option(kind: Any, default: object, help: str, **more: Any) -> tuple[Any, object]:
-    return Annotated[kind, typer.Option(help=help, **more)], default
+def _option(kind: Any, default: object, help: str, *names: str, **more: Any) -> tuple[Any, object]:
+    return Annotated[kind, typer.Option(*names, help=help, **more)], default
 
 
 _THRESHOLDS = {
@@ -305,8 +299,8 @@ _CHOICE: Mapping[str, tuple[Any, object]] = {
     "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
     "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
     "filter": (FilterOption, ""),
-    "h0": (H0Option, None),
-    "blocks": (BlocksOption, None),
+    "h0": _option(float | None, None, "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.", metavar="NORM"),
+    "blocks": _option(int | None, None, "Number of blocks of such logs.", "--blocks", "--depth", metavar="L"),
 }
 
 BUNDLES: Mapping[str, Bundle] = {

@@ -24,7 +24,6 @@ from fa_core.rows import Problem
 
 FILE = "settings.toml"
 Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
-THEME_NAMES = typing.get_args(Theme)[1:]
 Quantity = Literal["letters", "growth", "g_L", "drift", "stability", "margin", "acc", "h_L", "frozen", "gamma"]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")

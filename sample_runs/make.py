@@ -95,7 +95,7 @@ def floor() -> list[RunPlan]:
 IMAGES = "synthetic:input=16,ambient=64,channels=1,train=6400,test=2000"
 ATLAS = {
     # network → its data, arguments, width and depth
-    "resmlp": ("synthetic:input=16,train=6400,test=2000", {}, [64], [4]),
+    "resmlp": ("synthetic:input=16,train=20000,test=2000", {}, [64], [4]),
     "small_resnet": (IMAGES, {"image": 8, "channels": 1, "width": 16}, [], []),
     "vit_mini": (IMAGES, {"image": 8, "channels": 1, "patch": 2}, [32], [3]),
 }

@@ -116,11 +116,6 @@ class GivenBatches:
         parts = [part for batch in self.batches for part in (batch.values() if isinstance(batch, Mapping) else batch)]
         return content_hash(torch.as_tensor(part) for part in parts)
 
-    @property
-    def largest(self) -> int:
-        """Samples in the largest batch."""
-        return max(len(next(iter(b.values()) if isinstance(b, Mapping) else iter(b))) for b in self.batches)
-
 
 def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
     """K disjoint batches of test samples, the same ones for the same seed.

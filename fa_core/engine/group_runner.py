@@ -94,7 +94,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
             on_batch=lambda done, total: watch.progress(before + done, before + total),
             say=watch.note,
         ),
-        samples.largest or plan.batch_size,
+        max(len(pair(batch, 0)[1]) for batch in samples.batches),
         watch.note,
     )
     right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]

@@ -73,7 +73,6 @@ class Evaluation:
         batched: so many of the first test samples are those of the batches; 0 = it is not known where they are.
         order: (n,), the place of each test sample in the data set's test part; None = they are in its order.
         given: test batches of the user's, for the accuracy in place of `test_x` and `test_y`.
-        largest: samples in the largest of them.
         scaling: how pixels became numbers, where that was a choice.
     """
 
@@ -84,7 +83,6 @@ class Evaluation:
     batched: int = 0
     order: Tensor | None = None
     given: list[Any] | None = None
-    largest: int = 0
     scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:
@@ -122,7 +120,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     data = _loaded(plan.data, plan.typed)
     if isinstance(data, GivenBatches):
         none = torch.empty(0)
-        return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches, largest=data.largest)
+        return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)

@@ -75,7 +75,8 @@ def scientific(value: float, digits: int, *, trim: bool = False) -> str:
     ('2.00e-7', '2e-7')
     """
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    return f"{_trim(mantissa) if trim else mantissa}e{int(exponent)}"
+    mantissa = mantissa.rstrip("0").rstrip(".") if trim and "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
 
 
 def fixed(value: float | None, places: int, sign: bool = False) -> str:
@@ -199,7 +200,3 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
         if value < found < limit if upward else limit < found < value:
             return found
     return None
-
-
-def _trim(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from fa_core.errors import UnreadableInput
 from fa_core.schema import schema_of
 from fa_tui.cli import main
-from fa_tui.settings import THEME_NAMES, Settings, load_settings, named_values, remember
+from fa_tui.settings import Settings, Theme, load_settings, named_values, remember
 from fa_tui.terminal.themes import THEMES
 
 
@@ -93,7 +94,7 @@ def test_a_folder_in_its_place_is_told(file: Path) -> None:
 
 
 def test_the_themes_that_can_be_set_are_those_there_are() -> None:
-    assert tuple(theme.name for theme in THEMES) == THEME_NAMES
+    assert tuple(theme.name for theme in THEMES) == get_args(Theme)[1:]
 
 
 def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
