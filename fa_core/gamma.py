@@ -54,6 +54,16 @@ def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str =
     return _mean_over(credit, metric, {0, *free_layers(credit, method)})
 
 
+def deep_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
+    """The layers that deep Γ is the mean over.
+
+    >>> deep_layers({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    [1]
+    """
+    free = free_layers(credit, method)
+    return [l for l in range(1, len((credit or {}).get("gamma") or ())) if l not in free]
+
+
 def mean_gamma(credit: Mapping[str, Any] | None) -> float:
     """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that papers report.
 
@@ -133,7 +143,7 @@ def null_band(
     if math.isfinite(std):
         return mean, std
     d, classes = (provenance.get("arch_args") or {}).get("d"), provenance.get("classes")
-    deep = [l for l, _ in enumerate((credit or {}).get("gamma") or ()) if l not in {0, *free_layers(credit, method)}]
+    deep = deep_layers(credit, method)
     if not (isinstance(d, int) and isinstance(classes, int) and classes > 1 and d > 0 and deep):
         return None
     return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))

@@ -25,7 +25,7 @@ from textual.screen import Screen
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError
-from fa_tui.jobs.control import NO_CHECKPOINT, JobControl
+from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
@@ -298,6 +298,9 @@ class ExplorerApp(App[int]):
         for _, bindings in self.screen._modal_binding_chain:
             for binding in bindings.key_to_bindings.get(key, ()):
                 action, usual = binding.action, f"{binding.description}: nothing to do here"
+                if action == "measure":
+                    self.explorer.action_measure()  # says why none can be
+                    return True
                 self.say(_WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim")
                 return True
         return False
@@ -398,7 +401,6 @@ class ExplorerApp(App[int]):
 
 _WHY_NOT = {
     "app.show_problems": "nothing to report: every file was read whole, in the same settings",
-    "measure": NO_CHECKPOINT,
     "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
     "ask": "the long view has no axes: t goes back to the matrix",
     "rescale": "no bars on this screen: they need more room",

@@ -246,16 +246,24 @@ def timelines(
         assumed: see `frozen_baselines`.
     """
     names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
-    audits = _audits(table)
     found = []
-    for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True):
+    of_all = zip(traces, names, frozen_baselines(traces, table, assumed), null_bands(traces, table), strict=True)
+    for trace, name, baseline, null in of_all:
         replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
-        audit = audits.get(run_place(trace.source))
-        if audit is not None and any(point.deep_gamma is not None for point in replayed.points):
-            report = table.report(audit)
-            null = null_band(report.credit, trace.method, report.provenance)
+        if any(point.deep_gamma is not None for point in replayed.points):
             replayed = msgspec.structs.replace(replayed, null=null)
         found.append(replayed)
+    return found
+
+
+def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
+    """Of each trace's run `fa_core.gamma.null_band`, as its audit gives it; None where no audit is surely the run's."""
+    audits = _audits(table)
+    found = []
+    for trace in traces:
+        audit = audits.get(run_place(trace.source))
+        report = None if audit is None else table.report(audit)
+        found.append(None if report is None else null_band(report.credit, trace.method, report.provenance))
     return found
 
 

@@ -28,6 +28,7 @@ _ARRIVALS_SECONDS = 0.25
 """Measured runs, too: those that come together are one change of the screen."""
 
 
+EMPTY_CELL = "no run in this cell: nothing to measure"
 NO_CHECKPOINT = "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
 
 
@@ -100,7 +101,7 @@ class JobControl:
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
-            app.say(NO_CHECKPOINT, "warn")
+            app.say(NO_CHECKPOINT if indices else EMPTY_CELL, "warn")
             return
         try:
             started = self.measuring.start(rows)

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from fa_core.analysis.timeline import EarlyStop
+from fa_core.analysis.timeline import EarlyStop, null_bands
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
@@ -124,6 +124,7 @@ class TimelineScreen(JudgedScreen):
 
     def _read(self) -> None:
         self._points = {shown.column: epoch_chart.points_of(self._epochs.replay, shown) for shown in epoch_chart.SHOWN}
+        self._nulls = null_bands(self._epochs.replay.traces, self.session.table)
         # what no run records has a chart only where it is asked for
         known = any(y == y for run in self._points["gamma"] for _, y in run)
         self.set_class(not known, "-no-gamma")
@@ -196,7 +197,7 @@ class TimelineScreen(JudgedScreen):
             self._go_to(ahead[0 if direction > 0 else -1])
 
     def action_only(self, place: int) -> None:
-        """Show one chart alone (1 to 5), or all (0); a narrow screen shows one at any time."""
+        """Show one chart alone (by its number), or all (0); a narrow screen shows one at any time."""
         self._only = place
         self.set_class(place > 0, "-one")
         for number, chart in enumerate(self.charts, 1):
@@ -242,10 +243,11 @@ class TimelineScreen(JudgedScreen):
             x,
             {run: epochs.first_fires(run) for run in runs},
             None if stop is None else stop.epoch,
+            None if chosen is None else self._nulls[chosen],
         )
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                others = f"{number} of {len(self.charts)} (keys 1 to 5)" if self._alone else ""
+                others = f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})" if self._alone else ""
                 chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
         self._drawn = len(runs)
         self._say_title()

@@ -145,7 +145,7 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
     """
     from matplotlib.ticker import NullFormatter
 
-    from fa_core.reporting.panels import fixed_style, laid_out, page, power_of_ten, rendered
+    from fa_core.reporting.panels import NULL, fixed_style, laid_out, page, power_of_ten, rendered
 
     with fixed_style():
         columns = min(2, len(charts))
@@ -162,6 +162,8 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
                     marker="x" if alone else "",
                     label="" if alone else curve.name or curve.mark,
                 )
+            if chart.band:
+                panel.axhspan(*chart.band, color=NULL, linewidth=0)
             if math.isfinite(chart.limit):
                 panel.axhline(chart.limit, linestyle="--", color="grey")
             panel.set(title=title, xlabel=chart.x_label, xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))

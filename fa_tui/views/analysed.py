@@ -119,15 +119,13 @@ def left_out_words(
         all_runs: how to have them all.
 
     >>> list(left_out_words({"bp": (0, 3), "dfa": (1, 3)}, ["bp"]))
-    ['The filter leaves out what counts as healthy: bp.', 'Only some runs of a method pass the filter: dfa 1 of 3.']
+    ['The filter leaves out every healthy run.', 'Only some runs of a method pass the filter: dfa 1 of 3.']
     """
     if healthy is not None:
-        hidden = [name for name, (analysed, _) in counts.items() if not analysed and name in healthy]
-        if hidden:
-            yield f"The filter leaves out what counts as healthy: {listed(hidden, _NAMED)}{all_runs}."
-        others = [analysed for name, (analysed, _) in counts.items() if name not in healthy]
-        if others and not any(others):
-            yield f"The filter leaves out every degenerate run{all_runs}."
+        for group in GROUPS[:2]:
+            runs = [analysed for name, (analysed, _) in counts.items() if (name in healthy) == (group == GROUPS[0])]
+            if runs and not any(runs):
+                yield f"The filter leaves out every {group} run{all_runs}."
     partly = [f"{name} {analysed} of {every}" for name, (analysed, every) in counts.items() if 0 < analysed < every]
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."

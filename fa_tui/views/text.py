@@ -27,7 +27,7 @@ _TO_ASCII = str.maketrans(
         "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
         "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":",
         "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=", "╍": ":",
-        "╸": "-", "│": "|", "┊": ":", "▏": "_", **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
+        "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":", **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
     }
 )  # fmt: skip
 
@@ -258,43 +258,26 @@ _LEAST_METHOD = 6
 def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
     """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the same way.
 
-    First the signs ``=`` go, and the names of axes whose values are words, then the method's end, and
-    only then the middle of a label.
+    First the method's end goes, and only then the middle of a label: an axis is spelled as everywhere.
 
-    >>> abbreviated(["bp arch=vit λ=0.01", "dfa arch=vit λ=0.01"], 13)
-    ['bp vit λ0.01', 'dfa vit λ0.01']
-    >>> abbreviated(["credit_bridge arch=vit λ=0.01"], 20)
-    ['credit_br… vit λ0.01']
+    >>> abbreviated(["bp arch=vit λ=0.01", "credit_bridge arch=vit λ=0.01"], 25)
+    ['bp arch=vit λ=0.01', 'credit_b… arch=vit λ=0.01']
     """
-    if max(map(width_of, labels), default=0) <= width:
-        return list(labels)
-    return [_with_short_method(_bare(label), width, ellipsis) for label in labels]
+    return [_with_short_method(label, width, ellipsis) for label in labels]
 
 
 def lengths(labels: Sequence[str]) -> list[int]:
-    """The longest label as it is, and after each way of shortening; in the last one methods are cut.
+    """The longest label as it is, and with its method cut.
 
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
-    [29, 23, 16]
+    [29, 22]
     """
-    bare = [*map(_bare, labels)]
-    ways = (map(width_of, labels), map(width_of, bare), map(_least_width, bare))
-    return [max(widths, default=0) for widths in ways]
+    return [max(map(width, labels), default=0) for width in (width_of, _least_width)]
 
 
 def _least_width(label: str) -> int:
     method, _, axes = label.partition(" ")
     return width_of(label) - max(0, width_of(method) - _LEAST_METHOD) if axes else width_of(label)
-
-
-def _bare(label: str) -> str:
-    """A label without the names of axes whose values are words, and without signs."""
-    parts = (part.partition("=") for part in label.split(" "))
-    return " ".join(value if sign and not _is_number(value) else name + value for name, sign, value in parts)
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).replace("e-", "", 1).isdigit()
 
 
 def _with_short_method(label: str, width: int, ellipsis: str) -> str:

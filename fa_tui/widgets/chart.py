@@ -36,16 +36,13 @@ from fa_tui.widgets.painted import PaintedWidget, Row, joined
 if TYPE_CHECKING:
     from fa_core.analysis.threshold_sweep import VerdictCurve
 
-BESIDE = 6
-"""Marks to each side of the place where several curves end; farther away they would not be looked for."""
-
 
 class End(NamedTuple):
     """Where a curve ends.
 
     Attributes:
         column, line: the cell.
-        mark: its character.
+        mark: its characters; the last one is in that cell.
         style: the tone of its colour.
     """
 
@@ -54,34 +51,28 @@ class End(NamedTuple):
     mark: str
     style: str
 
+    @property
+    def cells(self) -> set[tuple[int, int]]:
+        """What it covers."""
+        return {(self.column - back, self.line) for back in range(len(self.mark))}
 
-def side_by_side(ends: Sequence[End], taken: Collection[tuple[int, int]], columns: int) -> tuple[list[End], int]:
-    """The ends with marks that share a cell moved apart along its line, and how many found no room there.
+
+def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tuple[list[End], int]:
+    """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet the last one stays.
 
     Args:
-        ends: in drawing order: of those that share a cell the last one stays.
+        ends: in drawing order.
         taken: cells (column, line) that are to be left as they are.
-        columns: of the chart.
 
-    >>> side_by_side([End(9, 0, "a", "x"), End(9, 0, "b", "y"), End(4, 1, "c", "x")], (), 10)
-    ([End(column=4, line=1, mark='c', style='x'), End(column=9, line=0, mark='b', style='y'), \
-End(column=8, line=0, mark='a', style='x')], 0)
+    >>> not_covered([End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y"), End(4, 0, "l=3", "x")], ())
+    ([End(column=4, line=0, mark='l=3', style='x'), End(column=8, line=0, mark='l=2', style='y')], 1)
     """
-    # a mark that comes again in its cell is one, and the last drawn has the first choice
-    wanted = {(end.column, end.line, end.mark): end for end in reversed(ends)}.values()
-    occupied, placed, crowded = {*taken}, list[End](), list[End]()
-    for end in wanted:
-        (crowded if (end.column, end.line) in occupied else placed).append(end)
-        occupied.add((end.column, end.line))
-    left_out = 0
-    for end in crowded:
-        after_it = range(end.column + 1, min(columns, end.column + BESIDE + 1))
-        before_it = range(end.column - 1, max(-1, end.column - BESIDE - 1), -1)
-        free = [place for place in (*after_it, *before_it) if (place, end.line) not in occupied][:1]
-        placed += [end._replace(column=place) for place in free]
-        occupied |= {(place, end.line) for place in free}
-        left_out += not free
-    return placed, left_out
+    occupied, kept = {*taken}, list[End]()
+    for end in reversed(ends):
+        if occupied.isdisjoint(end.cells):
+            kept.append(end)
+            occupied |= end.cells
+    return kept, len({end.mark for end in ends} - {end.mark for end in kept})
 
 
 _BRAILLE = 0x2800
@@ -101,8 +92,8 @@ class Curve:
     Attributes:
         points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
         style: the tone of its colour.
-        mark: a character at its last point, and for all of it where there is no braille: curves must
-            be distinct without colour; ``""`` for one in the background.
+        mark: characters at its last point, the last of them for all of it where there is no braille: curves
+            must be distinct without colour; ``""`` for one in the background.
         stays: whether the mark stays on that point even where other curves end.
         name: of what it is drawn.
     """
@@ -128,6 +119,7 @@ class Chart:
         x_spans: whether there is more than one x; the right end has no number if not.
         level: a y to mark with a horizontal line: with `cursor`, a cross.
         axis: cells for the numbers next to it.
+        band: two values between which everything is shaded, below the curves.
     """
 
     curves: Sequence[Curve]
@@ -140,15 +132,20 @@ class Chart:
     x_spans: bool = True
     level: float = math.nan
     axis: int = AXIS
+    band: tuple[float, float] | None = None
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
     columns, lines = max(1, width - chart.axis), max(1, height - 1)
     cells = _Cells(columns, lines)
-    for y, glyph, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, glyphs.rule, "dim")):
+    low, high = (lines - 1 - chart.y.cell(y, lines) for y in chart.band) if chart.band else (-1, 0)
+    for line in range(high, low + 1):
+        cells.write(0, line, glyphs.say("░") * columns, "faint")
+    # of the cross every other cell: each takes three bytes, more than all the words on the screen
+    for y, text, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, f" {glyphs.rule}", "dim")):
         if chart.y.contains(y):
-            cells.write(0, lines - 1 - chart.y.cell(y, lines), glyph * columns, tone)
+            cells.write(0, lines - 1 - chart.y.cell(y, lines), (text * columns)[:columns], tone)
     for x, glyph in ((chart.stop, glyphs.say("┊")), (chart.cursor, glyphs.divider)):
         if x is not None:
             for line in range(lines):
@@ -172,14 +169,14 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         for line in range(lines)
     ]
     left, right = short(chart.x.lo), short(chart.x.hi) if chart.x_spans else ""
-    more = f"   +{left_out} more ends" if left_out else ""
+    more = f"{chart.x_label}   +{left_out} more ends"
     room = max(0, columns - len(left) - len(right))
-    middle = glyphs.say(chart.x_label + more)[:room].center(room)
+    middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[:room].center(room)
     return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
-    """Write the curves' marks at their ends, side by side where several end; how many found no room."""
+    """Write the curves' marks at their ends; how many are left out."""
     ends: list[End] = []
     for curve in chart.curves:
         last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
@@ -191,9 +188,9 @@ def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
             taken.add((column, line))
         else:
             ends.append(End(column, line, curve.mark, curve.style))
-    placed, left_out = side_by_side(ends, taken, cells.columns)
-    for end in placed:
-        cells.write(*end)
+    kept, left_out = not_covered(ends, taken)
+    for column, line, mark, style in kept:
+        cells.write(column - len(mark) + 1, line, mark, style)
     return left_out
 
 
@@ -235,7 +232,7 @@ def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> Non
             if braille:
                 cells.dot(column, line, curve.style)
             else:
-                cells.write(column, line, curve.mark or ".", curve.style)
+                cells.write(column, line, curve.mark[-1:] or ".", curve.style)
         previous = here
 
 

@@ -18,9 +18,10 @@ from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gamma import deep_gamma
+from fa_core.gamma import deep_gamma, deep_layers
 from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
+from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.scale import Scale, covering
@@ -51,6 +52,11 @@ class Shown(NamedTuple):
     column: str
     log: bool
 
+    @property
+    def is_gamma(self) -> bool:
+        """Whether it is of the credit: then its null is drawn."""
+        return self.column in ("gamma", "layers")
+
 
 SHOWN = (
     Shown("a", "growth per block", "growth", True),
@@ -58,6 +64,7 @@ SHOWN = (
     Shown("c", "drift", "stability", False),
     Shown("d", "accuracy", "acc", False),
     Shown("", "deep Γ", "gamma", False),
+    Shown("", "Γ per layer", "layers", False),
 )
 
 
@@ -88,6 +95,7 @@ class Drawn(NamedTuple):
         x: the axis of epochs.
         first: run → letter → epoch of the first fire.
         stop: the epoch at which the chosen run would have been stopped, if any.
+        null: mean and standard deviation of the chosen run's deep Γ under random feedback, where they are known.
     """
 
     runs: Sequence[int]
@@ -96,6 +104,7 @@ class Drawn(NamedTuple):
     x: Scale
     first: Mapping[int, Mapping[str, int | None]]
     stop: int | None
+    null: tuple[float, float] | None = None
 
 
 @dataclass
@@ -199,22 +208,29 @@ class EpochChart(Vertical):
             others: how to see the other charts.
         """
         shown, chosen, x = self.shown, drawn.chosen, drawn.x
+        trace = None if chosen is None else epochs.replay.traces[chosen]
         bright = {run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark}
-        point = None if chosen is None else _at(epochs, points[chosen], chosen)
+        layers = None
+        if shown.column == "layers":
+            bright, layers = {}, [] if trace is None else layer_curves(trace, x)
+        band = None if trace is None else null_band(trace, shown, drawn.null)
+        point = None if chosen is None or layers is not None else _at(epochs, points[chosen], chosen)
         self._title.set(
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
-            (f"  {_value(points, point)}", ""),
+            (f"  {_value(points, point) if layers is None else _span(layers)}", ""),
+            (f"  {null_words(band)}" if shown.is_gamma and chosen is not None else "", "dim"),
             (f"  {fires_when(shown.letter, thresholds)}" if shown.letter in thresholds.reading.checks else "", "bad"),
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
         acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
         line = line_of(shown, thresholds, math.nan if acc is None else acc) if shown.letter else math.nan
-        seen = bright or {run: points[run] for run in drawn.runs}
-        scale = scale_of(([point for point in run if x.contains(point[0])] for run in seen.values()), line, shown)
+        seen = [curve.points for curve in layers or ()] or [*bright.values()] or [points[run] for run in drawn.runs]
+        inside = [[point for point in run if x.contains(point[0])] for run in seen]
+        scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, shown)
         chart = Chart(
-            list(_curves(epochs, shown, points, drawn, scale, self._glyphs)),
+            list(_curves(epochs, shown, points, drawn, scale, self._glyphs)) if layers is None else layers,
             x,
             scale,
             limit=line,
@@ -224,6 +240,7 @@ class EpochChart(Vertical):
             level=math.nan if point is None else point[1],
             x_spans=len(epochs.replay.epochs) > 1,
             axis=axis_width(epochs.replay.epochs),
+            band=band,
         )
         self._canvas.curves = bright
         self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
@@ -260,7 +277,7 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
 
 def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
     """Per run, (epoch, value); NaN where it was not recorded."""
-    if shown.column == "gamma":
+    if shown.is_gamma:
         return [
             [(float(epoch.epoch), _gamma(epoch.gamma, trace.method)) for epoch in trace.epochs]
             for trace in replay.traces
@@ -272,11 +289,59 @@ def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
     ]
 
 
+LAYERS_AT_MOST = 11
+"""Layers that get a curve, the first and the last among them."""
+_COLOURS = 6
+
+
+def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
+    """Γ_l of a run over the epochs shown, a curve per layer; none where it was not recorded per layer."""
+    last = max((len(epoch.gamma) for epoch in trace.epochs), default=0) - 1
+    steps = min(last, LAYERS_AT_MOST - 1)
+    layers = [round(last * step / steps) for step in range(steps + 1)] if steps > 0 else []
+    inside = [epoch for epoch in trace.epochs if x.contains(epoch.epoch)]
+    return [
+        Curve(
+            [(float(epoch.epoch), _number(epoch.gamma[layer : layer + 1])) for epoch in inside],
+            f"curve-{place % _COLOURS + 1}",
+            f"l={layer}",
+        )
+        for place, layer in enumerate(layers)
+    ]
+
+
+def null_band(trace: Trace, shown: Shown, null: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Two standard deviations to each side of the null's mean, where it is known.
+
+    A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
+    """
+    if null is None or not shown.is_gamma:
+        return None
+    mean, std = null
+    averaged = len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method)) if shown.column == "layers" else 1
+    reach = 2 * std * math.sqrt(averaged)
+    return mean - reach, mean + reach
+
+
+def null_words(band: tuple[float, float] | None) -> str:
+    """What is shaded, in a few cells.
+
+    >>> null_words((-0.25, 0.75)), null_words(None)
+    ('null -0.25..0.75', 'null not known')
+    """
+    return "null not known" if band is None else f"null {short(band[0], 2)}..{short(band[1], 2)}"
+
+
 def _gamma(layers: Sequence[float | None], method: str) -> float:
     """The mean over layers whose credit does not come free, or the one number that was logged; NaN for none."""
     if len(layers) == 1:
-        return math.nan if layers[0] is None else layers[0]
+        return _number(layers)
     return deep_gamma({"gamma": list(layers)}, method)
+
+
+def _number(values: Sequence[float | None]) -> float:
+    """The only one; NaN where there is none."""
+    return next((value for value in values if value is not None), math.nan)
 
 
 def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
@@ -498,6 +563,10 @@ def _at(epochs: EpochSession, points: Sequence[tuple[float, float]], run: int) -
     """The point of a run at the epoch of the scrubber: of its last record up to there."""
     record = epochs.replay.record_at(run, epochs.epoch)
     return None if record is None else points[record - epochs.replay.records(run).start]
+
+
+def _span(layers: Sequence[Curve]) -> str:
+    return f"{layers[0].mark}..{layers[-1].mark.removeprefix('l=')}" if layers else "not recorded"
 
 
 def _value(points: Points, point: tuple[float, float] | None) -> str:

@@ -98,6 +98,9 @@ class Matrix(RunsView):
         self._fit()
         if kept is not None:
             self.go_to(kept)
+        if self.row is None and self.rows_on_line:
+            # first of all a run, not a cell without one
+            self.go_to(self.rows_on_line[0])
         # scrollbars come and go with the lines: only then it is known what is on screen
         self.call_after_refresh(self.scroll_to_cursor)
 

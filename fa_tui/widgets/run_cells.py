@@ -128,13 +128,12 @@ class RunsView(LineTable):
         raise NotImplementedError
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        """Highlight the runs whose letters changed until the next step; of a few, bring the first into view."""
         before, self.flipped = self.flipped, {flip.row for flip in flips if flip.before != flip.after}
         self.refresh_runs({flip.row for flip in flips} | before)
         if 0 < len(self.flipped) <= FEW_FLIPS:
             places = [place for row in self.flipped if (place := self.place_of(row))]
-            on_screen, (first, last) = self.visible_lines(), self._visible_columns()
-            if places and not any(line in on_screen and first <= column < last for line, column in places):
+            if places:
                 self.bring_into_view(*min(places))
 
     def empty_words(self) -> str:

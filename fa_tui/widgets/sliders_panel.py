@@ -189,7 +189,8 @@ class SlidersPanel(Vertical):
         """Say what just flipped, where as many runs are walked back as before."""
         for slider in self._sliders.values():
             slider.catch_up()
-        self._summary.set((f" {self._count}", "strong"), (f"   {flips}" if flips else "", "warn"))
+        # in front: the counts may be cut
+        self._summary.set((f" {flips}  " if flips else "", "warn"), (f" {self._count}", "strong"))
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""

@@ -239,7 +239,7 @@ async def test_without_a_filter_there_is_nothing_to_turn_to(app: ExplorerApp) ->
 async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa")
-        assert "The filter leaves out what counts as healthy: bp, ep (f: all runs)." in screen.about.text
+        assert "The filter leaves out every healthy run (f: all runs)." in screen.about.text
         await pilot.press("f")
         await settled(pilot, screen)
         assert "The filter leaves out" not in screen.about.text

@@ -15,7 +15,7 @@ from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
-from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text, set_a_to
+from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, screen_text, set_a_to
 from tests.fa_tui.waiting import until
 
 
@@ -311,6 +311,31 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
+
+
+async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(sample_runs: Path) -> None:
+    # three columns of which the last begins at the edge of the screen
+    paths = [sample_runs / "audit_cnn_3seed.json", *sample_runs.glob("audit_table*.json"), sample_runs / "wide"]
+    app = app_on(Session(scan(paths).rows))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("a", "left_square_bracket")
+        await until(pilot, lambda: " flipped at a > 32.8: ep s456 (" in screen_text(app))
+        assert "◂" in screen_text(app)
+
+
+async def test_the_cursor_starts_on_a_run_and_an_empty_cell_is_said_to_be_one() -> None:
+    names = (("dfa", 2), ("bp", 1), ("bp", 2))
+    runs = [
+        AuditRow(source=f"runs/{name}_s{seed}", key=f"{name}_s{seed}", method=name, seed=seed) for name, seed in names
+    ]
+    app = app_on(Session(runs))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert app.explorer.row == 0 and "no run selected" not in screen_text(app)
+        await pilot.press("left", "m")
+        await until(pilot, lambda: "no run in this cell: nothing to measure" in screen_text(app))
+        assert app.explorer.row is None
 
 
 async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) -> None:

@@ -320,7 +320,7 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "")
-    assert [shown.letter for shown in SHOWN] == ["a", "b", "c", "d", ""]
+    assert [shown.letter for shown in SHOWN] == ["a", "b", "c", "d", "", ""]
 
 
 def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
@@ -370,12 +370,44 @@ async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_char
         assert "┊" not in screen_text(app), "bp is never stopped"
         screen.matrix.go_to(next(run for run, row in enumerate(screen.judged.rows) if row.method == "dfa"))
         await settled(pilot, screen)
-        for chart in screen.query(EpochChart):
+        for chart in (each for each in screen.charts if each.display):
             x, y, width, height = chart.region
             lines = [line[x : x + width] for line in screen_text(app).splitlines()[y : y + height]]
             columns = {line.index("┊") for line in lines if "┊" in line}
             assert len(columns) == 1
         assert "stop" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_gamma_is_shown_per_layer_and_deep_on_its_null(sample_runs: Path, size: tuple[int, int]) -> None:
+    found = scan([sample_runs / "main" / f"{name}_s42" for name in ("bp", "dfa", "ep")])
+    app = app_on(Session(found.rows, traces=found.traces))
+    async with app.run_test(size=size) as pilot:
+        screen = await _open(pilot, "down", "5")
+        text = screen_text(app)
+        assert "deep Γ  (12, 0.294)  null -0.029..0.04  dfa s42" in text and "░░░" in text
+        await pilot.press("6")
+        await settled(pilot, screen)
+        text = screen_text(app)
+        # four layers are averaged: the null of one is twice as wide
+        assert "Γ per layer  l=0..4  null -0.063..0.074  dfa s42" in text and "░░░" in text
+        chart = screen.charts[5].chart
+        assert chart is not None and [curve.mark for curve in chart.curves] == [f"l={layer}" for layer in range(5)]
+        assert len({curve.style for curve in chart.curves}) == 5
+        assert [curve.points[-1][1] for curve in chart.curves] == found.traces[1].epochs[-1].gamma
+        assert all(f"l={layer}\n" in text for layer in (1, 3, 4))
+        assert ("Γ per layer", chart) in screen.shared().charts
+
+
+async def test_a_null_that_is_not_known_and_a_gamma_without_layers_are_said(app: ExplorerApp) -> None:
+    logged = replace(four_traces()[0], epochs=[TraceEpoch(epoch=epoch, gamma=[0.25]) for epoch in (1, 2)])
+    app = app_on(Session((), traces=[logged]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await _open(pilot, "5")
+        assert "deep Γ  (2, 0.25)  null not known" in screen_text(app) and "░" not in screen_text(app)
+        await pilot.press("6")
+        await settled(pilot, screen)
+        assert "Γ per layer  not recorded" in screen_text(app)
 
 
 async def test_one_epoch_has_one_number_on_its_axis_and_what_is_not_recorded_is_said() -> None:

@@ -115,4 +115,4 @@ async def test_the_summary_appears_once_there_is_one() -> None:
         app.panel.set_summary("9 of 15 need walk-back", "dfa s42")
         await pilot.pause()
         assert line.display
-        assert line.render_line(0).text.strip() == "9 of 15 need walk-back   dfa s42"
+        assert line.render_line(0).text.strip() == "dfa s42   9 of 15 need walk-back"
