@@ -136,22 +136,23 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     return Runs(kept, traces, 3 if found.problems else 0, rows)
 
 
-def selected(found: Scan, chosen: Chosen, sort: str = "") -> Sequence[AuditRow]:
+def selected(found: Scan, chosen: Chosen, look: Look = Look()) -> Sequence[AuditRow]:  # noqa: B008 (immutable)
     """The audits that are chosen, as `open_runs` has them; all as they are if nothing is.
 
     Args:
         found: what the paths hold.
         chosen: which of it.
-        sort: the order, as `Look` has it.
+        look: their order; its filter is that of `chosen`.
 
     Raises:
         UsageError: as `open_runs`.
     """
-    if not sort and not any(chosen[1:]):
+    look = look._replace(filter=chosen.filter)
+    if look == Look() and not any(chosen[1:]):
         chosen.criteria.baseline.check(row.method for row in found.rows)
         return found.rows
     rows, _ = of_methods_and_seeds(found, chosen)
-    return arranged(Look(filter=chosen.filter, sort=sort), rows, chosen.criteria.thresholds)
+    return arranged(look, rows, chosen.criteria.thresholds)
 
 
 def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], list[Trace]]:

@@ -68,7 +68,7 @@ def open_command(
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
         chosen = options.Chosen(criteria, None, None, filter, None, None)
-        raise typer.Exit(print_paths(paths, chosen, "table", sort))
+        raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {
         name: getattr(criteria.thresholds, name)
         for name in criteria.thresholds.__struct_fields__

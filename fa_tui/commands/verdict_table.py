@@ -40,6 +40,7 @@ from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.options import Chosen, Criteria
+from fa_tui.views.filters import Look
 from fa_tui.views.text import cut, cut_middle, padded, width_of
 from fa_tui.views.words import labels, runs_words, with_seed
 
@@ -312,12 +313,12 @@ class Remarks:
                 yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
-def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, sort: str = "") -> int:
+def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, look: Look) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths)
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
-    print_rows(inputs.selected(found, chosen, sort), form, chosen.criteria)
+    print_rows(inputs.selected(found, chosen, look), form, chosen.criteria)
     return 3 if found.problems else 0
 
 

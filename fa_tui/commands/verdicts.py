@@ -14,6 +14,7 @@ from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, named, print_paths
+from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed
 
 UNDECIDED = 4
@@ -45,7 +46,7 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, chosen, format, sort))
+    raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort)))
 
 
 def check_command(
