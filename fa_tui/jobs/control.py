@@ -82,10 +82,6 @@ class JobControl:
             if job_id in [job.id for job in source.listed() if job.can_retry]:
                 source.retry(job_id)
 
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in its queue; False if it stays where it is."""
-        return any(source.move(job_id, step) for source in self._sources)
-
     def pids(self) -> list[int]:
         """Every process that works."""
         return [pid for source in self._sources for pid in source.pids()]

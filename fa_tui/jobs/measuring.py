@@ -282,14 +282,6 @@ class Measuring:
         """Cancel a job; False if it is over."""
         return self._pool is not None and self._pool.cancel(job_id)
 
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in the queue; False if it stays where it is, or a worker has it."""
-        queue = [view.job.id for view in self.jobs() if view.state.value == "queued" and not view.device]
-        if job_id not in queue:
-            return False
-        place = queue.index(job_id) + step
-        return 0 <= place < len(queue) and self._pool is not None and self._pool.move(job_id, place)
-
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
         return [] if self._pool is None else self._pool.jobs()
