@@ -21,7 +21,7 @@ from fa_tui.jobs.listing import Listed
 from fa_tui.options import command, sample_runs
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values
+from fa_tui.screens.start import FieldRow, StartScreen, first_values
 from fa_tui.session import Session
 from fa_tui.widgets.line import Pick
 from tests.fa_tui.conftest import COLOURFUL
@@ -219,11 +219,6 @@ class TestForm:
             assert credit.value == "full"
             await pilot.click(credit, offset=(2, 0))
             assert credit.value == "none"
-
-    async def test_a_name_in_a_list_is_completed(self) -> None:
-        names = LastName(["state_bridge", "dfa"])
-        assert await names.get_suggestion("bp,st") == "bp,state_bridge"
-        assert await names.get_suggestion("bp,") is None
 
 
 class TestRuns:
