@@ -91,7 +91,7 @@ class TestForm:
         [
             ({"method": ""}, "Missing option '--method'."),
             ({"epochs": "two"}, "Invalid value for '--epochs': 'two' is not a valid int"),
-            ({"seeds": "1,x"}, "--seeds 'x' cannot be read"),
+            ({"seeds": "1,x"}, "--seeds '1,x' cannot be read"),
             ({"lr": "0"}, "lr is 0.0"),
             ({"method": "dfa,dfq"}, "unknown method 'dfq'; did you mean dfa?"),
             ({"arch": "resmpl"}, "unknown network 'resmpl'"),
