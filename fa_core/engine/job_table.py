@@ -82,12 +82,6 @@ class JobQueue:
         del self.ids[job_id]
         self.keys.pop(job_id, None)
 
-    def move(self, job_id: str, position: int) -> None:
-        """Put a job at this place."""
-        ids = [other for other in self.ids if other != job_id]
-        ids.insert(max(0, position), job_id)
-        self.ids = dict.fromkeys(ids)
-
     def unknown(self) -> list[str]:
         """Jobs within the horizon whose key was not looked up."""
         return [job_id for job_id in self._nearest() if job_id not in self.keys]
@@ -321,14 +315,6 @@ class JobTable:
         """The ids of the jobs that nobody has, in order."""
         with self.changed:
             return list(self._queue.ids)
-
-    def move(self, job_id: str, position: int) -> bool:
-        """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        with self.changed:
-            if job_id not in self._queue.ids:
-                return False
-            self._queue.move(job_id, position)
-            return True
 
     def view(self, job_id: str) -> JobView:
         """A job and its state now."""

@@ -85,10 +85,6 @@ class Pool(AbstractContextManager["Pool"]):
     def _stop(self, taker: Any, job_id: str, running: bool) -> None:
         """Have a taker stop a job that was cancelled."""
 
-    def move(self, job_id: str, position: int) -> bool:
-        """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        return self._table.move(job_id, position)
-
     def jobs(self) -> list[JobView]:
         """Every job: those that were given to a worker, as submitted, then the queue in its order."""
         return self._table.views()

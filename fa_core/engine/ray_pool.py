@@ -43,7 +43,7 @@ START = 60.0
 """Seconds that starting Ray on this machine may take."""
 
 BACKLOG = 2
-"""Batches of jobs per place that the cluster has: no place waits for us, and the queue can still be rearranged."""
+"""Batches of jobs per place that the cluster has: no place waits for us, and what is cancelled was not sent yet."""
 
 LEAST_BACKLOG = 4
 """Also where there is no place yet: Ray starts machines for work that it has."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
+from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
@@ -52,7 +52,7 @@ class JobControl:
             device=app.settings.device,
             on_job=lambda _: call(self.moved),
             on_measured=partial(call, self.arrived),
-            on_failed=partial(call, self.failed),
+            on_failed=partial(call, partial(app.say, tone="bad", aloud=False)),
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
@@ -62,7 +62,6 @@ class JobControl:
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
-        self._failed: list[Failed] = []
 
     def listed(self) -> list[Listed]:
         """Every job, source after source; of a run that was measured, its verdict by the thresholds of now."""
@@ -82,10 +81,6 @@ class JobControl:
         for source in self._sources:
             if job_id in [job.id for job in source.listed() if job.can_retry]:
                 source.retry(job_id)
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in its queue; False if it stays where it is."""
-        return any(source.move(job_id, step) for source in self._sources)
 
     def pids(self) -> list[int]:
         """Every process that works."""
@@ -214,14 +209,3 @@ class JobControl:
         else:
             text = f"{name} measured again: {compared.compared} numbers as recorded"
         app.say(f"{text}; M shows the differences", "warn" if deviating else "good", aloud=bool(deviating))
-
-    def failed(self, failed: Failed) -> None:
-        """Say why a run could not be measured; those that fail together are one line."""
-        self._failed.append(failed)
-        if len(self._failed) == 1:
-            after(_ARRIVALS_SECONDS, self._app, self._say_failures)
-
-    def _say_failures(self) -> None:
-        failed, self._failed = self._failed, []
-        if self._app.screen_stack:  # else the app is closing
-            self._app.say(failure_words(failed), "bad", aloud=False)

@@ -153,10 +153,6 @@ class Launches:
         words = [word for word in launch.planned.words if word not in ("--overwrite", "--resume")]
         self._begin(job_id, replace(launch.planned, words=[*words, "--resume"]), Path(launch.listed.log))
 
-    def move(self, job_id: str, step: int) -> bool:
-        """Commands run at the same time: none is queued."""
-        return False
-
     def pids(self) -> list[int]:
         """The processes that run."""
         return [job.pid for job in self.listed() if not job.over]

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,14 +95,6 @@ class Measured:
     saved: str = ""
     problem: str = ""
     again: Verification | None = None
-
-
-@dataclass
-class Failed:
-    """A run could not be measured: its name, and why."""
-
-    name: str
-    error: str
 
 
 class Results:
@@ -210,7 +202,7 @@ class Measuring:
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run, from another thread, after it is on disk.
-        on_failed: called with every run that could not be measured, from another thread.
+        on_failed: called with the name of every run that could not be measured and why, from another thread.
         on_notice: called with what concerns no single run, from another thread.
     """
 
@@ -221,7 +213,7 @@ class Measuring:
         device: str = "auto",
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
-        on_failed: Callable[[Failed], None],
+        on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
         on_saving: Callable[[int], None] = lambda index: None,
     ) -> None:
@@ -281,14 +273,6 @@ class Measuring:
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
         return self._pool is not None and self._pool.cancel(job_id)
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in the queue; False if it stays where it is, or a worker has it."""
-        queue = [view.job.id for view in self.jobs() if view.state.value == "queued" and not view.device]
-        if job_id not in queue:
-            return False
-        place = queue.index(job_id) + step
-        return 0 <= place < len(queue) and self._pool is not None and self._pool.move(job_id, place)
 
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
@@ -359,7 +343,7 @@ class Measuring:
         index, row = self._rows[job_id]
         if error is not None:
             why = str(error).removeprefix(f"{Path(row.checkpoint or '').resolve()}: ")
-            self._on_failed(Failed(self.name(job_id), why))
+            self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:
             from fa_core.engine.verify import verification
@@ -373,19 +357,3 @@ class Measuring:
         except Exception as error:
             done = Measured(index, row, problem=str(error))
         self._on_measured(done)
-
-
-def failure_words(failed: Sequence[Failed]) -> str:
-    """Why runs could not be measured, in one line.
-
-    >>> failure_words([Failed("dfa s42", "the weights are empty")])
-    'dfa s42: the weights are empty'
-    >>> failure_words([Failed("bp s1", "no cluster"), Failed("fa s1", "no cluster")])
-    '2 runs: no cluster'
-    """
-    last = failed[-1]
-    if len(failed) == 1:
-        return f"{last.name}: {last.error}"
-    if len({each.error for each in failed}) == 1:
-        return f"{len(failed)} runs: {last.error}"
-    return f"{len(failed)} runs failed, the last of them {last.name}: {last.error}"

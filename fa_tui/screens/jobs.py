@@ -1,4 +1,4 @@
-"""The jobs: queue, progress, what they say, how busy the machine is; cancel, retry, order, log."""
+"""The jobs: queue, progress, what they say, how busy the machine is; cancel, retry, log."""
 
 from __future__ import annotations
 
@@ -180,8 +180,6 @@ class JobsScreen(Screen[None]):
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
-        Binding("plus,shift+up", "move(-1)", "Sooner", key_display="+", tooltip="move a queued job up the queue"),
-        Binding("minus,shift+down", "move(1)", "Later", key_display="-", tooltip="move a queued job down the queue"),
         Binding("N", "app.ask('start')", "New", key_display="N", tooltip="start a training run or an audit"),
         Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
         Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
@@ -243,7 +241,6 @@ class JobsScreen(Screen[None]):
             "cancel_all": active[::-1],
             "retry": [job for job in here if job in failed],
             "retry_all": failed,
-            "move": [job for job in here if job.state == "queued"],
         }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -278,11 +275,6 @@ class JobsScreen(Screen[None]):
             self._jobs.retry(job.id)
 
     action_retry_all = partialmethod(action_retry, "retry_all")
-
-    def action_move(self, step: int) -> None:
-        """Move the job under the cursor up or down the queue."""
-        if any(self._jobs.move(job.id, step) for job in self._targets()["move"]):
-            self.jobs_changed()
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:

@@ -17,7 +17,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.suggester import Suggester
+from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
 from fa_core.errors import UnreadableInput
@@ -35,23 +35,6 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 
-class LastName(Suggester):
-    """Completes the last name of a list that is written with commas.
-
-    Args:
-        names: what there is.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(use_cache=False)
-        self._names = names
-
-    async def get_suggestion(self, value: str) -> str | None:
-        before, comma, begun = value.rpartition(",")
-        found = next((name for name in self._names if begun and name.startswith(begun)), None)
-        return None if found is None else f"{before}{comma}{found}"
-
-
 class FieldRow(Vertical):
     """One field: its name, what is typed or picked, and below it what is wrong with it."""
 
@@ -59,7 +42,7 @@ class FieldRow(Vertical):
         super().__init__()
         self.field, self._name_line, self._fault = field, Line(), TextLines()
         self._fault.can_focus = False
-        suggester = LastName(names_for(field.name))
+        suggester = SuggestFromList(names_for(field.name), case_sensitive=True)
         self.entry = Pick(field.values, value) if field.values else Input(value, suggester=suggester)
 
     def compose(self) -> ComposeResult:

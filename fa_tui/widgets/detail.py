@@ -286,13 +286,14 @@ class RunPage:
         """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then what fits."""
         report, width = self._report, self._width
         h, g, more = report.by_layer("residual_norms"), report.by_layer("bp_grad_norms"), list(self._more_columns())
-        layers = in_order([*h, *g, *(str(layer) for _, column in more for layer in range(len(column)))])
+        layers = in_order([*h, *g, *(layer for _, column in more for layer in column)])
         if not layers:
             return []
-        peak = self._peak
+        peak = "" if self._peak is None else str(self._peak + 1)
         # where there is no room for the growth, its peak is marked at ‖h‖
         blocks = self._growths if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
-        growth_width = _GROWTH if blocks else _MARK if peak is not None else 0
+        growth_of = {str(layer): growth for layer, growth in enumerate(blocks, 1)}
+        growth_width = _GROWTH if blocks else _MARK if peak else 0
         numbers = _LAYER + 2 * _NUMBER + growth_width
         more = more[: max(0, width - numbers) // _COLUMN]
         bar = max(0, min(_LONGEST_BAR, (width - numbers - _COLUMN * len(more)) // 2 - 1))
@@ -300,22 +301,15 @@ class RunPage:
         heads = ["‖h‖".ljust(_NUMBER + bar), ("growth" if blocks else "").ljust(growth_width)]
         heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
         lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
-        for name in layers:
-            layer = int(name) if name.isdecimal() else -1
-            is_peak = layer > 0 and layer - 1 == peak
-            if blocks:
-                growth = self._growth(blocks[layer - 1] if 0 < layer <= len(blocks) else None, is_peak)
-            else:
-                growth = ((self._glyphs.grows if is_peak else "").ljust(growth_width), "bad")
-            row = [(f"{name:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h.get(name), h_scale, bar), growth]
-            row += self._number_and_bar(g.get(name), g_scale, bar)
-            row += [
-                (("" if layer < 0 else "".join(column[layer : layer + 1])).rjust(_COLUMN), "text") for _, column in more
-            ]
+        for layer in layers:
+            row = [(f"{layer:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h.get(layer), h_scale, bar)]
+            row.append(self._growth(growth_of.get(layer), growth_width, is_peak=layer == peak))
+            row += self._number_and_bar(g.get(layer), g_scale, bar)
+            row += [(column.get(layer, "").rjust(_COLUMN), "text") for _, column in more]
             lines.append(row)
         return [*lines, []]
 
-    def _more_columns(self) -> Iterator[tuple[str, list[str]]]:
+    def _more_columns(self) -> Iterator[tuple[str, dict[str, str]]]:
         """What comes behind the norms, layer by layer, the most important first: a heading and its numbers.
 
         Credit quality is there where the method's credit was saved.
@@ -328,7 +322,7 @@ class RunPage:
         ]
         for name, written, layers in columns:
             if isinstance(layers, (list, tuple)) and layers:
-                yield name, [written(value) for value in layers]
+                yield name, {str(layer): written(value) for layer, value in enumerate(layers)}
 
     def _number_and_bar(self, value: float | None, scale: Scale | None, cells: int) -> Row:
         if value is None:
@@ -338,12 +332,13 @@ class RunPage:
             bar = self._glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
         return [(short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"), (bar.ljust(cells), "bar")]
 
-    def _growth(self, value: float | None, is_peak: bool) -> tuple[str, str]:
+    def _growth(self, value: float | None, width: int, *, is_peak: bool) -> tuple[str, str]:
+        mark = self._glyphs.grows if is_peak else ""
         if value is None:
-            return " " * _GROWTH, ""
+            return mark.ljust(width), "bad"
         text = "NaN" if math.isnan(value) else f"{self._say('×')}{short(value)}"
         passes = value <= self._report.thresholds.h_norm_explosion_ratio
-        return f"{text}{f' {self._glyphs.grows}' if is_peak else ''}".ljust(_GROWTH), "text" if passes else "bad"
+        return f"{text} {mark}".ljust(width), "text" if passes else "bad"
 
     def _facts(self) -> list[Row]:
         """A name and a value per line, long values wrapped; in a narrow pane the value is below its name."""

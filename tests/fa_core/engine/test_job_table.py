@@ -40,15 +40,6 @@ def test_one_at_a_time_they_go_as_they_were_put_in():
     assert [taken(queue, 1) for _ in range(3)] == ["x1", "y1", "y2"]
 
 
-def test_what_is_moved_to_the_front_goes_first():
-    queue = queue_of("y1 y2 x1 y3")
-    queue.move("x1", 0)
-    assert [taken(queue, 8) for _ in range(2)] == ["x1", "y1 y2 y3"]
-    queue = queue_of("y1 y2 x1 y3")
-    queue.move("y3", 0)
-    assert [taken(queue, 8) for _ in range(3)] == ["y3 y1 y2", "x1", ""]
-
-
 def test_shares_shrink_towards_the_end_so_that_the_faster_takes_more():
     queue = queue_of(" ".join(f"x{n}" for n in range(200)))
     sizes = []

@@ -36,7 +36,6 @@ def test_jobs_that_wait_in_a_worker_are_queued_there_and_say_so(make_pool, told,
         ("third", "queued", "cpu"),
         ("fourth", "queued", ""),
     ]
-    assert not pool.move("third", 0)
     pool.cancel("endless")
     assert len({future.result(30).provenance["pid"] for future in futures[1:]}) == 1
     assert told.states("second") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]

@@ -21,7 +21,7 @@ from fa_tui.jobs.listing import Listed
 from fa_tui.options import command, sample_runs
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values
+from fa_tui.screens.start import FieldRow, StartScreen, first_values
 from fa_tui.session import Session
 from fa_tui.widgets.line import Pick
 from tests.fa_tui.conftest import COLOURFUL
@@ -91,7 +91,7 @@ class TestForm:
         [
             ({"method": ""}, "Missing option '--method'."),
             ({"epochs": "two"}, "Invalid value for '--epochs': 'two' is not a valid int"),
-            ({"seeds": "1,x"}, "--seeds 'x' cannot be read"),
+            ({"seeds": "1,x"}, "--seeds '1,x' cannot be read"),
             ({"lr": "0"}, "lr is 0.0"),
             ({"method": "dfa,dfq"}, "unknown method 'dfq'; did you mean dfa?"),
             ({"arch": "resmpl"}, "unknown network 'resmpl'"),
@@ -219,11 +219,6 @@ class TestForm:
             assert credit.value == "full"
             await pilot.click(credit, offset=(2, 0))
             assert credit.value == "none"
-
-    async def test_a_name_in_a_list_is_completed(self) -> None:
-        names = LastName(["state_bridge", "dfa"])
-        assert await names.get_suggestion("bp,st") == "bp,state_bridge"
-        assert await names.get_suggestion("bp,") is None
 
 
 class TestRuns:

@@ -9,7 +9,7 @@ import pytest
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.rows import AuditRow
-from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup
+from fa_tui.jobs.measuring import Measured, Measuring, Setup
 
 # one worker has the cluster: a second one would start another
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate, told, tmp_path):
     measured: dict[int, Measured] = {}
-    failed: list[Failed] = []
+    failed: list[str] = []
     notices: list[str] = []
     both = threading.Event()
 
