@@ -190,4 +190,4 @@ async def test_letters_typed_while_a_form_is_prepared_go_into_it(
         await until(pilot, lambda: isinstance(app.screen, StartScreen))
         form = app.screen
         assert isinstance(form, StartScreen)
-        await until(pilot, lambda: any(row.value.endswith("qx") for row in form.query(FieldRow)))
+        await until(pilot, lambda: any(row.entry.value.endswith("qx") for row in form.query(FieldRow)))
