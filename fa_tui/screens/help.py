@@ -165,9 +165,12 @@ class JumpScreen(Question[Widget | None]):
             self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
 
     def on_resize(self, event: events.Resize) -> None:
-        # the panes move with the terminal's size, their letters do not
         self._opened_at = self._opened_at or event.size
-        if event.size != self._opened_at:
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """Close if the panes have moved with the terminal's size: their letters have not."""
+        if self._opened_at not in (None, self.app.size):
             self.dismiss(None)
 
 
