@@ -129,8 +129,9 @@ EFFORT = {"pc": 20.0, "ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa"
 
 
 def keeps_weights(group: str, plan: RunPlan) -> bool:
-    """Whether a run's weights are part of the sample runs: of `wide` those of one seed, for their size."""
-    return group != "wide" or plan.seed == SEEDS[0]
+    """Whether a run's weights are part of the sample runs: of `wide`, and of the largest, those of one seed."""
+    large = group == "wide" or (plan.arch == "small_resnet" and plan.method in ("dtp", "credit_bridge"))
+    return plan.seed == SEEDS[0] or not large
 
 
 def effort(plan: RunPlan) -> float:

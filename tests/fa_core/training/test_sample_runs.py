@@ -155,7 +155,7 @@ def test_state_bridge_stays_healthy_at_every_epoch(sample_runs: Path, group: str
 
 
 def test_an_untrained_net_fires_c_alone(sample_runs: Path) -> None:
-    folders = sorted(sample_runs.glob("*/random_init_*"))
+    folders = sorted(path for path in sample_runs.glob("*/random_init_*") if path.parent.name != "atlas")
     assert len(folders) == 7
     assert all(report_of(folder).flags == {"c"} for folder in folders)
 
@@ -269,7 +269,8 @@ def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]
     atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
     assert atlas < 40e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
-    assert kept == {name for name, plan in plans.items() if not name.startswith("wide/") or plan.seed == 42}
+    keeps = load_script(sample_runs / "make.py").keeps_weights
+    assert kept == {name for name, plan in plans.items() if keeps(name.partition("/")[0], plan)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

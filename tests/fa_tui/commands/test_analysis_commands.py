@@ -88,7 +88,7 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = (published_table, "--filter", "method:dfa seed:42")
-    partly, healthy = "- Only some runs of a method pass the filter: dfa 1 of 3.", "what counts as healthy: bp, ep."
+    partly, healthy = "- Only some runs of a method pass the filter: dfa 1 of 3.", "leaves out every healthy run"
     for command in ("sweep", "utility", "seeds"):
         out = run(capsys, command, *given)[1]
         assert partly in out
