@@ -35,8 +35,8 @@ class Shot(NamedTuple):
 PUBLISHED = SAMPLES / "audit_table_s42_s123_s456.json"
 SHOTS = (
     Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter"), ("flipped at a > 5", "1 dfa s42", "Undo")),
-    Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("mean ± std", "‖h_1‖ = ", "walk-back")),
-    Shot("timeline", SAMPLES / "main", ("down", "down", "T"), ("dfa s42 would have stopped", "walk-back", "Stop on")),
+    Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
+    Shot("timeline", SAMPLES / "main", ("down", "down", "T"), ("dfa s42 would have stopped", "walk-back")),
     Shot(
         "analysis", PUBLISHED, ("A",), ("no letter changes", "walks back", "threshold of (a)", "of 15 need walk-back")
     ),
