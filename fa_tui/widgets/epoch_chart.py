@@ -347,14 +347,15 @@ def _number(values: Sequence[float | None]) -> float:
 def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
     """An axis that holds all values and the threshold's line.
 
-    Accuracies lie in [0, 1], on an axis that is long enough for noise not to look like progress.
+    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to look like progress.
     """
     values = [value for run in points for _, value in run]
     scale = covering([*values, line], log=shown.log) or Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
-    if shown.letter != "d" or scale.hi > _MOST_ACCURACY:
+    if not shown.is_gamma and (shown.letter != "d" or scale.hi > _MOST_ACCURACY):
         return scale
+    least = -1.0 if shown.is_gamma else 0.0
     spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
-    low, high = max(0.0, scale.lo - spare), min(1.0, scale.hi + spare)
+    low, high = max(least, scale.lo - spare), min(1.0, scale.hi + spare)
     return Scale(round(low, 6), round(high, 6)) if low < high else scale
 
 
