@@ -135,7 +135,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     async def _settle(self) -> None:
         """After the first paint: the run under the cursor, the sliders and the charts, in places kept for them."""
-        if self not in self.app.screen_stack:
+        if not self.query("#detail-place"):
             return  # the app closes
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
