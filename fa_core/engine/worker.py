@@ -117,10 +117,12 @@ class Control(threading.Thread):
 
     def _tidy(self) -> None:
         """Remove a log that no error names, and its folder with the last one: a killed client cannot."""
-        with suppress(OSError):
-            for log in self._logs.glob("worker*.log"):
+        for log in self._logs.glob("worker*.log"):
+            # another worker removes its own meanwhile
+            with suppress(OSError):
                 if log.samefile(f"/dev/fd/{sys.stderr.fileno()}"):
                     log.unlink()
+        with suppress(OSError):
             self._logs.rmdir()
 
     def is_cancelled(self, job_id: str) -> bool:
