@@ -5,14 +5,18 @@ A case is a function of its number alone, so that a failure is found again by it
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import io
+import itertools
 import json
-import pickle
+import pickletools
 import random
 import struct
+import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 REPORT: dict[str, Any] = {
@@ -195,67 +199,165 @@ def _safetensors(chance: random.Random) -> bytes:
     return struct.pack("<Q", length) + text + bytes(16)
 
 
-class _Any:
-    """Becomes, in a pickle, a call of whatever is named."""
-
-    def __init__(self, module: str, name: str, args: tuple[Any, ...]) -> None:
-        self.module, self.name, self.args = module, name, args
+OPCODES: tuple[bytes, ...] = (
+    *(
+        b"(",
+        b"]",
+        b"}",
+        b")",
+        b"a",
+        b"e",
+        b"s",
+        b"u",
+        b"t",
+        b"R",
+        b"b",
+        b"\x85",
+        b"\x86",
+        b"\x87",
+        b"0",
+        b"2",
+        b"l",
+    ),
+    *(b"\x93", b"\x94", b"\x81", b"N", b"\x88", b"Q", b"d", b"\x8f", b"\x90", b"\x91", b"\x92", b"\x97", b"\x98"),
+    *(
+        b"K\x05",
+        b"J\xff\xff\xff\x7f",
+        b"\x8a\x04\xff\xff\xff\x7f",
+        b"G" + bytes(8),
+        b"h\x00",
+        b"q\x00",
+        b"j" + bytes(4),
+    ),
+    *(b"X\x03\x00\x00\x00abc", b"\x8c\x03abc", b"ctorch._utils\n_rebuild_tensor_v2\n", b"cposix\nsystem\n"),
+    *(b"ctorch\nFloatStorage\n", b"X\xff\xff\xff\xff", b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x82\x01"),
+    *(b"I99999999999999999999\n", b"L1" + b"0" * 400 + b"L\n", b"Pname\n", b"F1e400\n", b"S'a'\n", b"V\\ud800\n"),
+)
 
 
 def _opcodes(chance: random.Random) -> bytes:
     """A pickle of opcodes, in an order that may make sense or none."""
-    words = (
-        *(
-            b"(",
-            b"]",
-            b"}",
-            b")",
-            b"a",
-            b"e",
-            b"s",
-            b"u",
-            b"t",
-            b"R",
-            b"b",
-            b"\x85",
-            b"\x86",
-            b"\x87",
-            b"0",
-            b"2",
-            b"l",
-        ),
-        *(b"\x93", b"\x94", b"\x81", b"N", b"\x88", b"Q", b"d", b"\x8f", b"\x90", b"\x91", b"\x92", b"\x97", b"\x98"),
-        *(
-            b"K\x05",
-            b"J\xff\xff\xff\x7f",
-            b"\x8a\x04\xff\xff\xff\x7f",
-            b"G" + bytes(8),
-            b"h\x00",
-            b"q\x00",
-            b"j" + bytes(4),
-        ),
-        *(b"X\x03\x00\x00\x00abc", b"\x8c\x03abc", b"ctorch._utils\n_rebuild_tensor_v2\n", b"cposix\nsystem\n"),
-        *(b"ctorch\nFloatStorage\n", b"X\xff\xff\xff\xff", b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x82\x01"),
-        *(b"I99999999999999999999\n", b"L1" + b"0" * 400 + b"L\n", b"Pname\n", b"F1e400\n", b"S'a'\n", b"V\\ud800\n"),
-    )
-    return b"\x80\x02" + b"".join(chance.choices(words, k=chance.randint(1, 40))) + b"."
+    return b"\x80\x02" + b"".join(chance.choices(OPCODES, k=chance.randint(1, 40))) + b"."
+
+
+@functools.cache
+def real_checkpoints() -> Mapping[str, bytes]:
+    """What training scripts write: state dicts alone and next to an optimizer, feedback, whole networks, exports."""
+    import torch
+    from safetensors.torch import save
+    from torch import nn
+
+    from fa_core.models import build
+
+    torch.manual_seed(0)
+    network = build("resmlp", input_dim=3, d=4, L=2)
+    optimizer = torch.optim.AdamW(network.parameters())
+    sum(parameter.square().sum() for parameter in network.parameters()).backward()
+    optimizer.step()
+    weights = network.state_dict()
+    training = {
+        "epoch": 3, "model": weights, "optimizer": optimizer.state_dict(), "acc": 0.5, "rng": torch.get_rng_state(),
+        "feedback": [torch.randn(4, 2), torch.randn(4, 2)], "args": {"method": "dfa", "lr": 1e-3, "tags": ("a", None)},
+    }  # fmt: skip
+    plain = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
+    found: dict[str, bytes] = {"safetensors": save(weights, {"method": "dfa", "seed": "42"})}
+    for name, value in {"weights": weights, "training": training, "network": plain}.items():
+        for kind in (True, False):
+            file = io.BytesIO()
+            torch.save(value, file, _use_new_zipfile_serialization=kind)
+            found[f"{name}-{'zip' if kind else 'old'}"] = file.getvalue()
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(plain, (torch.ones(2, 3),)), file)
+    found["exported"] = file.getvalue()
+    return found
+
+
+def _changed_pickle(content: bytes, chance: random.Random) -> bytes:
+    """A pickle with some of its opcodes left out, doubled, exchanged or replaced, or an argument changed."""
+    pieces: list[bytes] = []
+    at = 0
+    # the old format has several pickles in a row, then the tensors
+    with contextlib.suppress(Exception):
+        while at < len(content) and len(pieces) < 20_000:
+            starts = [at + (place or 0) for _, _, place in pickletools.genops(content[at:])]
+            pieces += [content[one:two] for one, two in itertools.pairwise(starts)] + [content[starts[-1] :][:1]]
+            at = starts[-1] + 1
+    if not pieces:
+        return content
+    for _ in range(chance.randint(1, 3)):
+        one, other = chance.randrange(len(pieces)), chance.randrange(len(pieces))
+        kind = chance.randrange(6)
+        if kind == 0:
+            pieces[one] = b""
+        elif kind == 1:
+            pieces[one] *= chance.choice([2, 2, 500])
+        elif kind == 2:
+            pieces[one], pieces[other] = pieces[other], pieces[one]
+        elif kind == 3:
+            pieces[one] = chance.choice(OPCODES)
+        elif kind == 4:
+            pieces[one] = chance.choice(OPCODES) + pieces[one]
+        elif len(pieces[one]) > 1:
+            changed = bytearray(pieces[one])
+            changed[chance.randrange(1, len(changed))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+            pieces[one] = bytes(changed)
+    return b"".join(pieces) + content[at:]
+
+
+def _changed_archive(data: bytes, chance: random.Random) -> bytes:
+    """A zip archive with its pickle changed, or a member that is missing, short, twice or under another name."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    pickled = [name for name in members if name.endswith((".pkl", ".json", ".pt"))]
+    name = chance.choice(pickled if pickled and chance.random() < 0.7 else [*members])
+    content, twice = members[name], False
+    if name.endswith(".pkl"):
+        members[name] = _changed_pickle(content, chance)
+    elif name.endswith(".json"):
+        document = json.loads(content)
+        place = chance.choice(_places(document))
+        holder = document
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = copy.deepcopy(chance.choice(VALUES))
+        members[name] = _json_text(document)
+    elif (kind := chance.randrange(5)) == 0:
+        del members[name]
+    elif kind == 1:
+        members[name] = content[: len(content) // 2]
+    elif kind == 2:
+        members[chance.choice(["../x", "/etc/x", "\x1b[2J", "a" * 300, name + "/x"])] = members.pop(name)
+    elif kind == 3:
+        twice = True
+    else:
+        members[name] = _with_bytes_changed(content, chance, 1.0)
+    made = io.BytesIO()
+    method = zipfile.ZIP_DEFLATED if chance.random() < 0.1 else zipfile.ZIP_STORED
+    with zipfile.ZipFile(made, "w", method) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for key, value in members.items():
+            archive.writestr(key, value)
+        if twice:
+            archive.writestr(name, content[::-1])
+    return made.getvalue()
 
 
 def checkpoint_case(number: int) -> tuple[str, bytes]:
-    """A checkpoint's name and bytes: safetensors, a bare pickle or a zip archive, with values and bytes changed."""
+    """A checkpoint's name and bytes: what training scripts write, or nothing that makes sense, with parts changed."""
     chance = random.Random(number)
-    kind = chance.randrange(3)
-    if kind == 0:
+    if chance.random() < 0.1:
         return "dfa_s42.safetensors", _with_bytes_changed(_safetensors(chance), chance, 0.5)
-    content = _opcodes(chance) if chance.random() < 0.6 else pickle.dumps({"a": [1, 2.5, "x"], "b": (b"", None)}, 2)
-    if kind == 1:
-        return "dfa_s42.pt", _with_bytes_changed(content, chance, 0.5)
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as made:
-        made.writestr("archive/data.pkl", content)
-        made.writestr("archive/data/0", bytes(16))
-        made.writestr("archive/byteorder", chance.choice([b"little", b"little", b"big", b""]))
-    return "dfa_s42.pt", _with_bytes_changed(archive.getvalue(), chance, 0.5)
+    if chance.random() < 0.1:
+        return "dfa_s42.pt", _with_bytes_changed(_opcodes(chance), chance, 0.5)
+    name, data = chance.choice([*real_checkpoints().items()])
+    if name == "safetensors":
+        length = struct.unpack("<Q", data[:8])[0] + 8
+        text = _with_bytes_changed(data[8:length], chance, 0.8)
+        return "dfa_s42.safetensors", _with_bytes_changed(
+            struct.pack("<Q", len(text)) + text + data[length:], chance, 0.3
+        )
+    data = _changed_pickle(data, chance) if name.endswith("-old") else _changed_archive(data, chance)
+    return "dfa_s42.pt", _with_bytes_changed(data, chance, 0.2)
 
 
 SETTINGS = """theme = "fa-light"
