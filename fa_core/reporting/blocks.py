@@ -181,16 +181,16 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    figures = {
-        block.name: f"data:image/svg+xml;base64,{b64encode(rendered(block.draw())).decode()}"
-        for block in parts
-        if isinstance(block, Figure)
-    }
+    figures = {f"figure:{block.name}": block for block in parts if isinstance(block, Figure)}
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     # every link is one of these: words from files are spelled out
-    parser.validateLink = lambda url: url.startswith("data:image/svg+xml;")  # type: ignore[method-assign]
-    tokens = parser.parse(_written(parts, figures, _literal, _literal))
+    parser.validateLink = lambda url: url in figures  # type: ignore[method-assign]
+    tokens = parser.parse(_written(parts, {block.name: name for name, block in figures.items()}, _literal, _literal))
     _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
+    # put in after parsing, which reads every character of a link several times
+    for image in (child for token in tokens for child in token.children or () if child.type == "image"):
+        drawn = b64encode(rendered(figures[str(image.attrs["src"])].draw())).decode()
+        image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
     page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
