@@ -181,7 +181,7 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    figures = {f"figure:{block.name}": block for block in parts if isinstance(block, Figure)}
+    figures = {f"figure:{at}": block for at, block in enumerate(parts) if isinstance(block, Figure)}
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     # every link is one of these: words from files are spelled out
     parser.validateLink = lambda url: url in figures  # type: ignore[method-assign]

@@ -44,6 +44,7 @@ HOSTILE = {
     "different parts": lambda: table(row(growth=2.0), row("bp", g_L=1e-3)),
     "many runs": lambda: table(*(row(seed=i, growth=float(i + 1), g_L=1e-3) for i in range(400))),
     "an axis": lambda: table(row(growth=2.0, axes={"lam": 0.01}), row(seed=2, growth=3.0)),
+    "an odd axis": lambda: table(*(row(seed=i, growth=2.0, axes={'a "b>](x': i}) for i in (1, 2))),
 }
 
 
@@ -151,6 +152,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -
     # the figures of the report, and those that it leaves out
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
     named = {block.name for block in blocks if isinstance(block, Figure)}
+    assert len(svgs) == len(named)
     assert len(svgs) == len(named)
     if "audit-1" not in named or "audit-2" in named:
         svgs.append(rendered(audit_figure(runs)))
