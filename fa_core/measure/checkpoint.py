@@ -23,7 +23,7 @@ from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, Us
 from fa_core.formats.checkpoint_file import COPY_AGAIN, distributed, shards
 from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
-from fa_core.models import arch_of, build, recognise
+from fa_core.models import arch_of, planned, recognise
 from fa_core.models.named import hub_folder, network_of, own_names
 from fa_core.runs import MANIFEST, Manifest
 
@@ -363,11 +363,11 @@ def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
         names = _unwrapped(checkpoint.tensors).values()
-        planned = _planned(arch_of(manifest.arch, dict.fromkeys(names)), manifest.arch_args)
-        own = planned.state_dict()
+        network = planned(arch_of(manifest.arch, dict.fromkeys(names)), **manifest.arch_args)
+        own = network.state_dict()
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
-        return planned.to_empty(device="cpu")
+        return network.to_empty(device="cpu")
     except UsageError as error:
         where = checkpoint.path.parent / MANIFEST
         raise UnknownNetwork(error.what, where=where, hint=error.hint) from error
@@ -380,15 +380,9 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             shapes = {new: tensors[old].shape for old, new in names.items()}
             try:
                 arch, arch_args = recognise(shapes)
-                return _planned(arch, arch_args).to_empty(device="cpu")
+                return planned(arch, **arch_args).to_empty(device="cpu")
             except UnknownNetwork as error:
                 failed.append(error)
     if folder := hub_folder(checkpoint.path):
         return network_of(f"hf:{folder}")
     raise UnknownNetwork(failed[0].what, where=checkpoint.path, hint=failed[0].hint) from failed[0]
-
-
-def _planned(arch: str, arch_args: Mapping[str, Any]) -> nn.Module:
-    """The network without memory; drawing initial weights costs more time than reading those that replace them."""
-    with torch.device("meta"):
-        return build(arch, **arch_args)

@@ -7,6 +7,8 @@ from inspect import signature
 from typing import Any
 
 import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.models.base import Shape, StreamNet
@@ -17,7 +19,7 @@ from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
 from fa_core.option_values import nearest, unknown_name
 
-__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "recognise"]
+__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "planned", "recognise"]
 
 ARCHS: Mapping[str, type[StreamNet]] = {
     net.arch: net
@@ -54,6 +56,19 @@ def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
         return ARCHS[arch](**args)
 
 
+class _Undrawn(TorchFunctionMode):
+    """Normal numbers are not drawn: on the meta device that alone imports torch's compiler, which takes two seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return kwargs["tensor"] if func is nn.init.normal_ else func(*args, **kwargs or {})
+
+
+def planned(arch: str, /, **args: Any) -> StreamNet:
+    """As `build`, on the meta device: drawing initial weights takes longer than reading those that replace them."""
+    with torch.device("meta"), _Undrawn():
+        return build(arch, **args)
+
+
 def arch_of(named: str, tensors: Mapping[str, object]) -> str:
     """The network that a manifest names, by the tensors next to it: ``resmlp`` with a ``head`` is `WideResMLP`.
 
@@ -88,8 +103,7 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     for arch, network in ARCHS.items():
         try:
             args = network.infer_args(seen)
-            with torch.device("meta"):
-                expected = {name: tuple(tensor.shape) for name, tensor in network(**args).state_dict().items()}
+            expected = {name: tuple(tensor.shape) for name, tensor in planned(arch, **args).state_dict().items()}
         except (KeyError, IndexError, ValueError, TypeError, UsageError):
             continue
         if expected == seen:

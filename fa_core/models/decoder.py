@@ -19,7 +19,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, vocab: int, length: int, d: int) -> None:
         super().__init__()
         self.token = nn.Embedding(vocab, d)
-        self.pos = nn.Parameter(0.02 * torch.randn(1, length, d))
+        self.pos = nn.Parameter(nn.init.normal_(torch.empty(1, length, d), std=0.02))
 
     def forward(self, x: Tensor) -> Tensor:
         embedded: Tensor = self.token(x.long()) + self.pos

@@ -21,8 +21,8 @@ class PatchEmbedding(nn.Module):
         super().__init__()
         tokens = 1 + (image // patch) ** 2
         self.patch = nn.Conv2d(channels, d, patch, stride=patch)
-        self.cls = nn.Parameter(0.02 * torch.randn(1, 1, d))
-        self.pos = nn.Parameter(0.02 * torch.randn(1, tokens, d))
+        self.cls = nn.Parameter(nn.init.normal_(torch.empty(1, 1, d), std=0.02))
+        self.pos = nn.Parameter(nn.init.normal_(torch.empty(1, tokens, d), std=0.02))
 
     def forward(self, x: Tensor) -> Tensor:
         patches: Tensor = self.patch(x)

@@ -254,9 +254,9 @@ class QuitScreen(Dialog[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
+        Binding("y,q,enter,ctrl+c,ctrl+q", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
         Binding("s", "dismiss('stop')", "Stop and leave", tooltip="leave, and stop the commands"),
-        Binding("n,escape,ctrl+c,ctrl+q", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
+        Binding("n,escape", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
     ]
 

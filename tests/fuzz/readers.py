@@ -75,7 +75,7 @@ def use(found: Scan, folder: Path, *, form: bool = False, draw: bool = False) ->
 def read_json(folder: Path, number: int) -> None:
     name, data = cases.json_case(number)
     (folder / name).write_bytes(data)
-    use(read([folder / name]), folder, form=number % 20 == 0, draw=number % 1000 == 0)
+    use(read([folder / name]), folder, form=number % 50 == 0, draw=number % 10_000 == 0)
     (folder / name).unlink()
 
 

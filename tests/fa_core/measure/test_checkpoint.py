@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.checkpoint import fitted, load_checkpoint
+from fa_core.models import ARCHS, build
 
 
 @pytest.fixture
@@ -166,3 +169,14 @@ class TestParts:
         torch.save({"state_dict": flat, "ema": weights}, tmp_path / "a.pt")
         found = fitted(load_checkpoint(tmp_path / "a.pt"), weights)
         assert found.taken == "weights from 'ema'; not used: state_dict"
+
+
+def test_no_network_of_a_checkpoint_imports_torchs_compiler(tmp_path):
+    for arch in ARCHS:
+        save_file(build(arch).state_dict(), tmp_path / f"{arch}.safetensors")
+    code = (
+        "import sys; from pathlib import Path; from fa_core.measure.checkpoint import load_checkpoint, network_for\n"
+        "for path in map(Path, sys.argv[1:]): network_for(load_checkpoint(path))\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, *tmp_path.iterdir()]).returncode == 0

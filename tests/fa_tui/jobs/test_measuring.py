@@ -160,7 +160,8 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
     app.close_jobs()
 
 
-async def test_leaving_while_jobs_run_asks_first(measuring_app: MakeApp) -> None:
+@pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "ctrl+c")])
+async def test_leaving_while_jobs_run_asks_first(measuring_app: MakeApp, keys: tuple[str, str]) -> None:
     app = measuring_app("wait")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "q")
@@ -169,7 +170,7 @@ async def test_leaving_while_jobs_run_asks_first(measuring_app: MakeApp) -> None
         await pilot.press("n")
         await until(pilot, lambda: app.screen is app.explorer)
         assert app.is_running
-        await pilot.press("q", "y")
+        await pilot.press(*keys)
         await pilot.pause()
     assert app.return_value == 0
     app.close_jobs()
