@@ -259,7 +259,7 @@ def _differing(rows: Sequence[AuditRow]) -> list[str]:
 
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
-    """Of each row the heading it stands below in the matrix, or the place it lies in if that says more."""
+    """Of each row the heading it is below in the matrix, or the place it lies in if that says more."""
     homes = [f"({home})" for home in homes_of([row.source for row in rows])]
     places = _places(rows)
     told = places if len(set(places)) > len(set(homes)) else homes
