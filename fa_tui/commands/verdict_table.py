@@ -192,7 +192,7 @@ _RECORDED = (
 
 
 def _successors(report: DiagnosticReport) -> dict[str, Any]:
-    """What the successor's report holds in addition; a cosine per layer is required there, so it is named if missing."""
+    """What only the successor's report holds; a cosine per layer is required there, so it is named if missing."""
     collapse = aggregation_collapse(report.credit)
     return {
         "D1_scale_growth": report.max_per_block_growth,
