@@ -156,6 +156,8 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     found = scan([tmp_path])
     assert "seed" in found.problems[0].message
     assert [row.checkpoint for row in found.rows] == [str(run / "model.safetensors")]
+    manifest(tmp_path / "dfa_s1", seed="one", headline_acc=0.5, frozen_baseline_acc=0.4)
+    assert [row.checkpoint for row in scan([tmp_path]).rows] == [str(run / "model.safetensors")], "no report of a run"
 
 
 def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path: Path) -> None:
