@@ -217,7 +217,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """In words."""
+        """How the figures compare with the published one, as text."""
         there, wanted = sum(value is not None for value in self.here), len(self.here)
         if there < wanted:
             return f"{there} of {wanted} {'runs' if self.number == 'order' else 'seeds'}" if there else "no figure yet"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fa_core.baseline import FrozenBaseline
     from fa_core.formats import Trace
     from fa_tui.jobs.measuring import Setup
+    from fa_tui.options import Log
     from fa_tui.session import Session
     from fa_tui.views.filters import Look
 
@@ -27,6 +28,7 @@ def open_explorer(
     given: Mapping[str, float] | None = None,
     look: Look | None = None,
     baseline: FrozenBaseline | None = None,
+    log: Log | None = None,
     setup: Setup | None = None,
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the user leaves.
@@ -36,6 +38,7 @@ def open_explorer(
         given: thresholds by name; the others come from the settings file.
         look: how it begins.
         baseline: accuracies to assume where none was recorded.
+        log: what bounds the growth of logs.
         setup: how to measure; the device ``auto`` of this machine is what the settings name.
 
     Returns:
@@ -43,7 +46,7 @@ def open_explorer(
 
     Raises:
         UnreadableInput: the only path cannot be read.
-        UsageError: a look, or a method with a baseline, that these runs do not have.
+        UsageError: a look, or a method with a baseline, that these runs do not have; half of what bounds a growth.
     """
     # as at the program's start; it is on again after the first paint
     gc.disable()
@@ -72,6 +75,7 @@ def open_explorer(
         found.rows,
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
+        log=log,
         problems=[*found.problems, *changed_since(found.rows)],
         traces=lambda: traces_of_paths(paths, session),
     )

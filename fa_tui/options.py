@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
+from msgspec.structs import replace
 
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
@@ -21,6 +22,9 @@ from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.numbers import parse
 from fa_core.runs import canonical_method
+
+if TYPE_CHECKING:
+    from fa_core.rows import AuditRow
 
 Number = TypeVar("Number", int, float)
 
@@ -164,6 +168,38 @@ class Criteria(NamedTuple):
     baseline: FrozenBaseline = FrozenBaseline()
 
 
+class Log(NamedTuple):
+    """What is known of logs that hold only ‖h_L‖: ‖h_0‖, and the number of their blocks."""
+
+    h0: float | None = None
+    blocks: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.h0 is not None or self.blocks is not None
+
+    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
+        """The rows, with a growth bound where only ‖h_L‖ was logged.
+
+        Raises:
+            UsageError: one of the two without the other, or values that make no sense.
+        """
+        if not self:
+            return list(rows)
+        if self.h0 is None or self.blocks is None:
+            raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
+        from fa_core.analysis.margins import with_growth_bound
+
+        try:
+            return [replace(row, report=with_growth_bound(row.report, self.h0, self.blocks)) for row in rows]
+        except ValueError as error:
+            raise UsageError(str(error), where="--h0, --blocks") from error
+
+    @property
+    def options(self) -> list[str]:
+        """The options that say so."""
+        return [] if self.h0 is None else ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
+
+
 class Chosen(NamedTuple):
     """Which of the runs in its paths a command works on, what is known of them, and what judges them.
 
@@ -172,16 +208,14 @@ class Chosen(NamedTuple):
         methods: only runs of these.
         seeds: only runs of these.
         filter: only runs that pass it, as it was typed.
-        h0: ‖h_0‖ of logs that hold only ‖h_L‖.
-        blocks: of such logs.
+        log: what bounds the growth of logs.
     """
 
     criteria: Criteria
     methods: Sequence[str] | None
     seeds: Sequence[str] | None
     filter: str
-    h0: float | None
-    blocks: int | None
+    log: Log = Log()
 
 
 class Bundle(NamedTuple):
@@ -280,7 +314,11 @@ def _criteria_in(values: Mapping[str, Any]) -> Criteria:
 
 
 def _chosen_in(values: Mapping[str, Any]) -> Chosen:
-    return Chosen(_criteria_in(values), **{name: values[name] for name in _CHOICE})
+    return Chosen(_criteria_in(values), values["methods"], values["seeds"], values["filter"], _log_in(values))
+
+
+def _log_in(values: Mapping[str, Any]) -> Log:
+    return Log(values["h0"], values["blocks"])
 
 
 _CRITERIA = {
@@ -299,6 +337,8 @@ _CHOICE: Mapping[str, tuple[Any, object]] = {
     "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
     "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
     "filter": (FilterOption, ""),
+}
+_LOG: Mapping[str, tuple[Any, object]] = {
     "h0": _option(float | None, None, "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.", metavar="NORM"),
     "blocks": _option(int | None, None, "Number of blocks of such logs.", "--blocks", "--depth", metavar="L"),
 }
@@ -306,7 +346,8 @@ _CHOICE: Mapping[str, tuple[Any, object]] = {
 BUNDLES: Mapping[str, Bundle] = {
     "thresholds": Bundle(_THRESHOLDS, thresholds_in),
     "criteria": Bundle(_CRITERIA, _criteria_in),
-    "chosen": Bundle({**_CHOICE, **_CRITERIA}, _chosen_in),
+    "chosen": Bundle({**_CHOICE, **_LOG, **_CRITERIA}, _chosen_in),
+    "log": Bundle(_LOG, _log_in),
     "placement": Bundle(_PLACEMENT, placement_in),
 }
 """By the name of the parameter that a command declares, keyword-only."""

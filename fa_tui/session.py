@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
     from fa_tui.live import Reading
+    from fa_tui.options import Log
     from fa_tui.views.filters import Filter
 
 SCALAR_LIMIT = 200
@@ -62,6 +63,7 @@ class Session:
         rows: all runs, in reading order.
         thresholds: what judges them.
         baseline: what fills in frozen-baseline accuracies.
+        log: what bounds the growth of logs.
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
@@ -82,12 +84,14 @@ class Session:
         *,
         thresholds: DiagnosticThresholds | None = None,
         baseline: FrozenBaseline | None = None,
+        log: Log | None = None,
         problems: Sequence[Problem] = (),
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
         self.baseline = baseline
+        self.log = log
         self._as_read = list(rows)
-        self.rows = self._based()
+        self.rows = self._completed(self._as_read)
         self.thresholds = thresholds or DiagnosticThresholds()
         self.problems = list(problems)
         self._traces = traces
@@ -112,9 +116,10 @@ class Session:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _based(self) -> list[AuditRow]:
-        """The rows with frozen-baseline accuracies filled in; as they were read, if there are none to fill in."""
-        return self.baseline.apply(self._as_read) if self.baseline else self._as_read
+    def _completed(self, rows: list[AuditRow]) -> list[AuditRow]:
+        """Rows with what was given for them filled in; the same list, if nothing was."""
+        rows = self.baseline.apply(rows) if self.baseline else rows
+        return self.log.apply(rows) if self.log else rows
 
     @property
     def traces(self) -> list[Trace]:
@@ -241,7 +246,7 @@ class Session:
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
         before, self.baseline = self.judgement, baseline
-        self.rows = self._based()
+        self.rows = self._completed(self._as_read)
         self._forget_table()
         self._judge_all()
         return self.flipped(before)
@@ -306,8 +311,8 @@ class Session:
     def _put(self, index: int, row: AuditRow) -> None:
         """Put a row in its place, or behind the last one."""
         self._as_read[index : index + 1] = [row]
-        if self.baseline is not None:
-            self.rows[index : index + 1] = self.baseline.apply([row])
+        if self.rows is not self._as_read:
+            self.rows[index : index + 1] = self._completed([row])
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""

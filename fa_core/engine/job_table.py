@@ -312,7 +312,7 @@ class JobTable:
             self.finish(job_id, error if isinstance(error, NobodyLeft) else theirs)
 
     def queued(self) -> list[str]:
-        """The ids of the jobs that nobody has, in order."""
+        """The ids of the jobs that no worker has, in order."""
         with self.changed:
             return list(self._queue.ids)
 

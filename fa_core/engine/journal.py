@@ -25,7 +25,7 @@ KEPT = "what was there before is untouched"
 
 
 class Journal:
-    """A journal that is being written. Nobody else can write it meanwhile.
+    """A journal that is being written. No other process can write it meanwhile.
 
     Args:
         path: where; a file that is there is replaced.

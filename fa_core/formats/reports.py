@@ -95,8 +95,10 @@ def _method_before_seed(head: str) -> str | None:
 
 
 def sniff(document: Document) -> bool:
-    """Whether the object has a measured field of a report, and no epoch."""
-    return document.kind == "object" and not MEASURED.isdisjoint(document.members) and "epoch" not in document.members
+    """Whether the object has a measured field of a report, and is no epoch and no run's manifest."""
+    if document.kind != "object" or MEASURED.isdisjoint(document.members) or "epoch" in document.members:
+        return False
+    return not str(document.members.get("format", "")).startswith("fa-run/")
 
 
 def read(document: Document) -> Iterator[Finding]:

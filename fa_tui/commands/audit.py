@@ -22,7 +22,6 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
-from fa_tui.views.filters import Look, arranged
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    rows = arranged(Look(filter=filter), found.rows, criteria.thresholds)
+    rows = inputs.selected(found, options.Chosen(as_recorded, None, None, filter))
     targets = in_part(measurable(rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
@@ -218,7 +217,7 @@ def verify_command(
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
-    rows = arranged(Look(filter=filter), found.rows, DiagnosticThresholds())
+    rows = inputs.selected(found, options.Chosen(options.Criteria(DiagnosticThresholds()), None, None, filter))
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = verify(rows, how, data=data, model=model, weights=weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -56,24 +57,6 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
         print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
 
 
-def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
-    """The rows, with a growth bound where only ‖h_L‖ was logged.
-
-    Raises:
-        UsageError: one of the two options without the other, or values that make no sense.
-    """
-    if h0 is None and blocks is None:
-        return list(rows)
-    if h0 is None or blocks is None:
-        raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
-    from fa_core.analysis.margins import with_growth_bound
-
-    try:
-        return [msgspec.structs.replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]
-    except ValueError as error:
-        raise UsageError(str(error), where="--h0, --blocks") from error
-
-
 class Runs(msgspec.Struct, frozen=True):
     """What the paths hold, chosen.
 
@@ -118,41 +101,60 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
 
     Raises:
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
-        UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read.
+        UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read or that
+            no run passes.
     """
     found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     rows, traces = of_methods_and_seeds(found, chosen)
-    look = Look(filter=chosen.filter)
-    kept = arranged(look, rows, chosen.criteria.thresholds)
+    look, judged = Look(filter=chosen.filter), chosen.criteria.thresholds
+    kept = arranged(look, rows, judged)
     if chosen.filter and traces:
         from fa_tui.views.epochs import traces_of
 
         alone = [
             AuditRow(source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes) for one in traces
         ]
-        traces = traces_of([*kept, *arranged(look, alone, chosen.criteria.thresholds)], traces)
+        traces = traces_of([*kept, *arranged(look, alone, judged)], traces)
+    if not kept and (audits or not traces):
+        raise _none_passes(chosen)
     return Runs(kept, traces, 3 if found.problems else 0, rows)
 
 
-def selected(found: Scan, chosen: Chosen, look: Look = Look()) -> Sequence[AuditRow]:  # noqa: B008 (immutable)
+def selected(
+    found: Scan,
+    chosen: Chosen,
+    look: Look = Look(),  # noqa: B008 (immutable)
+    *,
+    may_be_none: bool = False,
+) -> Sequence[AuditRow]:
     """The audits that are chosen, as `open_runs` has them; all as they are if nothing is.
 
     Args:
         found: what the paths hold.
         chosen: which of it.
         look: their order; its filter is that of `chosen`.
+        may_be_none: whether it is no error to choose none of them.
 
     Raises:
         UsageError: as `open_runs`.
     """
     look = look._replace(filter=chosen.filter)
-    if look == Look() and not any(chosen[1:]):
+    if look == Look() and not (chosen.methods or chosen.seeds or chosen.log):
         chosen.criteria.baseline.check(row.method for row in found.rows)
         return found.rows
     rows, _ = of_methods_and_seeds(found, chosen)
-    return arranged(look, rows, chosen.criteria.thresholds)
+    kept = arranged(look, rows, chosen.criteria.thresholds)
+    if found.rows and not kept and not may_be_none:
+        raise _none_passes(chosen)
+    return kept
+
+
+def _none_passes(chosen: Chosen) -> UsageError:
+    given = {"methods": ",".join(chosen.methods or ()), "seeds": ",".join(chosen.seeds or ()), "filter": chosen.filter}
+    where = " ".join(f"--{name} {shlex.quote(text)}" for name, text in given.items() if text)
+    return UsageError("no run passes it", where=where, hint="`fa-tui show` lists the runs")
 
 
 def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], list[Trace]]:
@@ -167,7 +169,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     def wanted(run: AuditRow | Trace) -> bool:
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    rows = bounded(chosen.criteria.baseline.apply(filter(wanted, found.rows)), chosen.h0, chosen.blocks)
+    rows = chosen.log.apply(chosen.criteria.baseline.apply(filter(wanted, found.rows)))
     return rows, list(filter(wanted, found.traces))
 
 

@@ -43,6 +43,7 @@ def open_command(
     long: Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")] = False,
     *,
     placement: Placement,
+    log: options.Log,
     criteria: options.Criteria,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders.
@@ -67,7 +68,7 @@ def open_command(
     placement.check()
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
-        chosen = options.Chosen(criteria, None, None, filter, None, None)
+        chosen = options.Chosen(criteria, None, None, filter, log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {
         name: getattr(criteria.thresholds, name)
@@ -80,6 +81,7 @@ def open_command(
             given=given,
             look=look,
             baseline=criteria.baseline or None,
+            log=log,
             setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
         )
     )

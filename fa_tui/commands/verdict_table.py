@@ -192,7 +192,7 @@ _RECORDED = (
 
 
 def _successors(report: DiagnosticReport) -> dict[str, Any]:
-    """What the successor's report holds beside; a cosine per layer is required there, so it is named if missing."""
+    """What only the successor's report holds; a cosine per layer is required there, so it is named if missing."""
     collapse = aggregation_collapse(report.credit)
     return {
         "D1_scale_growth": report.max_per_block_growth,
@@ -318,7 +318,7 @@ def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, look: L
     found = inputs.open_paths(paths)
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
-    print_rows(inputs.selected(found, chosen, look), form, chosen.criteria)
+    print_rows(inputs.selected(found, chosen, look, may_be_none=True), form, chosen.criteria)
     return 3 if found.problems else 0
 
 

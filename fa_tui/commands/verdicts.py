@@ -56,7 +56,7 @@ def check_command(
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
-    1 some is not, 2 wrong usage, 3 unreadable input, 4 undecided. A run nobody measured is not trustworthy.
+    1 some is not, 2 wrong usage, 3 unreadable input, 4 undecided. A run without a measurement is not trustworthy.
     What is not is named on stdout, one line each. Undecided is a diagnostic whose threshold lies within the 95 %
     interval of its number: a line each names the runs and what would decide. The last line counts runs and the
     letters that fire. The code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is

@@ -61,9 +61,10 @@ def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") ->
     """
     session, prefers = app.session, app.settings
     command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    log = session.log.options if session.log else []
     line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
-    opening = line("open", [*look.options(prefers.show), *app.setup.as_options()], usual=prefers.thresholds)
-    lines = [pieces.command_piece(line(command, options)), pieces.opening_piece(opening)]
+    opening = line("open", [*look.options(prefers.show), *log, *app.setup.as_options()], usual=prefers.thresholds)
+    lines = [pieces.command_piece(line(command, [*options, *log])), pieces.opening_piece(opening)]
     if unnamed and not look.filter:
         return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in lines]
     return lines

@@ -111,6 +111,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.charts: LineCharts | None = None
         self._detail_due = False
         self._filter_line: FilterLine | None = None
+        self._filter_from: int | None = None
         self.flips: Sequence[Flip] = ()
 
     def compose(self) -> ComposeResult:
@@ -284,7 +285,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session)
+        line, self._filter_from = FilterLine(self.session), self.row
+        self._filter_line = line
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -303,6 +305,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.session.narrow(message.filter, message.rows, wide=message.wide)
         self.rows_changed()
+        if self._filter_from is not None:
+            # the cursor is back on its run as soon as that is in scope again
+            self.runs.go_to(self._filter_from)
 
     async def on_filter_line_closed(self) -> None:
         from fa_tui.widgets.filter_line import FilterLine

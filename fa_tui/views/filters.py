@@ -86,7 +86,7 @@ class Filter:
     """A filter that was understood.
 
     Attributes:
-        text: as it was typed.
+        text: as it was typed, with single blanks.
         live: whether it depends on thresholds or marks, so that it must be applied again when these change.
 
     Args:
@@ -98,7 +98,7 @@ class Filter:
     """
 
     def __init__(self, text: str, axes: Collection[str] = ()) -> None:
-        self.text = text.strip()
+        self.text = " ".join(text.split())
         terms = split(self.text)
         self._tests = [_term(term, axes) for term in terms]
         self.live = any(term.lstrip("-").startswith(("flag", "undecided", "is", "verdict")) for term in terms)

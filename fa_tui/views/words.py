@@ -100,7 +100,7 @@ def walk_back_words(session: Session) -> str:
     facts = (
         (session.doubtful(), "undecided"),
         (counted - measured, "not measured"),
-        (len(session.in_scope) - counted, "controls not counted"),
+        (controls := len(session.in_scope) - counted, f"control{'s' * (controls > 1)} not counted"),
     )
     more = "".join(f", {count} {what}" for count, what in facts if count)
     return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
@@ -259,8 +259,11 @@ def _differing(rows: Sequence[AuditRow]) -> list[str]:
 
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
-    """Of each row the heading it stands below in the matrix, or the place it lies in if that says more."""
-    homes = [f"({home})" for home in homes_of([row.source for row in rows])]
+    """Of each row its file, or the heading that its folder has in the matrix, or its whole place if that says more."""
+    homes = [
+        f"({place_label(row) if Path(row.source).suffix else home})"
+        for row, home in zip(rows, homes_of([row.source for row in rows]), strict=True)
+    ]
     places = _places(rows)
     told = places if len(set(places)) > len(set(homes)) else homes
     return told if len(set(told)) > 1 else [""] * len(rows)

@@ -69,7 +69,10 @@ class FilterLine(Vertical):
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Line(id="filter-sign")
-            yield Input(self._applied, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
+            # behind a blank: what is typed now is a term of its own
+            yield Input(
+                self._applied and f"{self._applied} ", placeholder="method:dfa flag:b growth>100", select_on_focus=False
+            )
         yield self._note
 
     def on_mount(self) -> None:

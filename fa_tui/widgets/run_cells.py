@@ -86,7 +86,7 @@ def several_tone(fired: int, measured: int) -> str:
 
 
 def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], glyphs: Glyphs) -> str:
-    """What stands behind the runs of a cell, ``""`` for nothing: the first of these that holds for one of them."""
+    """What is behind the runs of a cell, ``""`` for nothing: the first of these that holds for one of them."""
     if not rows:
         return ""
     if not session.marked.isdisjoint(rows):

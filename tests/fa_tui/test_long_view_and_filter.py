@@ -293,7 +293,17 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
         assert "enter keeps it" not in screen_text(app)
         await pilot.press("slash")
         await until(pilot, lambda: isinstance(app.focused, Input))
-        assert app.focused.value == "method:ep"
+        assert app.focused.value == "method:ep "
         await pilot.click("#slider-a")
         await until(pilot, lambda: not app.screen.query("FilterLine"))
         assert app.focused is app.explorer.sliders.slider("a"), "the click was taken back"
+
+
+async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
+        await pilot.pause()
+        assert app.session.scope_text == "method:dfa growth>1"
+        await pilot.press("slash", "enter")
+        await pilot.pause()
+        assert app.session.scope_text == "method:dfa growth>1"

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.formats import scan
+from fa_tui import opening
+from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
+from fa_tui.live import Reading
+from tests.fa_tui.looks import SIZE
 
 GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
 
@@ -63,3 +68,28 @@ def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(
 ) -> None:
     assert main(["show", str(penalty_log), *given]) == 2
     assert "--h0" in capsys.readouterr().err
+
+
+async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_command_lines_say_so(
+    penalty_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[ExplorerApp] = []
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
+    assert main(["open", str(penalty_log), *GIVEN]) == 0
+    session = started[0].session
+    assert session.rows[0].report.max_per_block_growth == pytest.approx(8, 0.01)
+    log = json.loads(penalty_log.read_text())
+    log["log"][0]["h_L_norm"] *= 10**4
+    penalty_log.write_text(json.dumps(log))
+    session.merge([Reading(str(penalty_log), scan([penalty_log]).rows)])
+    assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
+    async with started[0].run_test(size=SIZE):
+        lines = [piece.text() for piece in started[0].explorer.shared().pieces if piece.text().startswith("fa-tui")]
+    assert [line.split()[1] for line in lines] == ["show", "open"]
+    assert all("--h0 8.7 --blocks 4" in line for line in lines)
+
+
+def test_half_of_a_bound_opens_no_explorer(penalty_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    assert main(["open", str(penalty_log), "--h0", "8.7"]) == 2

@@ -156,6 +156,9 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     found = scan([tmp_path])
     assert "seed" in found.problems[0].message
     assert [row.checkpoint for row in found.rows] == [str(run / "model.safetensors")]
+    without_seed = {name: value for name, value in MANIFEST.items() if name != "seed"}
+    (run / "manifest.json").write_text(json.dumps({"format": "fa-run/1", **without_seed, "headline_acc": 0.5}))
+    assert [row.checkpoint for row in scan([tmp_path]).rows] == [str(run / "model.safetensors")], "it is no report"
 
 
 def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fa_core.rows import Problem
+from fa_tui.cli import main
 from fa_tui.commands.inputs import report_problems
 
 
@@ -33,3 +36,25 @@ def test_reports_that_were_skipped_are_not_said_to_be_files_that_could_not_be_op
         report_problems(problems, at_most)
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"fa-tui: {rest} the explorer lists them all (P)"
+
+
+@pytest.mark.parametrize("command", ["check", "verify", "seeds", "sweep", "utility", "timeline", "audit", "report"])
+def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
+    command: str, sample_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.md"
+    writes = ["--out", str(out)] if command in ("audit", "report") else []
+    assert main([command, str(sample_runs / "main"), *writes, "--filter", "method:no_such"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "fa-tui: --filter method:no_such: no run passes it; `fa-tui show` lists the runs\n",
+    )
+    assert not out.exists()
+
+
+def test_no_run_of_a_method_and_a_seed_is_wrong_usage_too(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(published_table), "--methods", "dfa", "--seeds", "42", "--filter", "method:bp"]) == 2
+    assert "--methods dfa --seeds 42 --filter method:bp: no run passes it" in capsys.readouterr().err
+    assert main(["show", str(published_table), "--filter", "method:no_such"]) == 0, "an answer for show"
