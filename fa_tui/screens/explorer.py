@@ -171,6 +171,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     @on(LineTable.Ordered)
     def _show_around(self) -> None:
         """Show what depends on which runs are shown, how, and where the cursor is."""
+        self.app.painter.hold()
         self._show_title()
         self.status.show()
         self._show_detail()

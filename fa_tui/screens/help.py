@@ -18,10 +18,12 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from fa_tui.screens.questions import Dialog, Question, leaving
+from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
+from fa_tui.widgets.painted import Place
 from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class ProblemsScreen(Screen[None]):
 
     app: ExplorerApp
     judges: ClassVar[bool] = False
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
@@ -86,8 +89,9 @@ class ProblemsScreen(Screen[None]):
         return Shared([Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
-        yield Line(id="title")
-        yield TextLines()
+        with Place(id="sheet"):
+            yield Line(id="title")
+            yield TextLines()
         yield KeyBar()
 
     def on_mount(self) -> None:

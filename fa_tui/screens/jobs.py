@@ -16,10 +16,11 @@ from textual.screen import Screen
 from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
 from fa_tui.jobs.listing import Listed, Machine, MachineWatch
+from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Place, Row
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class JobsScreen(Screen[None]):
     app: ExplorerApp
 
     judges: ClassVar[bool] = False
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
@@ -194,13 +196,14 @@ class JobsScreen(Screen[None]):
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
-        yield Line(id="title")
-        yield self.machine
-        yield self.table
-        yield TextLines(id="none-yet")
-        with Vertical(id="log-pane"):
-            yield Line(id="log-title")
-            yield self.written
+        with Place(id="sheet"):
+            yield Line(id="title")
+            yield self.machine
+            yield self.table
+            yield TextLines(id="none-yet")
+            with Vertical(id="log-pane"):
+                yield Line(id="log-title")
+                yield self.written
         yield KeyBar()
 
     def on_mount(self) -> None:

@@ -177,7 +177,6 @@ class JudgedScreen(SlidersScreen):
         self.focus_body()
         self.show_rugs()
         self.count(())
-        self.app.painter.settle()
 
     def focus_body(self) -> None:
         """Give the keys to the body."""

@@ -144,9 +144,9 @@ _OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
 """What ends bold, dim, italic, underline, reverse and strike."""
 _JOIN = 6
 """Unchanged cells of the same colours sent rather than jumped over: a jump costs four to eight bytes."""
-_BAND = 16
-"""Lines painted colour by colour, which saves a third of the bytes; on a slow line more of them would be seen."""
 _AT_END = 6
+_BACK = 4
+"""Backspaces that are shorter than another way."""
 _BLANKS = re.compile(f" {{12,}}| {{{_AT_END},}}$")
 """Blanks that are erased and jumped over; at the end of a text, only erased."""
 _MUCH = 400
@@ -223,11 +223,11 @@ class Frame:
         return Whole("".join(parts), y, max(0, x - 1), min(width, end + 1))
 
     def _difference(self, whole: Sequence[Whole], before: _Lines, scroll: Scroll | None = None) -> str:
-        """What turns the picture `before` into this one: after a scroll, what is sent whole, then cells by colour."""
+        """What turns the picture `before` into this one: after a scroll, what is sent whole, then cells colour by colour."""
         for _, y, start, end in whole:
             before[y][start:end] = [None] * (end - start)
         runs = [
-            (y // _BAND, codes[::-1], y, x, text)
+            (codes[::-1], y, x, text)
             for y, (was, now) in enumerate(zip(before, self._lines, strict=True))
             if was != now
             for x, codes, text in _runs(was, now)
@@ -236,7 +236,7 @@ class Frame:
         out += [text for text, *_ in whole]
         pen: Codes | None = _PLAIN if scroll and not whole else None
         at = (-9, -9)  # unknown
-        for _, backwards, y, x, text in sorted(runs):
+        for backwards, y, x, text in sorted(runs):
             codes = backwards[::-1]
             out.append(_moved(at, (y, x)))
             if pen is None or (codes != pen and not (text.isspace() and _blank_looks(codes, pen))):
@@ -248,7 +248,8 @@ class Frame:
                 length = shown if length - shown >= _AT_END else length
                 text = _BLANKS.sub(_erased, text)
             out.append(text)
-            at = (y, x + length)
+            # behind the last cell terminals do not agree on where the cursor is
+            at = (y, x + length if x + length < self.size[0] else -1)
         return "".join([*out, "\x1b[0m"]) if out else ""
 
 
@@ -276,19 +277,25 @@ def _runs(was: Sequence[Cell | None], now: Sequence[Cell | None]) -> Iterator[tu
 
 
 def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
-    r"""The shortest way from a cell (y, x) to another.
+    r"""The shortest way from a cell (y, x) to another; from an x below 0 to anywhere in the line.
 
     >>> _moved((3, 7), (3, 7)), _moved((3, 7), (3, 9)), _moved((3, 7), (4, 0)), _moved((3, 7), (12, 7))
     ('', '\x1b[2C', '\x1b[E', '\x1b[13d')
+    >>> _moved((3, 52), (4, 50)), _moved((3, 52), (14, 50)), _moved((3, -1), (3, 50))
+    ('\x1b[B\x08\x08', '\x1b[15;51H', '\x1b[51G')
     """
     (y, x), (line, column) = at, to
-    if at == to:
-        return ""
+    across = f"\x1b[{column - x}C" if 0 <= x < column else "\b" * (x - column)
+    if x < 0 or len(across) > _BACK < x - column:
+        across = f"\x1b[{column + 1}G"
     if y == line:
-        return f"\x1b[{column - x}C" if column > x else f"\x1b[{column + 1}G"
-    if y == line - 1 and not column:
-        return "\x1b[E"
-    return f"\x1b[{line + 1}d" if x == column else f"\x1b[{line + 1};{column + 1}H"
+        return across
+    ways = [f"\x1b[{line + 1};{column + 1}H"]
+    if x == column:
+        ways.append(f"\x1b[{line + 1}d")
+    if y == line - 1:
+        ways += ["\x1b[B" + across, f"\x1b[E\x1b[{column}C" if column else "\x1b[E"]
+    return min(ways, key=len)
 
 
 def _erased(blanks: re.Match[str]) -> str:

@@ -25,6 +25,7 @@ from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
 from textual.message_pump import MessagePump
+from textual.screen import Screen
 
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
@@ -127,8 +128,10 @@ class Pacing:
 _FAREWELL_SECONDS = 1.0
 _SETTLE_SECONDS = 0.05
 """A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
-_OPENS_SECONDS = 0.1
-"""A screen of several panes is laid out in that time."""
+_LOOK_SECONDS = 0.015
+"""How often a screen that is laid out is looked at: it is ready when twice nothing was left to do."""
+_HELD_SECONDS = 1.0
+"""It is painted after that at the latest."""
 _DRAG_SECONDS = 0.2
 """How often it is painted all the same."""
 
@@ -153,6 +156,9 @@ class Painter:
         self._owed: asyncio.TimerHandle | None = None
         self._dragged_since: float | None = None
         self._settled_at = 0.0
+        self._held_until = 0.0
+        self._idle_looks = 0
+        self._on_top: Screen[object] | None = None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
@@ -165,9 +171,11 @@ class Painter:
             self._pacing.answered(time.monotonic())
             self._pay()
 
-    def settle(self) -> None:
-        """Let a screen that opens be laid out before it is painted: half of it would be sent twice."""
-        self._settled_at = time.monotonic() + _OPENS_SECONDS
+    def hold(self) -> None:
+        """Let the screen be filled and laid out before it is painted: half of it would be sent twice."""
+        if not self._held_until:
+            after(_LOOK_SECONDS, self._app, self._look)
+        self._held_until, self._idle_looks = time.monotonic() + _HELD_SECONDS, 0
 
     def leave(self, leave: Callable[[], None]) -> None:
         """Leave once the answer under way has come: later it would be typed into the shell."""
@@ -184,8 +192,11 @@ class Painter:
         if self._leaving is not None:
             # no more questions
             return None
-        now = time.monotonic()
-        wait = max(self._pacing.wait(now), self._settled_at - now)
+        now, screen = time.monotonic(), self._app.screen
+        if self.has_painted and screen is not self._on_top:
+            self.hold()
+        self._on_top = screen
+        wait = max(self._pacing.wait(now), self._settled_at - now, self._held_until - now)
         if wait > 0:
             if self._owed is None:
                 self._owed = after(wait, self._app, self._pay)
@@ -204,6 +215,18 @@ class Painter:
                 app.screen.call_next(app.screen.refresh)
         text = self._frame.show(list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update)))
         return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
+
+    def _look(self) -> None:
+        """Paint a screen that was held once it and its widgets have no message left to handle."""
+        app = self._app
+        widgets = app.screen.walk_children(with_self=True) if app.screen_stack else ()
+        busy = any(pump.message_queue_size for pump in (app, *widgets))
+        self._idle_looks = 0 if busy else self._idle_looks + 1
+        if self._idle_looks < 2 and time.monotonic() < self._held_until:
+            after(_LOOK_SECONDS, app, self._look)
+        else:
+            self._held_until = 0.0
+            self._pay()
 
     def _resized(self, now: float) -> None:
         if self._frame is not None:

@@ -86,17 +86,19 @@ class Toned(_Mixin):
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
-        """The style of a tone on the widget's background."""
+        """The style of a tone on the widget's background, or of several joined by ``+``: the later lie over the first."""
         style = self._styles.get(tone)
         if style is None:
-            style = self._styles[tone] = self.mixed(tone) if tone else self.rich_style
+            first, joined_by, others = tone.partition("+")
+            if joined_by:
+                style = self.style_of(first) + self.style_of(others)
+            else:
+                style = self.mixed(tone) if tone else self.rich_style
+            self._styles[tone] = style
         return style
 
     def mixed(self, tone: str) -> Style:
-        """Make the style of a tone, or of several joined by ``+``: the later ones lie over the first."""
-        first, joined_by, others = tone.partition("+")
-        if joined_by:
-            return self.style_of(first) + self.style_of(others)
+        """Make the style of a single tone."""
         if tone in _OVERLAYS:
             return _OVERLAYS[tone]
         named = TONES[tone].format_map(self.app.theme_variables).removesuffix(" none")
