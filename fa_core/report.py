@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, TypeAlias, TypedDict
 
 import msgspec
@@ -164,7 +165,7 @@ def _fires(letter: str) -> Callable[[DiagnosticReport], bool | None]:
     return lambda report: letter in report.flags if letter in report.coverage else None
 
 
-class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
+class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
 
     Attributes:
@@ -239,7 +240,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
-    @property
+    @cached_property
     def max_per_block_growth(self) -> float | None:
         """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
         norms = self.residual_norms
@@ -275,7 +276,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """`residual_norms` or `bp_grad_norms` where they are of layers 0, 1, ...; nothing of a log of another layer."""
         return [*self.by_layer(field).values()] if "0" in self.by_layer(field) else []
 
-    @property
+    @cached_property
     def margin_pp(self) -> float | None:
         """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage points."""
         acc, baseline = self.headline_acc, self.baseline_acc
@@ -287,7 +288,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         assumed = self.assumed_baseline_acc
         return self.frozen_baseline_acc if assumed is None else assumed
 
-    @property
+    @cached_property
     def nonfinite(self) -> dict[str, str]:
         """Diagnostic letter → which measured value is NaN or ±inf (the first one found)."""
         scalars = (
@@ -313,7 +314,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """Diagnostic letter → the number it judges; None where that was not measured."""
         return {letter: diagnostic.measured(self) for letter, diagnostic in DIAGNOSTICS.items()}
 
-    @property
+    @cached_property
     def coverage(self) -> str:
         """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
         where its baseline is assumed."""
@@ -331,7 +332,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where its number is not exact."""
         return self.evidence if self.assumed_baseline_acc is None else {**self.evidence, "d": ASSUMED}
 
-    @property
+    @cached_property
     def flags(self) -> frozenset[str]:
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
         nonfinite, numbers, thresholds = self.nonfinite, self.numbers, self.thresholds
@@ -356,7 +357,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         known = {**found, "acc": self.intervals.get("acc")} if self.intervals else {}
         return {name: ends for name, ends in known.items() if ends is not None}
 
-    @property
+    @cached_property
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics whose threshold lies within their number's interval: other samples might differ."""
         if not self.intervals:
@@ -376,7 +377,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         c, size = self.cross_batch_stability, self.batch_size
         return noise_scale(c, size) if c is not None and size is not None and 0 < c < 1 else None
 
-    @property
+    @cached_property
     def verdict(self) -> str:
         """The verdict text under `thresholds` (see `verdict_text`)."""
         return verdict_text(self.flags, self.coverage, self.thresholds.protocol)
@@ -391,14 +392,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     def recorded_differs(self) -> bool:
         """Whether the file's own verdict names other diagnostics than the recomputed one."""
         recorded = recorded_flags(self.recorded_verdict)
-        if recorded is None:
-            return self.recorded_verdict is not None
+        if recorded is None or self.recorded_verdict == self.verdict:
+            return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
         return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (self.coverage == "")
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
-        """The same measurements judged by other thresholds."""
-        return msgspec.structs.replace(self, thresholds=thresholds)
+        """The same measurements judged by these thresholds."""
+        return self if self.thresholds == thresholds else msgspec.structs.replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
         """The same measurements with another measured frozen baseline (a fraction)."""
@@ -531,8 +532,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     @property
     def doubt(self) -> str:
         """``"undecided on a, c"``, ``"Γ missing"`` or ``""``: what is said next to a verdict that it puts in doubt."""
-        said = [doubt_text(self.undecided, self.thresholds.protocol), "Γ missing" if self.lacks_gamma else ""]
-        return "; ".join(filter(None, said))
+        said = [doubt_text(self.undecided, self.thresholds.protocol)] if self.undecided else []
+        return "; ".join([*said, "Γ missing"] if self.lacks_gamma else said)
 
     @property
     def lacks_gamma(self) -> bool:
@@ -543,7 +544,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     @property
     def words(self) -> str:
         """The verdict, and behind it what is undecided."""
-        return "; ".join(filter(None, [self.verdict, self.doubt]))
+        doubt = self.doubt
+        return f"{self.verdict}; {doubt}" if doubt else self.verdict
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """The verdict in five characters, as `cell_text` gives it."""

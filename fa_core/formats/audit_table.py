@@ -25,6 +25,8 @@ from fa_core.runs import numbered
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
+_REPORT = msgspec.json.Decoder(DiagnosticReport)
+
 _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
@@ -113,6 +115,7 @@ class StoredReports:
         source: the file.
         keys: their names in it.
         nodes: the reports.
+        doubtful: slots of those that only the slow decoder reads.
         numbers: what was measured, as columns.
     """
 
@@ -122,11 +125,15 @@ class StoredReports:
         self.source = source
         self.keys: list[str] = []
         self.nodes: list[msgspec.Raw] = []
+        self.doubtful: set[int] = set()
         # what is on screen is asked for again and again
         self.report = lru_cache(maxsize=1024)(self._report)
 
     def _report(self, slot: int) -> DiagnosticReport:
         try:
+            report = None if slot in self.doubtful else _REPORT.decode(self.nodes[slot])
+            if report and not report.credit and not report.provenance:
+                return report
             return decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
         except UnreadableInput as error:  # what lies nested too deep in it, which no column needs
             return DiagnosticReport(notes=str(error))
@@ -166,6 +173,7 @@ def _lazy_rows(source: str, members: dict[str, msgspec.Raw]) -> Iterator[Finding
             batch = [item for item, report in read if not isinstance(report, Problem)]
             reports = [report for _, report in read if not isinstance(report, Problem)]
             numbers = AuditTable.of_reports(reports)
+            store.doubtful.update(range(len(store.nodes), len(store.nodes) + len(batch)))
         parts.append(numbers)
         for slot, ((key, _), report) in enumerate(zip(batch, reports, strict=True), start=len(store.nodes)):
             identity = identity_of(key, report)

@@ -5,17 +5,18 @@ Rows are judged while they are printed: of many, one report is in memory at a ti
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.text import Text
 
@@ -41,7 +42,7 @@ from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.options import Chosen, Criteria
 from fa_tui.views.filters import Look
-from fa_tui.views.text import cut, cut_middle, padded, width_of
+from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels, runs_words, with_seed
 
 EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
@@ -62,6 +63,9 @@ _NUMBERS = (
     ("‖h_L‖", "h_L", ".3g", ""),
 )
 """Heading, attribute of the report, format and diagnostic letter of each number."""
+
+_FORMS = [form for _, _, form, _ in _NUMBERS]
+_numbers_of = attrgetter(*(name for _, name, _, _ in _NUMBERS))
 
 HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
@@ -86,27 +90,7 @@ MANY = 10_000
 _STYLES = {"✗": "bold", "?": "dim"}
 """Of a line on a terminal, by the first character of its letters."""
 
-_CELLS = "\0"
-"""Not in any cell: names are escaped before they are shown (`fa_core.errors.printable`)."""
-
-
-class _Once:
-    """A property of the report that is computed on first access; `cached_property` takes a lock each time."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self.compute = name, vars(DiagnosticReport)[name].fget
-
-    def __get__(self, report: Any, owner: type) -> Any:
-        value = report.__dict__[self._name] = self.compute(report)
-        return value
-
-
-class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
-    """A report that caches what follows from it: a line of the table asks ten times for the same."""
-
-
-for _name in ("max_per_block_growth", "margin_pp", "nonfinite", "coverage", "flags", "undecided", "verdict"):
-    setattr(JudgedReport, _name, _Once(_name))
+_NAMES = [name for name in AuditRow.__struct_fields__ if name != "report"]
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
@@ -115,28 +99,30 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
     known = _known_from_columns(rows, criteria.thresholds) if by_columns else repeat({})
     for each, facts in zip(rows, known, strict=False):
         row = criteria.baseline.filled(each) if criteria.baseline else each
-        report = JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds})
+        report = row.report.with_thresholds(criteria.thresholds)
         report.__dict__.update(facts)
-        yield replace(row, report=report)
+        # no `LazyRow`, which looks for its report each time
+        yield AuditRow(**{name: getattr(row, name) for name in _NAMES}, report=report)
 
 
 def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[dict[str, Any]]:
-    """What the `JudgedReport` of each row caches, computed over all rows at once."""
+    """What the report of each row caches, computed over all rows at once."""
     from fa_core.table import AuditTable
 
     table = AuditTable.from_rows(rows)
     letters = [letters_of(mask) for mask in range(1 << len(LETTERS))]
     flags = [frozenset(each) for each in letters]
     masks = (table.flags(thresholds), table.undecided(thresholds), table.coverage, table.nonfinite)
-    columns = [mask.tolist() for mask in masks]
+    columns = [*(mask.tolist() for mask in masks), table.verdicts(thresholds)]
     numbers = (table.numbers("growth"), table.numbers("margin_pp"))
-    for fired, undecided, measured, nonfinite, growth, margin in zip(*columns, *numbers, strict=True):
+    for fired, undecided, measured, nonfinite, verdict, growth, margin in zip(*columns, *numbers, strict=True):
         yield {
             "max_per_block_growth": growth,
             "margin_pp": margin,
             "flags": flags[fired],
             "undecided": flags[undecided],
             "coverage": letters[measured],
+            "verdict": verdict,
             **({} if nonfinite else {"nonfinite": {}}),
         }
 
@@ -205,11 +191,14 @@ def _successors(report: DiagnosticReport) -> dict[str, Any]:
 
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
-    kinds, cells = evidence(row), []
-    for _, name, form, letter in _NUMBERS:
-        value = getattr(row.report, name)
-        mark = MARKS.get(kinds[letter], "≈") if letter in kinds and value is not None else ""
-        cells.append("–" if value is None else mark + ("nan" if isnan(value) else format(value, form)))
+    values, kinds = _numbers_of(row.report), evidence(row)
+    cells = [
+        "–" if value is None else "nan" if value != value else format(value, form)
+        for value, form in zip(values, _FORMS, strict=True)
+    ]
+    for place, (_, _, _, letter) in enumerate(_NUMBERS) if kinds else ():
+        if letter in kinds and values[place] is not None:
+            cells[place] = MARKS.get(kinds[letter], "≈") + cells[place]
     return cells
 
 
@@ -255,8 +244,8 @@ class Remarks:
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
         self._counted: Counter[str] = Counter()
-        # what is said of runs, with their names: one line for all of which the same is true
-        self._said: dict[str, dict[str, list[str]]] = {"caveat": {}, "cause": {}, "mode": {}, "oddity": {}}
+        # caveats, causes of (b), modes, oddities: what is said, and the names of all runs of which it is true
+        self._said: tuple[dict[str, list[str]], ...] = ({}, {}, {}, {})
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
@@ -274,17 +263,16 @@ class Remarks:
         for letter, why in report.unmeasured.items() if coverage else ():
             if letter in report.thresholds.judges and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
+        oddities = [*report.nonfinite.values()]
+        if coverage and report.recorded_differs:
+            oddities.append(printable(f"recorded as “{report.recorded_verdict}” in {row.source}"))
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
-        recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
-        self._say("caveat", name, *report.caveats(brief=True))
-        self._say("cause", name, *([f"(b) fires: {cause}"] if cause else ()))
-        self._say("mode", name, *([mode] if mode else ()))
-        self._say("oddity", name, *report.nonfinite.values())
-        self._say("oddity", name, *([f"recorded as {recorded}"] if coverage and report.recorded_differs else ()))
-
-    def _say(self, kind: str, name: str, *said: str) -> None:
-        for words in said:
-            self._said[kind].setdefault(words, []).append(name)
+        causes = [f"(b) fires: {cause}"] if cause else []
+        for found, said in zip(
+            self._said, (report.caveats(brief=True), causes, [mode] if mode else [], oddities), strict=True
+        ):
+            for words in said:
+                found.setdefault(words, []).append(name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -304,7 +292,7 @@ class Remarks:
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
-        for found in self._said.values():
+        for found in self._said:
             yield from (
                 f"{listed(names, NAMED_AT_MOST)}: {words}" for words, names in islice(found.items(), LINES_AT_MOST)
             )
@@ -316,6 +304,7 @@ class Remarks:
 def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, look: Look) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths)
+    gc.freeze()  # rows stay to the end: no collection has to look at them
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
     print_rows(inputs.selected(found, chosen, look, may_be_none=True), form, chosen.criteria)
@@ -378,18 +367,17 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
 
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
-    """Print rows for reading; their lines are kept as bytes until the widths of all columns are known."""
+    """Print rows for reading; their cells are kept until the widths of all columns are known."""
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     remarks = Remarks()
-    widths = list(map(width_of, HEADINGS))
-    lines: list[bytes] = []
+    lines: list[list[str]] = []
     for row, label in named(rows, criteria):
         remarks.add(row, label)
-        cells = line(row, label)
-        widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
-        lines.append(_CELLS.join(cells).encode())
+        lines.append(line(row, label))
     if lines:
-        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths, criteria.thresholds.protocol)
+        names, *others = zip(HEADINGS, *lines, strict=True)
+        widths = [max(map(width_of, names)), *(max(map(len, column)) for column in others)]
+        _print_lines(console, lines, widths, criteria.thresholds.protocol)
     for note in (worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
@@ -404,33 +392,32 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         widths: of the columns, in cells of the terminal.
         protocol: whose columns.
     """
-    headings = columns_of(HEADINGS, protocol)
+    headings, room = columns_of(HEADINGS, protocol), console.width
     shown = [*headings]
-    if console.width >= _PIPE_WIDTH:
+    if room >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
-        if console.width < _PIPE_WIDTH and sum(2 + widths[place] for place in shown) > console.width:
+        if room < _PIPE_WIDTH and sum(2 + widths[place] for place in shown) > room:
             shown.remove(HEADINGS.index(heading))
     rest = sum(2 + widths[place] for place in shown[1:])
-    widths[0] = min(widths[0], max(_LEAST_NAME, console.width - 2 - rest))
+    widths[0] = min(widths[0], max(_LEAST_NAME, room - 2 - rest))
 
-    # of all cells only names may hold characters that take more or less than one cell
     aligned = [f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}" for place in shown[1:]]
-    template = "  ".join([" {0}", *aligned])
-
-    piped = not console.is_terminal
+    template = "  ".join(["", *aligned])
+    left = max(1, room - 1 - widths[0])
 
     def text(cells: Sequence[str]) -> str:
-        name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
-        line = template.format(name, *cells[1:]).rstrip()
-        return line if piped and len(line) <= console.width else cut(line, console.width, "…")
+        name = f" {padded(cut_middle(cells[0], widths[0], '…'), widths[0])}"
+        # of all cells only names may hold characters that take more or less than one cell
+        numbers = template.format(*cells).rstrip()
+        return name + (numbers if len(numbers) <= left else numbers[: left - 1] + "…")
 
-    rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, console.width - 1)
+    rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, room - 1)
     head = [text([headings.get(place, "") for place in range(len(HEADINGS))]), f" {rule}"]
-    if piped:
-        sys.stdout.writelines(f"{shown_line}\n" for shown_line in chain(head, map(text, lines)))
-    else:
+    if console.is_terminal:
         console.print(Text(head[0], "bold"), Text(head[1]), sep="\n")
         for cells in lines:
             console.print(Text(text(cells), _STYLES.get(cells[_LETTERS_AT][0], "")))
+    else:
+        sys.stdout.writelines(f"{shown_line}\n" for shown_line in chain(head, map(text, lines)))
     print()

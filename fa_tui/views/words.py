@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path, PurePath
 
 import msgspec
@@ -237,13 +238,15 @@ _Words = Callable[[Sequence[AuditRow]], Sequence[str]]
 def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -> Pieces:
     """Names with words behind them, of one way after another, where rows of one seed would share them without."""
     found = list(names)
+    alike: list[Sequence[int]] = [range(len(rows))]
     for words_of in ways:
         shared: dict[tuple[tuple[str, str], int | None], list[int]] = {}
-        for place, (name, row) in enumerate(zip(found, rows, strict=True)):
-            shared.setdefault((name, row.seed), []).append(place)
-        for ((method, rest), _), places in shared.items():
-            words = words_of([rows[place] for place in places]) if len(places) > 1 else [""]
-            for place, word in zip(places, words, strict=True):
+        for place in chain.from_iterable(alike):
+            shared.setdefault((found[place], rows[place].seed), []).append(place)
+        alike = [places for places in shared.values() if len(places) > 1]
+        for places in alike:
+            for place, word in zip(places, words_of([rows[place] for place in places]), strict=True):
+                method, rest = found[place]
                 found[place] = (method, f"{rest} {word}".rstrip())
     return [(printable(method), printable(rest)) for method, rest in found]
 

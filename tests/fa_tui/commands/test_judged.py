@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import pytest
 from msgspec.structs import asdict
@@ -12,7 +13,7 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_table import JudgedReport, judged
+from fa_tui.commands.verdict_table import judged
 from fa_tui.options import Criteria
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
@@ -22,7 +23,7 @@ REPORTS = [
     DiagnosticReport(residual_norms=[1.0, math.nan], headline_acc=0.3, frozen_baseline_acc=0.349),
     DiagnosticReport(growth_bound=60.0, evidence={"a": "bound"}, recorded_verdict="trustworthy"),
 ]
-PROPERTIES = [name for name, each in vars(DiagnosticReport).items() if isinstance(each, property)]
+PROPERTIES = [name for name, each in vars(DiagnosticReport).items() if isinstance(each, (property, cached_property))]
 
 
 def _row(report: DiagnosticReport) -> AuditRow:
@@ -48,9 +49,9 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
 
 def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[DiagnosticReport] = []
-    rule = JudgedReport.__dict__["nonfinite"]
-    work_out = rule.compute
-    monkeypatch.setattr(rule, "compute", lambda report: (asked.append(report), work_out(report))[1])
+    rule = DiagnosticReport.__dict__["nonfinite"]
+    work_out = rule.func
+    monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
     (row,) = judged([_row(REPORTS[1])], Criteria(STRICT))
     report = row.report
     assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
