@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.devices import idle_gpu
-from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, stamp, versions
+from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, stamp, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
     Evaluation,
@@ -180,7 +180,7 @@ class GroupRunner:
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
             member = members[0]
-            finish(outlet, member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
+            outlet.finish(member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -198,7 +198,7 @@ class GroupRunner:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
                 report = partial(self._report_of, member, measured, together, outlet)
-                finish(outlet, member.job, report, self._explained)
+                outlet.finish(member.job, report, self._explained)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -191,7 +191,6 @@ class WorkerThread(threading.Thread):
         self._pool, self._table, self._device = pool, table, device
         self._worker: ChildProcess | None = None
         self._steps = 0  # messages of the worker that began or ended something
-        self._killed = False
         self._retired = False
         self._strikes = 0
 
@@ -217,26 +216,14 @@ class WorkerThread(threading.Thread):
         if (worker := self._worker) is None:
             return
         if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
-            self._kill_later(worker, lambda: self._steps == steps)
+            worker.kill_later(GRACE, lambda: self._steps == steps)
         worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker now; the table is closed, so that its jobs count as cancelled."""
         if (worker := self._worker) is not None:
-            self._kill_later(worker, lambda: True)
+            worker.kill_later(GRACE, lambda: True)
             worker.hang_up()
-
-    def _kill_later(self, worker: ChildProcess, still: Callable[[], bool]) -> None:
-        """Kill a worker after the grace time, if this still holds then."""
-
-        def kill() -> None:
-            if still() and worker is self._worker:
-                self._killed = True
-                worker.kill()
-
-        timer = threading.Timer(GRACE, kill)
-        timer.daemon = True
-        timer.start()
 
     def _ready_worker(self) -> ChildProcess | FaError:
         """A living worker, or why there is none."""
@@ -303,8 +290,7 @@ class WorkerThread(threading.Thread):
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
         cause, hint = self._reap(worker)
         what = f"its worker on {self._device} {cause}"
-        if self._killed or self._table.closed:
-            self._killed = False
+        if worker.killed or self._table.closed:
             self._table.give_back(self)
         elif single:
             self._table.fail([view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint))
