@@ -55,9 +55,9 @@ def _array(value: Any) -> NDArray[Any]:
     if not value.name.endswith("multiarray._reconstruct"):
         raise UnsafeCheckpoint(f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it")
     _, shape, kind, _, raw = value.state
-    return np.frombuffer(bytearray(raw, "latin1") if isinstance(raw, str) else bytearray(raw), kind.args[0]).reshape(
-        shape
-    )
+    raw = raw.encode("latin1") if isinstance(raw, str) else raw
+    array: NDArray[Any] = np.frombuffer(bytearray(raw), kind.args[0]).reshape(shape)
+    return array
 
 
 PIXELS = 3 * 32 * 32

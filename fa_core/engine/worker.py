@@ -53,6 +53,9 @@ class WorkerEvents:
     def is_cancelled(self, job: Job) -> bool:
         return self._is_cancelled(job.id)
 
+    def done(self, job: Job, report: dict[str, Any]) -> None:
+        self._send(messages.Done(job.id, report))
+
     def stopped(self, job: Job) -> None:
         self._send(messages.Stopped(job.id))
 
@@ -85,7 +88,7 @@ class WorkerEvents:
         except Exception as error:
             self.failed(job, explained(job, error))
         else:
-            self._send(messages.Done(job.id, found))
+            self.done(job, found)
 
 
 class _GroupWatch(Watch):
