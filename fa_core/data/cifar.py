@@ -91,11 +91,8 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
     def read(path: Path) -> Batch:
         raw = np.fromfile(path, dtype=np.uint8)
         if raw.size == 0 or raw.size % record:
-            raise UnreadableInput(
-                f"{raw.size} bytes, not a whole number of records of {record}",
-                where=path,
-                hint="the download is incomplete, or this is another data set",
-            )
+            hint = "the download is incomplete, or this is another data set"
+            raise UnreadableInput(f"{raw.size} bytes, not a whole number of records of {record}", where=path, hint=hint)
         records = raw.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 

@@ -346,9 +346,8 @@ def build_report(
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
-        raise MeasureError(
-            "its weights changed while they were measured", where=job.checkpoint, hint="measure it again"
-        )
+        hint = "measure it again"
+        raise MeasureError("its weights changed while they were measured", where=job.checkpoint, hint=hint)
     if len(samples.batches) < plan.batches:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"

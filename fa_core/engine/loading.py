@@ -247,10 +247,8 @@ def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> 
             if not is_out_of_memory(error):
                 raise
             if size <= 1:
-                raise MeasureError(
-                    "out of memory, even with one sample at a time",
-                    hint="free the device, or choose another one with --device",
-                ) from error
+                hint = "free the device, or choose another one with --device"
+                raise MeasureError("out of memory, even with one sample at a time", hint=hint) from error
         # outside the except clause, whose exception keeps the failed pass alive
         size = (size + 1) // 2
         release()
@@ -288,11 +286,8 @@ def check_fits(path: Path, device: str) -> None:
         raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
-            raise MeasureError(
-                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}",
-                where=path,
-                hint="free memory, or measure it on a larger machine",
-            )
+            what = f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}"
+            raise MeasureError(what, where=path, hint="free memory, or measure it on a larger machine")
 
 
 def group_size(bytes_per_member: int, device: str) -> int:

@@ -316,11 +316,8 @@ def recorded_options(
     except msgspec.ValidationError as error:
         raise UnreadableInput(f"its recorded settings cannot be read ({error})", where=where) from error
     if options.model is not None and model is None:
-        raise UsageError(
-            f"was measured with the network {options.model!r}, and code named by a file is never run",
-            where=where,
-            hint=f"type it yourself if you trust it: --model {options.model}",
-        )
+        what = f"was measured with the network {options.model!r}, and code named by a file is never run"
+        raise UsageError(what, where=where, hint=f"type it yourself if you trust it: --model {options.model}")
     return replace(
         options,
         data=data or options.data,

@@ -39,10 +39,8 @@ class ForwardOnly(Method):
     def __init__(self, net: StreamNet, generator: torch.Generator, scale: float) -> None:
         super().__init__(net, generator)
         if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
-            raise UsageError(
-                f"{self.name} adds numbers to the input, and {net.arch} takes token numbers",
-                hint="train it with a method that has a credit",
-            )
+            hint = "train it with a method that has a credit"
+            raise UsageError(f"{self.name} adds numbers to the input, and {net.arch} takes token numbers", hint=hint)
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)
