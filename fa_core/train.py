@@ -378,10 +378,7 @@ def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write tensors and plain values, with the random generators' state."""
-    generators = {
-        "cpu": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
+    generators = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
     buffer = io.BytesIO()
     torch.save({"state": state, "generators": generators}, buffer)
     write_bytes(path, buffer.getvalue())
