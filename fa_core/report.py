@@ -488,8 +488,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """
         try:
             report = msgspec.convert(dict(data), cls)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise InvalidReport(str(error), where=where, hint="see `fa-tui schema report`") from error
+        except ValueError as error:
+            what, _, place = str(error).partition(" - at `$")
+            raise InvalidReport(what, where=where + place.rstrip("`"), hint="see `fa-tui schema report`") from error
         kept = data.get("recorded_verdict")
         if isinstance(kept, str):
             report = msgspec.structs.replace(report, recorded_verdict=kept)

@@ -18,18 +18,7 @@ from torch import Tensor
 from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, stamp, versions
-from fa_core.engine.loading import (
-    TEST_BATCH,
-    Evaluation,
-    Loaded,
-    Loader,
-    does_not_fit,
-    evaluation,
-    group_size,
-    halving,
-    load,
-    release,
-)
+from fa_core.engine.loading import TEST_BATCH, Loader, does_not_fit, evaluation, group_size, halving, load, release
 from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
@@ -48,6 +37,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision
 from fa_core.runs import CREDIT, Manifest
 
 if TYPE_CHECKING:
+    from fa_core.engine.loading import Evaluation, Loaded
     from fa_core.engine.worker import WorkerEvents
 
 Batches = list[tuple[Tensor, Tensor]]

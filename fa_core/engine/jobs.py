@@ -120,11 +120,8 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     run = run_of(checkpoint)
     if run is None:
         return {"weights": file_hash(*files_of(checkpoint))}
-    hashes = {"weights": file_hash(run / WEIGHTS)}
-    for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
-        if file.exists():
-            hashes[name] = file_hash(file)
-    return hashes
+    files = {"weights": run / WEIGHTS, "manifest": run / MANIFEST, "credit": run / CREDIT}
+    return {name: file_hash(file) for name, file in files.items() if name == "weights" or file.exists()}
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:

@@ -43,7 +43,8 @@ class Pool(AbstractContextManager["Pool"]):
         self._keep_logs = False
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
+        listener = (on_event or (lambda view: None),)
+        self._notifier = threading.Thread(target=self._notify_listener, args=listener, name="events", daemon=True)
         self._notifier.start()
         self._table = JobTable(self._events.put)
 
@@ -109,10 +110,9 @@ class Pool(AbstractContextManager["Pool"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _notify_listener(self, on_event: OnEvent | None) -> None:
+    def _notify_listener(self, on_event: OnEvent) -> None:
         while (view := self._events.get()) is not None:
-            if on_event is not None:
-                on_event(view)
+            on_event(view)
 
 
 class WorkerPool(Pool):
