@@ -26,10 +26,7 @@ TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 
-NEVER_NEGATIVE: Mapping[str, str] = {
-    "g_norm_floor": "a gradient norm",
-    "h_norm_explosion_ratio": "growth per block",
-}
+NEVER_NEGATIVE: Mapping[str, str] = {"g_norm_floor": "a gradient norm", "h_norm_explosion_ratio": "growth per block"}
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 Protocol = Literal["v1", "v2"]

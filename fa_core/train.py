@@ -342,16 +342,13 @@ class Run:
 
     def _save(self) -> None:
         """Everything up to this epoch; the resume state last, since it is what a resumed run believes."""
-        self.writer.weights(self.manifest, self.net.state_dict(), self.method.state_dict())
+        net, method = self.net.state_dict(), self.method.state_dict()
+        self.writer.weights(self.manifest, net, method)
         self.writer.trace(self.trace)
         self.writer.manifest(self.manifest)
-        state = {
-            **{name: getattr(self.manifest, name) for name in _PROGRESS},
-            "net": self.net.state_dict(),
-            "method": self.method.state_dict(),
-            "training": self.method.training_state(),
-            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
-        }
+        state = {"net": net, "method": method, "training": self.method.training_state()}
+        state |= {name: getattr(self.manifest, name) for name in _PROGRESS}
+        state["optimizer"] = self.optimizer.state_dict() if self.optimizer else {}
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:

@@ -215,12 +215,8 @@ class CreditQuality:
         summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
         if self.free:
             summary["deep_gamma_with_free"] = mean_over(self.gamma)
-        facts = {
-            "samples": self.samples,
-            "directions": self.directions,
-            "free_layers": self.free,
-            "aggregation": aggregation(self.free),
-        }
+        facts = {"samples": self.samples, "directions": self.directions, "free_layers": self.free}
+        facts["aggregation"] = aggregation(self.free)
         return {**named, **summary, **self.pooled, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
