@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -25,10 +26,7 @@ TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 
-NEVER_NEGATIVE: Mapping[str, str] = {
-    "g_norm_floor": "a gradient norm",
-    "h_norm_explosion_ratio": "growth per block",
-}
+NEVER_NEGATIVE: Mapping[str, str] = {"g_norm_floor": "a gradient norm", "h_norm_explosion_ratio": "growth per block"}
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 Protocol = Literal["v1", "v2"]
@@ -215,78 +213,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return value is not None and self.beyond(value, self.limit(thresholds)) is True
 
 
-DIAGNOSTICS: dict[str, Diagnostic] = {
-    diagnostic.letter: diagnostic
-    for diagnostic in (
-        Diagnostic(
-            letter="a",
-            name="growth per block",
-            phrase="residual stream exploded",
-            number="max_per_block_growth",
-            column="growth",
-            threshold="h_norm_explosion_ratio",
-            bound="limit",
-            fires_above=True,
-            unit="x",
-            suffix="×",
-            pattern="{:.4g}",
-            log=True,
-            span=(1.0, 1e4),
-            calibration="BP late below 5×, vision transformers in early epochs 13–25×, DFA 100–4,000×",
-        ),
-        Diagnostic(
-            letter="b",
-            name="deepest ‖g_L‖",
-            phrase="BP grad at numerical floor",
-            number="g_L",
-            column="g_L",
-            threshold="g_norm_floor",
-            bound="floor",
-            fires_above=False,
-            unit="norm",
-            suffix="",
-            pattern="{:.3g}",
-            log=True,
-            span=(1e-10, 1e-3),
-            calibration="healthy ~1e-4, collapsed below 5e-9; F.cosine_similarity's eps is 1e-8, float32's floor 1e-38",
-        ),
-        Diagnostic(
-            letter="c",
-            name="drift cosine",
-            phrase="BP grad direction is drift-dominated",
-            number="cross_batch_stability",
-            column="stability",
-            threshold="stability_drift_ceiling",
-            bound="ceiling",
-            fires_above=True,
-            unit="cosine",
-            suffix="",
-            pattern="{:+.3f}",
-            log=False,
-            span=(-0.2, 1.0),
-            calibration="BP and EP below 0.2, failures 0.5–0.99, bimodal over seeds: an interpreter, no detector",
-            step=0.01,
-        ),
-        Diagnostic(
-            letter="d",
-            name="margin over frozen",
-            phrase="deep blocks fail to beat frozen-random baseline",
-            number="margin_pp",
-            column="margin_pp",
-            threshold="frozen_acc_margin_pp",
-            bound="needs",
-            fires_above=False,
-            unit="pp",
-            suffix=" pp",
-            pattern="{:+.2f} pp",
-            log=False,
-            span=(-10.0, 10.0),
-            calibration="DFA −5.2 to −3.8 pp; with penalty λ = 1e-2 +1.35 to +1.45 (fires), λ = 1e-3 +2.31 (passes)",
-            step=0.1,
-        ),
-    )
-}
-"""The diagnostics by letter, in the order of the verdict text."""
+_FACTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic])
+DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
+"""The diagnostics by letter, in the order of the verdict text; their facts are in `diagnostics.json`."""
 
 LETTERS = "".join(DIAGNOSTICS)
 """The letters in the order of the verdict text."""

@@ -175,13 +175,7 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
     return [number(credit, method) for _, number in CREDIT.values()]
 
 
-AGGREGATIONS = (
-    "mean, all l",
-    "mean, l ≥ 1",
-    "median, all l",
-    "batch means, l ≥ 1",
-    "concatenated, l ≥ 1",
-)
+AGGREGATIONS = ("mean, all l", "mean, l ≥ 1", "median, all l", "batch means, l ≥ 1", "concatenated, l ≥ 1")
 """Five ways in which Γ is given as one number (docs/protocol.md §12.5)."""
 
 

@@ -116,10 +116,8 @@ def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
         if "" in args or len(args) < len(call.keywords):
             raise ValueError
     except (SyntaxError, ValueError):
-        raise UsageError(
-            f"--model {text!r}: its arguments are no key=value pairs of literals",
-            hint=f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')",
-        ) from None
+        hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
+        raise UsageError(f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(f"--model {name!r} is not module:callable", hint=f"or one of these: {nearest(name, known)}")
@@ -172,9 +170,8 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(match["module"])
     except ImportError as error:
-        raise UsageError(
-            f"{option}: cannot import {match['module']} ({error})", hint="run from its folder, or install it"
-        ) from error
+        hint = "run from its folder, or install it"
+        raise UsageError(f"{option}: cannot import {match['module']} ({error})", hint=hint) from error
     finally:
         sys.path.remove(here)
     for part in match["name"].split("."):

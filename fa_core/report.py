@@ -431,11 +431,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         h, g = self.residual_norms, self.bp_grad_norms
         if h and g and len(h) != len(g) and not self.layers:
-            raise InvalidReport(
-                f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms",
-                where=where,
-                hint="both must list h_0..h_L; leave one out if it was not measured",
-            )
+            what = f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms"
+            raise InvalidReport(what, where=where, hint="both must list h_0..h_L; leave one out if it was not measured")
         norms = [(f"{name}[{l}]", v) for name, values in zip(NORMS, (h, g), strict=True) for l, v in enumerate(values)]
         for name, value in (*norms, ("growth_bound", self.growth_bound)):
             if value is not None and -math.inf < value < 0:
@@ -492,8 +489,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         try:
             report = msgspec.convert(dict(data), cls)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise InvalidReport(str(error), where=where, hint="see `fa-tui schema report`") from error
+        except ValueError as error:
+            what, _, place = str(error).partition(" - at `$")
+            raise InvalidReport(what, where=where + place.rstrip("`"), hint="see `fa-tui schema report`") from error
         kept = data.get("recorded_verdict")
         if isinstance(kept, str):
             report = msgspec.structs.replace(report, recorded_verdict=kept)

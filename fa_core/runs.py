@@ -291,7 +291,6 @@ def read_manifest(folder: Path) -> Manifest:
     with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
         data = loads(path.read_bytes())
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
-            raise UnreadableInput(
-                f"run format {data['format']!r} is not known here", hint=f"this version reads {FORMAT}"
-            )
+            hint = f"this version reads {FORMAT}"
+            raise UnreadableInput(f"run format {data['format']!r} is not known here", hint=hint)
         return msgspec.convert(data, Manifest)

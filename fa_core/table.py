@@ -125,10 +125,7 @@ class AuditTable:
             d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)),
         )
         measured = bits_of(
-            a=(residual.lengths >= 2) | has_bound,
-            b=gradient.lengths > 0,
-            c=has_stability,
-            d=has_acc & has_baseline,
+            a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability, d=has_acc & has_baseline
         )
         low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
         return cls(

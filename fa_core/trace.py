@@ -127,18 +127,11 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
         seconds: what it took.
         logged: what else is known of it: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
     """
-    frozen = report.frozen_baseline_acc
-    return {
-        "epoch": epoch,
-        "test_acc": report.headline_acc,
-        **({} if frozen is None else {"frozen_baseline_acc": frozen}),
-        "residual_norms": report.residual_norms,
-        "bp_grad_norms": report.bp_grad_norms,
-        "cross_batch_stability": report.cross_batch_stability,
-        "error_norm": report.error_norm,
-        "seconds": round(seconds, 4),
-        **logged,
-    }
+    names = ["residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"]
+    if report.frozen_baseline_acc is not None:
+        names.insert(0, "frozen_baseline_acc")
+    measured = {name: getattr(report, name) for name in names}
+    return {"epoch": epoch, "test_acc": report.headline_acc, **measured, "seconds": round(seconds, 4), **logged}
 
 
 def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:

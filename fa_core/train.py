@@ -137,10 +137,8 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
     """
     steps = len(data.train_y) // recipe.batch_size
     if steps == 0:
-        raise UsageError(
-            f"a batch of {recipe.batch_size} is larger than the {len(data.train_y)} training samples of {data.spec}",
-            hint="give a smaller --batch-size",
-        )
+        what = f"a batch of {recipe.batch_size} is larger than the {len(data.train_y)} training samples of {data.spec}"
+        raise UsageError(what, hint="give a smaller --batch-size")
     return steps
 
 
@@ -192,10 +190,8 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
     else:
         shape = data.input_shape
         if len(shape) != 3 or shape[1] != shape[2]:
-            raise UsageError(
-                f"{arch} takes square images (channels, size, size), {data.spec} gives samples of shape {shape}",
-                hint="choose image data such as cifar10:DIR, or --arch resmlp",
-            )
+            what = f"{arch} takes square images (channels, size, size), {data.spec} gives samples of shape {shape}"
+            raise UsageError(what, hint="choose image data such as cifar10:DIR, or --arch resmlp")
         decided |= {"channels": shape[0], "image": shape[1]}
     return {name: value for name, value in decided.items() if name in known} | given
 
@@ -346,16 +342,13 @@ class Run:
 
     def _save(self) -> None:
         """Everything up to this epoch; the resume state last, since it is what a resumed run believes."""
-        self.writer.weights(self.manifest, self.net.state_dict(), self.method.state_dict())
+        net, method = self.net.state_dict(), self.method.state_dict()
+        self.writer.weights(self.manifest, net, method)
         self.writer.trace(self.trace)
         self.writer.manifest(self.manifest)
-        state = {
-            **{name: getattr(self.manifest, name) for name in _PROGRESS},
-            "net": self.net.state_dict(),
-            "method": self.method.state_dict(),
-            "training": self.method.training_state(),
-            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
-        }
+        state = {"net": net, "method": method, "training": self.method.training_state()}
+        state |= {name: getattr(self.manifest, name) for name in _PROGRESS}
+        state["optimizer"] = self.optimizer.state_dict() if self.optimizer else {}
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
@@ -376,17 +369,13 @@ def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
     for name in ("method", "arch", "arch_args", "data", "data_hash", "seed", "method_args", "recipe", "eval_seed"):
         was, now = getattr(found, name), getattr(asked, name)
         if was != now:
-            raise UsageError(
-                f"the run there has {name} {was}, not {now}", where=folder, hint="train into another --out folder"
-            )
+            hint = "train into another --out folder"
+            raise UsageError(f"the run there has {name} {was}, not {now}", where=folder, hint=hint)
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write tensors and plain values, with the random generators' state."""
-    generators = {
-        "cpu": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
+    generators = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
     buffer = io.BytesIO()
     torch.save({"state": state, "generators": generators}, buffer)
     write_bytes(path, buffer.getvalue())

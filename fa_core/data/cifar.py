@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,60 +15,49 @@ from torch import Tensor
 
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
-
-# What a pickled dict of NumPy arrays needs, under the names of NumPy 1 and 2.
-_RECONSTRUCT = np.empty(0).__reduce__()[0]
-_ALLOWED = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("_codecs", "encode"): codecs.encode,
-}
+from fa_core.measure.inert import Archive, Placeholder
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Builds dicts, lists, numbers, bytes and NumPy arrays; refuses everything else by name."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise UnsafeCheckpoint(f"wants to load {module}.{name}") from None
-
-
-def read_pickle_batch(path: Path, label_key: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels (N, `PIXELS`) and labels (N,) of one batch file.
 
     Args:
         path: the file.
-        label_key: ``b"labels"`` (CIFAR-10) or ``b"fine_labels"`` (CIFAR-100).
+        label_key: ``"labels"`` (CIFAR-10) or ``"fine_labels"`` (CIFAR-100).
 
     Raises:
         UnsafeCheckpoint: the pickle wants something other than arrays; nothing of it was run.
         UnreadableInput: not a pickle, a key missing, or arrays of the wrong shape.
     """
-    try:
-        with reading(path, "not a CIFAR batch"), path.open("rb") as file:
-            # The originals were written by Python 2: their text is bytes here.
-            content = _ArraysOnly(file, encoding="bytes").load()
-    except UnsafeCheckpoint as error:
-        raise UnsafeCheckpoint(
-            f"{error.what}, which CIFAR files never do", where=path, hint="do not trust it"
-        ) from None
-    if not isinstance(content, dict):
-        raise UnreadableInput(f"holds a {type(content).__name__}, not a dict", where=path)
-    found = {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
-    for key in (b"data", label_key):
-        if key not in found:
-            raise UnreadableInput(f"has no {key.decode()!r}", where=path, hint="this is another data set")
-    data, labels = found[b"data"], np.asarray(found[label_key])
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != PIXELS:
-        shape = f"{data.dtype}{list(data.shape)}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise UnreadableInput(f"data is {shape}, not uint8[N, {PIXELS}]", where=path)
-    if labels.ndim != 1 or len(labels) != len(data) or labels.dtype.kind not in "iu":
-        raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}", where=path)
-    return data, labels.astype(np.int64)
+    with reading(path, "not a CIFAR batch"):
+        content = Archive(bytearray(path.read_bytes())).pickled()
+        if not isinstance(content, dict):
+            raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
+        found = {key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()}
+        if missing := {"data", label_key} - found.keys():
+            raise UnreadableInput(f"has no {min(missing)!r}", hint="this is another data set")
+        data, labels = _array(found["data"]), _array(found[label_key])
+        if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != PIXELS:
+            raise UnreadableInput(f"data is {data.dtype}{list(data.shape)}, not uint8[N, {PIXELS}]")
+        if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu":
+            raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}")
+        return data, labels.astype(np.int64)
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """What a list holds, or the bytes of a NumPy array; text of Python 2 is latin-1.
+
+    Raises:
+        UnsafeCheckpoint: an object of another kind.
+    """
+    if not isinstance(value, Placeholder):
+        return np.asarray(value)
+    if not value.name.endswith("multiarray._reconstruct"):
+        raise UnsafeCheckpoint(f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it")
+    _, shape, kind, _, raw = value.state
+    raw = raw.encode("latin1") if isinstance(raw, str) else raw
+    array: NDArray[Any] = np.frombuffer(bytearray(raw), kind.args[0]).reshape(shape)
+    return array
 
 
 PIXELS = 3 * 32 * 32
@@ -104,11 +91,8 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
     def read(path: Path) -> Batch:
         raw = np.fromfile(path, dtype=np.uint8)
         if raw.size == 0 or raw.size % record:
-            raise UnreadableInput(
-                f"{raw.size} bytes, not a whole number of records of {record}",
-                where=path,
-                hint="the download is incomplete, or this is another data set",
-            )
+            hint = "the download is incomplete, or this is another data set"
+            raise UnreadableInput(f"{raw.size} bytes, not a whole number of records of {record}", where=path, hint=hint)
         records = raw.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
@@ -137,7 +121,7 @@ CIFAR10 = Cifar(
     10,
     (
         Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
-        Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key=b"labels")),
+        Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key="labels")),
     ),
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
@@ -146,7 +130,7 @@ CIFAR100 = Cifar(
     100,
     (
         Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
-        Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key=b"fine_labels")),
+        Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key="fine_labels")),
     ),
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),

@@ -56,22 +56,18 @@ class DataSet:
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
             if y.ndim != 1 or len(x) != len(y):
-                raise UnreadableInput(
-                    f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit", where=self.spec
-                )
+                what = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
+                raise UnreadableInput(what, where=self.spec)
             if len(y) == 0 and part == "test":
                 raise UnreadableInput("no test samples", where=self.spec)
             # without training samples there are those to measure on
             low, high = (int(y.min()), int(y.max())) if len(y) else (0, 0)
             if low < 0 or high >= self.num_classes:
-                raise UnreadableInput(
-                    f"{part} labels run from {low} to {high}, with {self.num_classes} classes", where=self.spec
-                )
+                what = f"{part} labels run from {low} to {high}, with {self.num_classes} classes"
+                raise UnreadableInput(what, where=self.spec)
         if self.train_x.shape[1:] != self.test_x.shape[1:]:
-            raise UnreadableInput(
-                f"train samples are {tuple(self.train_x.shape[1:])}, test samples {tuple(self.test_x.shape[1:])}",
-                where=self.spec,
-            )
+            what = f"train samples are {tuple(self.train_x.shape[1:])}, test samples {tuple(self.test_x.shape[1:])}"
+            raise UnreadableInput(what, where=self.spec)
 
     def to(self, device: torch.device | str) -> DataSet:
         """The same data set with its tensors on another device."""
@@ -539,10 +535,8 @@ def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) 
         return SPECS[name](spec, rest)
     check_data_set(spec)
     if not allow_code:
-        raise UsageError(
-            f"the data set {spec!r} is the user's code, and code named by a file is never run",
-            hint=f"type it yourself if you trust it: --data {spec}",
-        )
+        hint = f"type it yourself if you trust it: --data {spec}"
+        raise UsageError(f"the data set {spec!r} is the user's code, and code named by a file is never run", hint=hint)
     brought = plugins(DATA)
     if name in brought:
         return made_data(spec, load_plugin(brought[name])(rest))

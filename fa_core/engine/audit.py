@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,16 +21,7 @@ from fa_core.atomic import keep_old, place_of, write_json
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, workers_for
 from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import (
-    DEFAULT_MEASURE,
-    Job,
-    MeasureOptions,
-    check_options,
-    input_hashes,
-    job_for,
-    no_data,
-    run_of,
-)
+from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, check_options, input_hashes, job_for, no_data, run_of
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
@@ -39,6 +30,9 @@ from fa_core.formats.audit_table_writer import printable_drift, write_audit_tabl
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import is_run
+
+if TYPE_CHECKING:
+    from fa_core.engine.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """What is done to finished rows before they are written: thresholds and baselines that the user gave."""
@@ -196,9 +190,8 @@ def audit(
     check_options(options)
     targets = measurable(rows)
     if not targets:
-        raise UnreadableInput(
-            "nothing to measure: no checkpoint and no run folder", hint="audit files are shown by `fa-tui show`"
-        )
+        hint = "audit files are shown by `fa-tui show`"
+        raise UnreadableInput("nothing to measure: no checkpoint and no run folder", hint=hint)
     checkpoints = [str(row.checkpoint) for row in targets]
     without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
     if len(without_data) == len(targets):

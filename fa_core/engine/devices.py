@@ -439,9 +439,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
                 resolve_devices(self.device)
             return
         if self.device not in CLUSTER_DEVICES:
-            raise UsageError(
-                f"--device {self.device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
-            )
+            hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
+            raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
         named_address(self.address)
 
 

@@ -17,19 +17,8 @@ from torch import Tensor
 
 from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.devices import idle_gpu
-from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, stamp, versions
-from fa_core.engine.loading import (
-    TEST_BATCH,
-    Evaluation,
-    Loaded,
-    Loader,
-    does_not_fit,
-    evaluation,
-    group_size,
-    halving,
-    load,
-    release,
-)
+from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, stamp, versions
+from fa_core.engine.loading import TEST_BATCH, Loader, does_not_fit, evaluation, group_size, halving, load, release
 from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
@@ -48,6 +37,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision
 from fa_core.runs import CREDIT, Manifest
 
 if TYPE_CHECKING:
+    from fa_core.engine.loading import Evaluation, Loaded
     from fa_core.engine.worker import WorkerEvents
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -180,7 +170,7 @@ class GroupRunner:
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
             member = members[0]
-            finish(outlet, member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
+            outlet.finish(member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -198,7 +188,7 @@ class GroupRunner:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
                 report = partial(self._report_of, member, measured, together, outlet)
-                finish(outlet, member.job, report, self._explained)
+                outlet.finish(member.job, report, self._explained)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
@@ -346,9 +336,8 @@ def build_report(
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
-        raise MeasureError(
-            "its weights changed while they were measured", where=job.checkpoint, hint="measure it again"
-        )
+        hint = "measure it again"
+        raise MeasureError("its weights changed while they were measured", where=job.checkpoint, hint=hint)
     if len(samples.batches) < plan.batches:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,10 +20,6 @@ from fa_core.option_values import check_data_set, network_spec
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
-
-if TYPE_CHECKING:
-    from fa_core.engine.worker import WorkerEvents
-
 
 STAMP = "files"
 """Where provenance has the `stamp` of the weights."""
@@ -124,11 +120,8 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     run = run_of(checkpoint)
     if run is None:
         return {"weights": file_hash(*files_of(checkpoint))}
-    hashes = {"weights": file_hash(run / WEIGHTS)}
-    for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
-        if file.exists():
-            hashes[name] = file_hash(file)
-    return hashes
+    files = {"weights": run / WEIGHTS, "manifest": run / MANIFEST, "credit": run / CREDIT}
+    return {name: file_hash(file) for name, file in files.items() if name == "weights" or file.exists()}
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
@@ -266,7 +259,7 @@ def no_data(checkpoint: Path | str) -> FaError:
 
 
 DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""What workers run: a class like `GroupRunner`, or a function: (job, device, watch) → the report's dict."""
+"""What workers run: a class like `GroupRunner`, made for a device."""
 
 
 class Cancelled(Exception):
@@ -289,29 +282,3 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Something the user should know about this run."""
-
-
-def finish(
-    outlet: WorkerEvents,
-    job: Job,
-    report: Callable[[], dict[str, Any]],
-    explained: Callable[[Job, Exception], Exception] = lambda job, error: error,
-) -> None:
-    """Send the outcome of a job: its report, or why it has none.
-
-    Args:
-        outlet: where to.
-        job: the job.
-        report: measures it, or raises; not called once it is cancelled.
-        explained: what to send of an error.
-    """
-    try:
-        if outlet.is_cancelled(job):
-            raise Cancelled
-        found = report()
-    except Cancelled:
-        outlet.stopped(job)
-    except Exception as error:
-        outlet.failed(job, explained(job, error))
-    else:
-        outlet.done(job, found)

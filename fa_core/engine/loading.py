@@ -15,7 +15,7 @@ import psutil
 import torch
 from torch import Tensor, nn
 
-from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
+from fa_core.data import GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
 from fa_core.errors import FaError, MeasureError, UnreadableInput
@@ -117,7 +117,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     Raises:
         UsageError, UnreadableInput: as `load_data`.
     """
-    data = _loaded(plan.data, plan.typed)
+    data = _loaded(plan.data, allow_code=plan.typed)
     if isinstance(data, GivenBatches):
         none = torch.empty(0)
         return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
@@ -128,9 +128,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     return Evaluation(x, y, batches, data.hash, batched, order, scaling=data.scaling)
 
 
-@lru_cache(maxsize=2)
-def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
-    return load_test_data(spec, allow_code=typed)
+_loaded = lru_cache(maxsize=2)(load_test_data)
 
 
 @dataclass(frozen=True)
@@ -247,10 +245,8 @@ def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> 
             if not is_out_of_memory(error):
                 raise
             if size <= 1:
-                raise MeasureError(
-                    "out of memory, even with one sample at a time",
-                    hint="free the device, or choose another one with --device",
-                ) from error
+                hint = "free the device, or choose another one with --device"
+                raise MeasureError("out of memory, even with one sample at a time", hint=hint) from error
         # outside the except clause, whose exception keeps the failed pass alive
         size = (size + 1) // 2
         release()
@@ -288,11 +284,8 @@ def check_fits(path: Path, device: str) -> None:
         raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
-            raise MeasureError(
-                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}",
-                where=path,
-                hint="free memory, or measure it on a larger machine",
-            )
+            what = f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}"
+            raise MeasureError(what, where=path, hint="free memory, or measure it on a larger machine")
 
 
 def group_size(bytes_per_member: int, device: str) -> int:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -199,10 +199,11 @@ class ChildProcess:
 
     Attributes:
         ready: whether a worker said so.
+        killed: whether `kill_later` ended it.
     """
 
     def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any) -> None:
-        self.log, self.ready = log, False
+        self.log, self.ready, self.killed = log, False, False
         self._says, self._nonsense = says, ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -256,6 +257,18 @@ class ChildProcess:
         """End it now, with everything it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def kill_later(self, seconds: float, still: Callable[[], bool]) -> None:
+        """Kill it after a while, if it lives and this holds then."""
+
+        def kill() -> None:
+            if still() and self.alive:
+                self.killed = True
+                self.kill()
+
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
 
     def hang_up(self) -> None:
         """Close its stdin, which ends it; what it was measuring is lost."""

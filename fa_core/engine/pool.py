@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -43,7 +43,8 @@ class Pool(AbstractContextManager["Pool"]):
         self._keep_logs = False
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
+        listener = (on_event or (lambda view: None),)
+        self._notifier = threading.Thread(target=self._notify_listener, args=listener, name="events", daemon=True)
         self._notifier.start()
         self._table = JobTable(self._events.put)
 
@@ -109,10 +110,9 @@ class Pool(AbstractContextManager["Pool"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _notify_listener(self, on_event: OnEvent | None) -> None:
+    def _notify_listener(self, on_event: OnEvent) -> None:
         while (view := self._events.get()) is not None:
-            if on_event is not None:
-                on_event(view)
+            on_event(view)
 
 
 class WorkerPool(Pool):
@@ -191,7 +191,6 @@ class WorkerThread(threading.Thread):
         self._pool, self._table, self._device = pool, table, device
         self._worker: ChildProcess | None = None
         self._steps = 0  # messages of the worker that began or ended something
-        self._killed = False
         self._retired = False
         self._strikes = 0
 
@@ -217,26 +216,14 @@ class WorkerThread(threading.Thread):
         if (worker := self._worker) is None:
             return
         if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
-            self._kill_later(worker, lambda: self._steps == steps)
+            worker.kill_later(GRACE, lambda: self._steps == steps)
         worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker now; the table is closed, so that its jobs count as cancelled."""
         if (worker := self._worker) is not None:
-            self._kill_later(worker, lambda: True)
+            worker.kill_later(GRACE, lambda: True)
             worker.hang_up()
-
-    def _kill_later(self, worker: ChildProcess, still: Callable[[], bool]) -> None:
-        """Kill a worker after the grace time, if this still holds then."""
-
-        def kill() -> None:
-            if still() and worker is self._worker:
-                self._killed = True
-                worker.kill()
-
-        timer = threading.Timer(GRACE, kill)
-        timer.daemon = True
-        timer.start()
 
     def _ready_worker(self) -> ChildProcess | FaError:
         """A living worker, or why there is none."""
@@ -303,8 +290,7 @@ class WorkerThread(threading.Thread):
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
         cause, hint = self._reap(worker)
         what = f"its worker on {self._device} {cause}"
-        if self._killed or self._table.closed:
-            self._killed = False
+        if worker.killed or self._table.closed:
             self._table.give_back(self)
         elif single:
             self._table.fail([view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint))

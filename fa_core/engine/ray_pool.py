@@ -13,7 +13,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -229,15 +228,8 @@ class RayPool(Pool):
             driver = ChildProcess(arguments, log=self.log, environment=variables, says=messages.FromDriver)
             self._driver = driver
         seconds = START if address == "local" else JOIN
-        connected, expires = self._connected, time.monotonic() + seconds
-
-        def expire() -> None:
-            if not connected.done():
-                driver.kill()
-
-        limit = threading.Timer(seconds, expire)
-        limit.daemon = True
-        limit.start()
+        connected = self._connected
+        driver.kill_later(seconds, lambda: not connected.done())
         while (message := driver.receive()) is not None:
             match message:
                 case messages.Failed(job_id="", what=what, where=where, hint=hint):
@@ -258,7 +250,7 @@ class RayPool(Pool):
                     self._table.take_in(self, message, self.log)
             self._hand_over()
         cause, hints = driver.autopsy()
-        if not connected.done() and time.monotonic() >= expires:
+        if driver.killed:
             return _no_answer(address, f"within {seconds:.0f} s")
         what = f"the connection to the Ray cluster is lost: its driver {cause}"
         return MeasureError(what, hint="; ".join([*hints, f"log: {self.log}"]))

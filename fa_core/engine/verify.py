@@ -229,19 +229,14 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
 def verify(
     rows: Iterable[AuditRow],
     how: Measuring = Measuring(),  # noqa: B008 (immutable)
-    *,
-    data: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
+    typed: MeasureOptions = MeasureOptions(),  # noqa: B008
 ) -> VerifyResult:
     """Measure recorded runs again with their recorded settings, and compare.
 
     Args:
         rows: what `fa_core.formats.scan` found.
         how: where to measure, and who is notified.
-        data: data SPEC that the user typed; None = the recorded one, which may name no code.
-        model: ``module:callable`` that the user typed; needed where one was used before.
-        weights: which mapping of tensors in a file; None = the recorded one.
+        typed: what the user typed, see `recorded_options`.
 
     Raises:
         UnreadableInput: no record among the rows, or none that names a checkpoint.
@@ -265,7 +260,7 @@ def verify(
     for row in records:
         try:
             there = replace(row, checkpoint=str(find_checkpoint(row)))
-            prepared.append((there, recorded_options(row, data, model, weights)))
+            prepared.append((there, recorded_options(row, typed)))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(row.source, str(error)))
     todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
@@ -293,13 +288,14 @@ def find_checkpoint(row: AuditRow) -> Path:
 
 def recorded_options(
     row: AuditRow,
-    data: str | None = None,
-    model: str | None = None,
-    weights: str | None = None,
+    typed: MeasureOptions = MeasureOptions(),  # noqa: B008
     *,
     resamples: bool = False,
 ) -> MeasureOptions:
     """The settings a run was measured with; what the user typed now goes before them.
+
+    Of what was typed these count: the data SPEC (a recorded one may name no code), the network, which is needed where
+    one was used before, and the name of the weights in a file.
 
     Resamples are left out unless they are wanted: they follow from the numbers that are compared, and from a stream
     of random numbers that another version of torch may draw differently.
@@ -315,18 +311,15 @@ def recorded_options(
         options = msgspec.convert(kept or {}, MeasureOptions)
     except msgspec.ValidationError as error:
         raise UnreadableInput(f"its recorded settings cannot be read ({error})", where=where) from error
-    if options.model is not None and model is None:
-        raise UsageError(
-            f"was measured with the network {options.model!r}, and code named by a file is never run",
-            where=where,
-            hint=f"type it yourself if you trust it: --model {options.model}",
-        )
+    if options.model is not None and typed.model is None:
+        what = f"was measured with the network {options.model!r}, and code named by a file is never run"
+        raise UsageError(what, where=where, hint=f"type it yourself if you trust it: --model {options.model}")
     return replace(
         options,
-        data=data or options.data,
-        data_typed=data is not None,
-        model=model or options.model,
-        weights=weights or options.weights,
+        data=typed.data or options.data,
+        data_typed=typed.data is not None,
+        model=typed.model or options.model,
+        weights=typed.weights or options.weights,
         batches=options.batches or report.n_batches,
         batch_size=options.batch_size or report.batch_size,
         norm_batches=report.norm_batches or options.norm_batches,

@@ -15,12 +15,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch, finish
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch
 from fa_core.errors import FaError, is_device_lost
 
 Send = Callable[[messages.FromWorker], None]
@@ -69,6 +68,27 @@ class WorkerEvents:
             parts = (what, job.checkpoint, messages.TRACEBACK_IN_LOG)
         full = "full" if isinstance(error, DeviceFull) else ""
         self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
+
+    def finish(
+        self, job: Job, report: Callable[[], dict[str, Any]], explained: Callable[[Job, Exception], Exception]
+    ) -> None:
+        """Send the outcome of a job: its report, or why it has none.
+
+        Args:
+            job: the job.
+            report: measures it, or raises; not called once it is cancelled.
+            explained: what to send of an error.
+        """
+        try:
+            if self.is_cancelled(job):
+                raise Cancelled
+            found = report()
+        except Cancelled:
+            self.stopped(job)
+        except Exception as error:
+            self.failed(job, explained(job, error))
+        else:
+            self.done(job, found)
 
 
 class _GroupWatch(Watch):
@@ -161,22 +181,11 @@ def main() -> None:
 
 
 def _measurer(spec: str, device: str, cwd: str) -> Callable[[Sequence[Job], WorkerEvents, int | None], None]:
-    """What measures several jobs: the method of a class like `GroupRunner`, or a function of one job, one by one."""
+    """What measures several jobs: the method of a class like `GroupRunner`."""
     module, _, name = spec.partition(":")
     if not module.startswith("fa_core."):
         sys.path.insert(0, cwd)
-    found: Any = getattr(importlib.import_module(module), name)
-    if isinstance(found, type):
-        return found(device).measure  # type: ignore[no-any-return]
-
-    def measured(job: Job, outlet: WorkerEvents) -> dict[str, Any]:
-        return found(job, device, outlet.begin([job]))  # type: ignore[no-any-return]
-
-    def one_by_one(jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
-        for job in jobs:
-            finish(outlet, job, partial(measured, job, outlet))
-
-    return one_by_one
+    return getattr(importlib.import_module(module), name)(device).measure  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":

@@ -193,7 +193,8 @@ def convert(node: Node, kind: type[T], where: str) -> T:
             checked(node)
         return msgspec.convert(node, kind)
     except ValueError as error:
-        raise shape_error(error, where) from error
+        what, _, inner = str(error).partition(" - at `$")
+        raise UnreadableInput(what, where=where + inner.rstrip("`"), hint="see `fa-tui schema`") from error
 
 
 def attempt(read: Callable[[], T], path: str, what: str) -> T | Problem:
@@ -222,12 +223,6 @@ def convert_spelled(found: dict[str, Any], kind: type[T], where: str, spelled: M
         separator = "" if where.endswith("]") else ": $"
         place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
         raise UnreadableInput(error.what, where=place, hint=error.hint) from error
-
-
-def shape_error(error: Exception, where: str) -> UnreadableInput:
-    """A decoding error with the JSON path moved into ``where``: `$.a` in `FILE: $.b` is `FILE: $.b.a`."""
-    what, found, inner = str(error).partition(" - at `$")
-    return UnreadableInput(what, where=where + inner.rstrip("`") if found else where, hint="see `fa-tui schema`")
 
 
 def _as_utf8(path: str, data: bytes) -> bytes:

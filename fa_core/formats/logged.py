@@ -218,9 +218,8 @@ def _epoch(number: int, fields: Mapping[str, Any], where: str, accuracy: str, pe
     epoch = convert_spelled(found, TraceEpoch, where, spelled)
     epoch.report().check(where)
     if epoch.train_acc is not None and epoch.train_acc > 1.0:
-        raise InvalidReport(
-            f"train_acc is {epoch.train_acc}", where=where, hint="accuracies are fractions: divide by 100"
-        )
+        hint = "accuracies are fractions: divide by 100"
+        raise InvalidReport(f"train_acc is {epoch.train_acc}", where=where, hint=hint)
     return epoch
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, convert_spelled, shape_error
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, convert_spelled
 from fa_core.formats.log_names import given_in, is_measured
 from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
@@ -43,15 +43,11 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
     fields = convert(node, dict[str, Any], where)
-    try:
-        report = msgspec.convert(fields, DiagnosticReport).check(where)
-    except ValueError as error:
-        raise shape_error(error, where) from error
+    report = DiagnosticReport.from_dict(fields, where)
     if not report.residual_norms and MEASURED.isdisjoint(fields):
         hint = f"a report has some of {', '.join(sorted(MEASURED))}"
         raise InvalidReport("none of a report's fields", where=where, hint=hint)
-    kept = fields.get("recorded_verdict")
-    return msgspec.structs.replace(report, recorded_verdict=kept) if isinstance(kept, str) else report
+    return report
 
 
 def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from fa_core import runs
 from fa_core.decode import harmless, loads, reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import logged
@@ -14,17 +15,6 @@ from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import (
-    AUDIT,
-    CREDIT,
-    MANIFEST,
-    TRACE,
-    WEIGHTS,
-    Manifest,
-    canonical_method,
-    read_manifest,
-    recorded_baseline,
-)
 from fa_core.trace import Trace
 
 _MANIFEST_LIMIT = 1 << 20
@@ -32,11 +22,11 @@ _MANIFEST_LIMIT = 1 << 20
 
 def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files too."""
-    path = folder / MANIFEST
+    path = folder / runs.MANIFEST
     try:
         data = loads(path.read_bytes())
     except (OSError, ValueError):
-        return path.is_file() and any((folder / name).is_file() for name in (WEIGHTS, CREDIT, TRACE))
+        return path.is_file() and any((folder / name).is_file() for name in (runs.WEIGHTS, runs.CREDIT, runs.TRACE))
     if not isinstance(data, dict):
         return False
     return str(data.get("format", "")).startswith("fa-run/") or {"method", "arch", "data"} <= data.keys()
@@ -58,17 +48,17 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
-        frozen_baseline_acc=recorded_baseline(manifest),
+        frozen_baseline_acc=runs.recorded_baseline(manifest),
     )
     try:
-        if (data := _bytes(folder / AUDIT)) is not None:
-            report = decode_report(open_document(str(folder / AUDIT), data).members, f"{folder / AUDIT}: $")
+        if (data := _bytes(folder / runs.AUDIT)) is not None:
+            report = decode_report(open_document(str(folder / runs.AUDIT), data).members, f"{folder / runs.AUDIT}: $")
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
         key=harmless(folder.name or folder.absolute().name),
-        method=canonical_method(manifest.method),
+        method=runs.canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,
         checkpoint=source,
@@ -76,20 +66,20 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     yield row
     try:
-        yield from _trace(folder / TRACE, row) if trace else ()
+        yield from _trace(folder / runs.TRACE, row) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
 
 
-def _manifest(folder: Path) -> Manifest | None:
+def _manifest(folder: Path) -> runs.Manifest | None:
     """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
     try:
-        if (folder / MANIFEST).stat().st_size > _MANIFEST_LIMIT:
+        if (folder / runs.MANIFEST).stat().st_size > _MANIFEST_LIMIT:
             return None
     except OSError:
         return None
     try:
-        return read_manifest(folder)
+        return runs.read_manifest(folder)
     except UnreadableInput:
         if sniff(folder):
             raise

@@ -117,34 +117,15 @@ def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin)
         right[near] = classified(again, y[near].to(again.device)).to(right.device)
 
 
-def accuracy(
-    model: nn.Module,
-    batches: Iterable[Any],
-    taps: Taps = None,
-    dtype: str | None = None,
-    device: str | torch.device | None = None,
-) -> float:
-    """The share of samples that `model` classifies rightly.
-
-    Args:
-        model: the network; it comes back as it was.
-        batches: (x, y) pairs.
-        taps: only a function matters here: the one that gives this network's logits.
-        dtype: as for `diagnose`.
-        device: as for `diagnose`.
-
-    Returns:
-        A fraction in [0, 1].
-
-    Raises:
-        MeasureError: batches that cannot be used.
+def accuracy(model: nn.Module, batches: Iterable[Any], **options: Any) -> float:
+    """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and errors: `run_accuracy`.
 
     >>> net = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.eye_(net.weight)
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    right = torch.cat(run_accuracy(model, batches, taps, dtype, device).right)
+    right = torch.cat(run_accuracy(model, batches, **options).right)
     return int(right.sum()) / len(right)
 
 
@@ -156,9 +137,18 @@ def run_accuracy(
     device: str | torch.device | None = None,
     on_batch: Progress | None = None,
 ) -> AccuracyMeter:
-    """Classify every sample and keep what was counted: `accuracy` before the division. Arguments as there.
+    """Classify every sample and keep what was counted: `accuracy` before the division.
 
-    ``on_batch`` is called with (done, total) after every batch.
+    Args:
+        model: the network; it comes back as it was.
+        batches: (x, y) pairs.
+        taps: only a function matters here: the one that gives this network's logits.
+        dtype: as for `diagnose`.
+        device: as for `diagnose`.
+        on_batch: called with (done, total) after every batch.
+
+    Raises:
+        MeasureError: batches that cannot be used.
     """
     batches, total = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):

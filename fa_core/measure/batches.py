@@ -70,10 +70,9 @@ class BatchLog:
         order = sorted(range(len(batches)), key=lambda k: (len(labels[k]), float(np.nan_to_num(prints[k]).sum())))
         for one, other in pairwise(order):
             if _alike(batches[one], batches[other]):
-                raise MeasureError(
-                    f"eval batches {min(one, other)} and {max(one, other)} hold the same samples",
-                    hint="(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)",
-                )
+                what = f"eval batches {min(one, other)} and {max(one, other)} hold the same samples"
+                hint = "(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)"
+                raise MeasureError(what, hint=hint)
         said = [SORTED] if not self._per_token and sorted_by_class(labels) else []
         if again := repeats(np.concatenate(prints), np.concatenate(labels)):
             said.append(f"{again} eval samples occur more than once: (c) is higher than on different ones")

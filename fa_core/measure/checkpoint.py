@@ -116,11 +116,8 @@ def _read(path: Path) -> Checkpoint:
         if head[8:9] == b"{":
             return _read_safetensors(path)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
-            raise UnreadableInput(
-                f"is no checkpoint (it starts with {head[:8]!r})",
-                where=path,
-                hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
-            )
+            hint = "checkpoints are .safetensors files, or .pt/.pth files written by torch.save"
+            raise UnreadableInput(f"is no checkpoint (it starts with {head[:8]!r})", where=path, hint=hint)
         archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     content = _zipped(path, archive) if head.startswith(_ZIP_MAGIC) else archive.pickled()
     return _from_content(path, content, size)

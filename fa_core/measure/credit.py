@@ -140,10 +140,8 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
         tail: Tail = own
         return tail
     if taps is None or callable(taps):
-        raise TapError(
-            f"{type(model).__name__} cannot be run from a hidden state on",
-            hint="give it tail(l, h) -> logits, or name its blocks with taps",
-        )
+        hint = "give it tail(l, h) -> logits, or name its blocks with taps"
+        raise TapError(f"{type(model).__name__} cannot be run from a hidden state on", hint=hint)
     names = match_modules(model, taps)
 
     def replaced(l: int, states: Tensor) -> Tensor:
@@ -217,12 +215,8 @@ class CreditQuality:
         summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
         if self.free:
             summary["deep_gamma_with_free"] = mean_over(self.gamma)
-        facts = {
-            "samples": self.samples,
-            "directions": self.directions,
-            "free_layers": self.free,
-            "aggregation": aggregation(self.free),
-        }
+        facts = {"samples": self.samples, "directions": self.directions, "free_layers": self.free}
+        facts["aggregation"] = aggregation(self.free)
         return {**named, **summary, **self.pooled, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
@@ -388,15 +382,12 @@ def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> N
         MeasureError: says both shapes.
     """
     if len(credit) != len(hidden):
-        raise MeasureError(
-            f"{len(credit)} credits for {len(hidden)} states", hint="give a_0..a_L, None where there is none"
-        )
+        hint = "give a_0..a_L, None where there is none"
+        raise MeasureError(f"{len(credit)} credits for {len(hidden)} states", hint=hint)
     for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
         if a is not None and a.shape != h.shape:
-            raise MeasureError(
-                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}",
-                hint="a credit signal has its state's shape, batch included",
-            )
+            hint = "a credit signal has its state's shape, batch included"
+            raise MeasureError(f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}", hint=hint)
 
 
 NULL_DRAWS = 5

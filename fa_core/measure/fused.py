@@ -63,9 +63,8 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Inputs, Tensor]:
         hint = "drop it, or label the tokens that are to be predicted"
         raise MeasureError(f"no label counts: all are {IGNORED}", where=f"eval batch {index}", hint=hint)
     if int(counting.min()) < 0:
-        raise MeasureError(
-            f"label {int(counting.min())} is negative", where=f"eval batch {index}", hint="classes are numbered from 0"
-        )
+        hint = "classes are numbered from 0"
+        raise MeasureError(f"label {int(counting.min())} is negative", where=f"eval batch {index}", hint=hint)
     return on_device(x, y, net.device, net.dtype)
 
 
@@ -123,9 +122,8 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
         inputs, y = each(inputs, _recordable), _recordable(y)
         x, *others = tensors_of(inputs)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise MeasureError(
-            f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays, each of one shape"
-        ) from error
+        hint = "a batch is a pair (x, y) of arrays, each of one shape"
+        raise MeasureError(f"no tensors: {error}", where=where, hint=hint) from error
     if x.dim() == 0 or len(x) == 0:
         raise MeasureError("it has no samples", where=where, hint="drop empty batches")
     per_token = (
@@ -137,11 +135,9 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
             remedy = ": give batches, e.g. DataLoader(dataset, batch_size=128, shuffle=True)"
         elif y.dim() == 2 and len(y) == len(x):
             remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(1) where y is one-hot"
-        raise MeasureError(
-            f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
-            where=where,
-            hint=f"labels are (B,) class indices, or (B, T) for tokens (B, T){remedy}",
-        )
+        what = f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}"
+        hint = f"labels are (B,) class indices, or (B, T) for tokens (B, T){remedy}"
+        raise MeasureError(what, where=where, hint=hint)
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
         raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()")
@@ -319,11 +315,8 @@ def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str)
     """What a forward pass gave, and the backward pass from there."""
     check_logits(stream.logits, y, where)
     if layers and max(layers) >= len(stream.hidden):
-        raise TapError(
-            f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
-            where=where,
-            hint="the taps must be the same for every batch",
-        )
+        hint = "the taps must be the same for every batch"
+        raise TapError(f"{len(stream.hidden)} states, h_{max(layers)} in the first batch", where=where, hint=hint)
     return backward(stream, y, layers)
 
 
@@ -359,18 +352,13 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
             "wrap the network in a module that does so, or give a function (model, x) -> (logits, states)",
         )
     if logits.shape[-1] == 1:
-        raise PassFailed(
-            "the network gives one logit per sample, and a softmax over one class is always 1",
-            where=where,
-            hint="for two classes, wrap it in a module that returns torch.cat([torch.zeros_like(z), z], dim=1)",
-        )
+        what = "the network gives one logit per sample, and a softmax over one class is always 1"
+        hint = "for two classes, wrap it in a module that returns torch.cat([torch.zeros_like(z), z], dim=1)"
+        raise PassFailed(what, where=where, hint=hint)
     largest = int(y.max())
     if largest >= logits.shape[-1]:
-        raise PassFailed(
-            f"label {largest} but the network has {logits.shape[-1]} classes (0..{logits.shape[-1] - 1})",
-            where=where,
-            hint=_ASK,
-        )
+        what = f"label {largest} but the network has {logits.shape[-1]} classes (0..{logits.shape[-1] - 1})"
+        raise PassFailed(what, where=where, hint=_ASK)
 
 
 def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None) -> Pass:

@@ -389,19 +389,16 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
         # an index makes "cuda" and the "cuda:0" of a parameter comparable
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError) as error:
-        raise UsageError(
-            f"no such device {str(device)!r}: {str(error).splitlines()[0]}", where="device", hint="try cpu"
-        ) from error
+        what = f"no such device {str(device)!r}: {str(error).splitlines()[0]}"
+        raise UsageError(what, where="device", hint="try cpu") from error
 
 
 def _copied(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model)
     except Exception as error:
-        raise MeasureError(
-            f"the network cannot be copied ({type(error).__name__}: {error})",
-            hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
-        ) from error
+        hint = 'convert it yourself, e.g. model.float(), or measure it with dtype="as-is"'
+        raise MeasureError(f"the network cannot be copied ({type(error).__name__}: {error})", hint=hint) from error
 
 
 @lru_cache(maxsize=1)

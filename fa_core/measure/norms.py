@@ -224,10 +224,9 @@ def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
     ]
     for l, h in enumerate(hidden):
         if h.shape[2] != last + 1 and set(ways) != {FLATTENED}:
-            raise TapError(
-                f"h_{l} has {h.shape[2]} tokens, h_{len(hidden) - 1} has {last + 1}, of which the head reads one",
-                hint="tap states that hold the same tokens, or give a function that returns that token's states (B, d)",
-            )
+            what = f"h_{l} has {h.shape[2]} tokens, h_{len(hidden) - 1} has {last + 1}, of which the head reads one"
+            hint = "tap states that hold the same tokens, or give a function that returns that token's states (B, d)"
+            raise TapError(what, hint=hint)
     return ways
 
 
@@ -296,10 +295,8 @@ def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tenso
     """
     for name, h in zip(names, hidden, strict=True):
         if h.dim() != 3 or h.shape[:2] != counting.shape:
-            raise TapError(
-                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
-                hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector per token",
-            )
+            hint = "labels (B, T) need states (B, T, d): tap the blocks that give one vector per token"
+            raise TapError(f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}", hint=hint)
 
 
 def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:

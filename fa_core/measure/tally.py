@@ -226,11 +226,8 @@ class Tally:
         if self.batches == 0:
             self._begin(done)
         elif len(done.names) != len(self._names):
-            raise TapError(
-                f"{len(done.names)} states, {len(self._names)} in the first batch",
-                where=where,
-                hint="the taps must be the same for every batch",
-            )
+            hint = "the taps must be the same for every batch"
+            raise TapError(f"{len(done.names)} states, {len(self._names)} in the first batch", where=where, hint=hint)
         reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
         if done.counting is not None:
             reading = Reading(PER_TOKEN, done.counting)

@@ -51,9 +51,8 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     for pattern in parts:
         hits = [first_name[module] for name, module in named if name and _matches(name, pattern)]
         if not hits:
-            raise TapError(
-                f"no module of {type(model).__name__} is named {pattern!r}", hint=f"candidates: {candidates(model)}"
-            )
+            hint = f"candidates: {candidates(model)}"
+            raise TapError(f"no module of {type(model).__name__} is named {pattern!r}", hint=hint)
         found.update(dict.fromkeys(hits))
     return list(found)
 
@@ -166,10 +165,8 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
     """
     logits = stream.logits
     if not logits.requires_grad:
-        raise TapError(
-            "the network's logits carry no gradient",
-            hint="its forward must run without .detach(), torch.no_grad() and torch.inference_mode() after the taps",
-        )
+        hint = "its forward must run without .detach(), torch.no_grad() and torch.inference_mode() after the taps"
+        raise TapError("the network's logits carry no gradient", hint=hint)
     chosen = range(len(stream.edges)) if layers is None else layers
     edges: Any = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
     start, error = loss_gradient(logits, y)
@@ -180,10 +177,8 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
         if gradient is None and stream.returned:
             gradient = _side_branch_gradient(logits, start, stream.hidden[layer])
         if gradient is None:
-            raise TapError(
-                f"the logits do not depend on tap {layer} ({stream.names[layer]})",
-                hint="tap the tensor that the next block reads, not a by-product of it; no .detach() may lie behind it",
-            )
+            hint = "tap the tensor that the next block reads, not a by-product of it; no .detach() may lie behind it"
+            raise TapError(f"the logits do not depend on tap {layer} ({stream.names[layer]})", hint=hint)
         gradients.append(gradient)
     return gradients, error
 
@@ -299,19 +294,15 @@ class ReturnedStream:
             logits, hidden = self._run(model, x)
         for layer, h in enumerate(hidden):
             if not h.requires_grad:
-                raise TapError(
-                    f"h_{layer} from {self._name} is detached from the graph",
-                    hint="return the stream's own tensors: no .detach(), no torch.no_grad()",
-                )
+                hint = "return the stream's own tensors: no .detach(), no torch.no_grad()"
+                raise TapError(f"h_{layer} from {self._name} is detached from the graph", hint=hint)
         _refuse_overwritten(hidden, self._name)
         names = [f"h_{layer}" for layer in range(len(hidden))]
         after_norm = not self._looked and follows_norm([h.grad_fn for h in hidden])
         if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None:
             instead = f"tap the blocks instead: taps={blocks}; or " if blocks else ""
-            raise TapError(
-                f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows",
-                hint=f"{instead}return what the norm reads as {names[-1]}",
-            )
+            what = f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows"
+            raise TapError(what, hint=f"{instead}return what the norm reads as {names[-1]}")
         self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
 
@@ -379,16 +370,12 @@ class ModuleTaps:
         ):
             logits = read_logits(answer(model, lent(model, x)))
         if not hidden:
-            raise TapError(
-                f"none of the tapped modules ran: {', '.join(self._names)}",
-                hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
-            )
+            hint = f"tap modules that its forward calls, e.g. {candidates(model)}"
+            raise TapError(f"none of the tapped modules ran: {', '.join(self._names)}", hint=hint)
         end = edges[-1] and edges[-1].node
         if end is not None and origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
-            raise TapError(
-                f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
-                hint="leave it out: the last block's output is h_L",
-            )
+            hint = "leave it out: the last block's output is h_L"
+            raise TapError(f"the last tap, {names[-1]}, gives the logits, which are no hidden state", hint=hint)
         # a block that ends in a norm is a tap like any other; a norm by itself is none
         alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
         if alone and nodes[-1] is None:
@@ -396,10 +383,8 @@ class ModuleTaps:
             with thawed(model):
                 nodes = [h.grad_fn for h in self.plain(model, x, None)[1]]
         if alone and follows_norm(nodes):
-            raise TapError(
-                f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
-                hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
-            )
+            hint = f"leave it out: the last block's output is h_L; candidates: {candidates(model)}"
+            raise TapError(f"the last tap, {names[-1]}, is the final norm, after which no explosion shows", hint=hint)
         self._looked = True
         return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
 

@@ -144,9 +144,8 @@ class Shallow(Control):
     def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
         super().__init__(net, generator, of, **args)
         if net.n_blocks:
-            raise UsageError(
-                f"the shallow control needs a network without blocks, got L={net.n_blocks}", hint="use L=0"
-            )
+            hint = "use L=0"
+            raise UsageError(f"the shallow control needs a network without blocks, got L={net.n_blocks}", hint=hint)
 
     def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
         return self.rule.loss(net, x, y, lam)

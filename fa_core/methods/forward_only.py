@@ -10,20 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.methods.base import (
-    Credit,
-    Method,
-    StepInfo,
-    gaussian_,
-    local_pass,
-    local_term,
-    output_error,
-    untracked_statistics,
-)
+from fa_core.methods import base
 from fa_core.models.base import StreamNet
 
 
-class ForwardOnly(Method):
+class ForwardOnly(base.Method):
     """A rule that trains embedding and blocks by what `F` (C × inputs, Gaussian) adds to the input; no credit anywhere.
 
     The head has its true gradient on the clean input, on which the network is evaluated too. A frozen baseline by such
@@ -39,23 +30,21 @@ class ForwardOnly(Method):
     def __init__(self, net: StreamNet, generator: torch.Generator, scale: float) -> None:
         super().__init__(net, generator)
         if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
-            raise UsageError(
-                f"{self.name} adds numbers to the input, and {net.arch} takes token numbers",
-                hint="train it with a method that has a credit",
-            )
+            hint = "train it with a method that has a credit"
+            raise UsageError(f"{self.name} adds numbers to the input, and {net.arch} takes token numbers", hint=hint)
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
-            gaussian_(matrix, self.scale**2, generator)
+            base.gaussian_(matrix, self.scale**2, generator)
 
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> base.Credit:
         return [None] * len(stream)
 
     @abstractmethod
-    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
+    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
         """What embedding and blocks minimise, given the clean pass."""
 
     def added(self, x: Tensor, signal: Tensor) -> Tensor:
@@ -63,9 +52,9 @@ class ForwardOnly(Method):
         (matrix,) = self.buffers()
         return x + (signal @ matrix.to(signal.dtype)).view_as(x)
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, base.StepInfo]:
         loss, info = super().loss(net, x, y, lam)
-        with untracked_statistics(net):
+        with base.untracked_statistics(net):
             return loss + self.compared(net, x, info), info
 
 
@@ -88,9 +77,9 @@ class Pepita(ForwardOnly):
         usual = 0.05 * math.sqrt(2 / math.prod(net.input_shape))
         super().__init__(net, generator, usual if scale is None else scale)
 
-    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
-        outputs, moved = local_pass(net, self.added(x, output_error(info.logits, info.y)))
-        return local_term(outputs, [h - m for h, m in zip(info.stream, moved, strict=True)])
+    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
+        outputs, moved = base.local_pass(net, self.added(x, base.output_error(info.logits, info.y)))
+        return base.local_term(outputs, [h - m for h, m in zip(info.stream, moved, strict=True)])
 
 
 class ForwardForward(ForwardOnly):
@@ -115,11 +104,11 @@ class ForwardForward(ForwardOnly):
         super().__init__(net, generator, scale)
         self.threshold = threshold
 
-    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
+    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
         C = net.num_classes
         wrong = (info.y + torch.randint(1, C, info.y.shape).to(info.y)) % C
         labels = F.one_hot(torch.cat([info.y, wrong]), C).to(x)
-        outputs, _ = local_pass(net, self.added(torch.cat([x, x]), labels))
+        outputs, _ = base.local_pass(net, self.added(torch.cat([x, x]), labels))
         total = x.new_zeros(())
         for output in outputs:
             right, other = output.square().flatten(1).mean(1).chunk(2)

@@ -113,10 +113,8 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
         raise UnknownNetwork(min(nearly)[1], hint="name the network with --model module:callable")
     listed = ", ".join(f"{name} {shape}" for name, shape in list(seen.items())[:4]) or "no tensors"
     more = f" and {len(seen) - 4} more" if len(seen) > 4 else ""
-    raise UnknownNetwork(
-        f"tensors of no known network ({listed}{more})",
-        hint=f"name the network with --model module:callable; known: {', '.join(ARCHS)}",
-    )
+    hint = f"name the network with --model module:callable; known: {', '.join(ARCHS)}"
+    raise UnknownNetwork(f"tensors of no known network ({listed}{more})", hint=hint)
 
 
 def _difference(arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]) -> tuple[int, str]:

@@ -86,10 +86,8 @@ class StreamNet(nn.Module, ABC):
             MeasureError: a sample holds another number of values than `input_shape`.
         """
         if x.ndim < 2 or x.shape[1:].numel() != math.prod(self.input_shape):
-            raise MeasureError(
-                f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape {tuple(x.shape)}",
-                hint="choose data or network arguments that fit each other",
-            )
+            what = f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape {tuple(x.shape)}"
+            raise MeasureError(what, hint="choose data or network arguments that fit each other")
         embedded: Tensor = self.embed(x.reshape(len(x), *self.input_shape))
         return embedded
 

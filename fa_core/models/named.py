@@ -51,10 +51,9 @@ def network_of(spec: str) -> nn.Module:
         if not kind and not isinstance(error, TypeError):
             raise  # of the user's own code, with its traceback
         given = f"with {', '.join(args)}" if args else "without arguments"
-        raise UsageError(
-            f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})",
-            hint="" if kind == "hf" else f"give what it takes as literals: {name}(depth=4)",
-        ) from error
+        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
+        hint = "" if kind == "hf" else f"give what it takes as literals: {name}(depth=4)"
+        raise UsageError(what, hint=hint) from error
     if not isinstance(network, nn.Module):
         raise UsageError(f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module")
     return network
@@ -92,20 +91,15 @@ def _from_folder(name: str) -> Any:
     except Exception as error:
         if "torchvision" in _first_line(error):
             raise _unusable("transformers", error) from error
-        raise UnreadableInput(
-            f"transformers cannot read it ({_first_line(error)})",
-            where=folder / CONFIG,
-            hint="code that a folder brings is not run: import it in a module of yours, --model module:callable",
-        ) from error
+        what = f"transformers cannot read it ({_first_line(error)})"
+        hint = "code that a folder brings is not run: import it in a module of yours, --model module:callable"
+        raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
     config.use_cache = False
     for network in known:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return network(config)
-    raise UnreadableInput(
-        f"architectures is {config.architectures}, none that transformers has",
-        where=folder / CONFIG,
-        hint="name the network with --model module:callable",
-    )
+    what = f"architectures is {config.architectures}, none that transformers has"
+    raise UnreadableInput(what, where=folder / CONFIG, hint="name the network with --model module:callable")
 
 
 def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

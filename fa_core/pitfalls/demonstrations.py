@@ -66,9 +66,8 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
     """
     manifest = read_manifest(folder)
     if not (folder / CREDIT).is_file():
-        raise MeasureError(
-            "no saved feedback in this run: its Γ is N/A", where=folder, hint=f"pitfalls 4 to 7 need a {CREDIT}"
-        )
+        hint = f"pitfalls 4 to 7 need a {CREDIT}"
+        raise MeasureError("no saved feedback in this run: its Γ is N/A", where=folder, hint=hint)
     net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
     method = restore_method(manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args)

@@ -144,10 +144,7 @@ def _order(call: ast.Call) -> ast.expr | None:
 
 def _negative(node: ast.expr | None) -> bool:
     """A literal such as -1; an order of -1 is hardly ever meant, -inf is a known one."""
-    match node:
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
-            return True
-    return False
+    return node is not None and re.fullmatch(r"-\d+", ast.unparse(node)) is not None
 
 
 def _keyword(call: ast.Call, *names: str) -> bool:

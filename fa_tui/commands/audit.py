@@ -214,13 +214,14 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.engine.audit import Measuring
+    from fa_core.engine.jobs import MeasureOptions
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, options.Chosen(options.Criteria(DiagnosticThresholds()), None, None, filter))
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
-        result = verify(rows, how, data=data, model=model, weights=weights)
+        result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
     inputs.report_problems([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)

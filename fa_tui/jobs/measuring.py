@@ -259,7 +259,7 @@ class Measuring:
         for index, row in new:
             options, checkpoint = self._setup.options or MeasureOptions(), Path(str(row.checkpoint)).resolve()
             if row.report.coverage:
-                options = recorded_options(row, options.data, options.model, resamples=True)
+                options = recorded_options(row, options, resamples=True)
                 checkpoint = find_checkpoint(row)
             there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
             self._rows[str(index)] = (index, row)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ if "cuda:9" in sys.argv:  # of the worker that imports this
     raise RuntimeError("there is no such card")
 
 
-def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     fault = Path(job.checkpoint).name.partition("-")[0]
     watch.progress(0, 2)
     if fault == "killed":
@@ -62,14 +64,14 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     }
 
 
-def measure_described(job: Job, device: str, watch: Watch) -> dict[str, Any]:
-    """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measure`."""
+def described_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+    """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measured`."""
     described = json.loads(Path(job.checkpoint).read_text())
     watch.progress(0, 1)
     if "wait_for" in described:
         Path(described["wait_for"]).read_bytes()
     if "fault" in described:
-        measure(Job(id=job.id, checkpoint=described["fault"]), device, watch)
+        measured(Job(id=job.id, checkpoint=described["fault"]), device, watch)
     return {
         "method_name": job.method,
         "residual_norms": [1.0, described.get("growth", 2.0)],
@@ -84,3 +86,28 @@ def measure_described(job: Job, device: str, watch: Watch) -> dict[str, Any]:
             **described.get("provenance", {}),
         },
     }
+
+
+class Runner:
+    """Measures the jobs of a worker with a function of this module, one by one."""
+
+    measured: Callable[[Job, str, Watch], dict[str, Any]]
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def measure(self, jobs: Sequence[Job], outlet: Any, group: int | None = None) -> None:
+        for job in jobs:
+            report = functools.partial(self.report, job, outlet)
+            outlet.finish(job, report, lambda job, error: error)
+
+    def report(self, job: Job, outlet: Any) -> dict[str, Any]:
+        return type(self).measured(job, self.device, outlet.begin([job]))
+
+
+class measure(Runner):  # noqa: N801 (named as what it measures with)
+    measured = staticmethod(measured)
+
+
+class measure_described(Runner):  # noqa: N801
+    measured = staticmethod(described_measured)

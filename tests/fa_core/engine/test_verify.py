@@ -115,9 +115,9 @@ class TestSettings:
         row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
         with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
             recorded_options(row)
-        options = recorded_options(row, model="lab:net")
+        options = recorded_options(row, MeasureOptions(model="lab:net"))
         assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
-        assert recorded_options(row, model="lab:net", data="lab:load").data_typed
+        assert recorded_options(row, MeasureOptions(model="lab:net", data="lab:load")).data_typed
 
     def test_that_cannot_be_read_are_an_error_in_words(self, tmp_path):
         with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import msgspec
 from fa_core.engine.jobs import Job, Watch, input_hashes
 
 
-def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     """Writes itself into the file ``begun``, then waits until the file ``until`` is there, then reports."""
     described = json.loads(Path(job.checkpoint).read_text())
     with Path(described["begun"]).open("a") as begun:
@@ -34,3 +36,18 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
             "settings": msgspec.to_builtins(job.options),
         },
     }
+
+
+class measure:  # noqa: N801
+    """Measures the jobs of a worker with `measured`, one by one."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def measure(self, jobs: Sequence[Job], outlet: Any, group: int | None = None) -> None:
+        for job in jobs:
+            report = functools.partial(self.report, job, outlet)
+            outlet.finish(job, report, lambda job, error: error)
+
+    def report(self, job: Job, outlet: Any) -> dict[str, Any]:
+        return measured(job, self.device, outlet.begin([job]))

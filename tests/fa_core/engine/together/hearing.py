@@ -9,6 +9,7 @@ import pytest
 
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Cancelled, Job, Watch
+from fa_core.engine.worker import WorkerEvents
 from fa_core.report import DiagnosticReport
 
 
@@ -18,7 +19,7 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
-class Heard:
+class Heard(WorkerEvents):
     """An outlet that writes down; jobs in ``cancelled`` are, and ``at`` may cancel more while batches are measured."""
 
     def __init__(self) -> None:
