@@ -254,7 +254,7 @@ class QuitScreen(Dialog[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,q,enter,ctrl+c,ctrl+q", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
+        Binding("y,q,enter,ctrl+c,ctrl+q", "dismiss('leave')", "Leave", key_display="y", tooltip="commands go on"),
         Binding("s", "dismiss('stop')", "Stop and leave", tooltip="leave, and stop the commands"),
         Binding("n,escape", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
