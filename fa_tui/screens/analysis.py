@@ -25,7 +25,7 @@ from fa_tui.settings import GROUPS, remember_groups, remembered_groups
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views import analysed
 from fa_tui.views.filters import Look
-from fa_tui.views.words import with_keys
+from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
@@ -130,8 +130,7 @@ class AnalysisScreen(JudgedScreen):
         self.judge()
 
     def _say_title(self) -> None:
-        (runs, why), name = self.runs.title, NAMES[self._open]
-        self.set_title((" analysis ", "accent"), (f" {name} ", "strong"), (f" {runs}", "dim"), (why, "warn"))
+        self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), *scope_pieces(self.session))
 
     def on_resize(self) -> None:
         self.soon()

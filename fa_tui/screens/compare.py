@@ -22,6 +22,7 @@ from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import picking
 from fa_tui.views.scale import covering
+from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.line import Line
@@ -39,7 +40,7 @@ class CompareScreen(JudgedScreen):
         Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
         Binding("p,shift+tab", "flip(-1)", "Previous", key_display="p", tooltip="compare the method before"),
         Binding("z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"),
-        Binding("f", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
+        Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("C", "dismiss", "Back", show=False),
     ]
 
@@ -174,6 +175,7 @@ class CompareScreen(JudgedScreen):
             (f"  {window.words} {'run' if window.total == 1 else 'runs'}", "dim"),
             (" (< >)" if window.hides else "", "dim"),
             (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
+            *([(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else ()),
             ("" if self._shared or not self._draws else "   bars: own scale (z)", "accent"),
         )
         self.query_one("#agreement", Line).set(*self._agreement(group))

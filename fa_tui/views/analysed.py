@@ -65,15 +65,6 @@ class Analysed:
     def __len__(self) -> int:
         return len(self.table)
 
-    @property
-    def title(self) -> tuple[str, str]:
-        """How many runs there are, and why not all; the second part is emphasized."""
-        session = self._session
-        total = runs_words(len(session))
-        if self.rows is None:
-            return total, "   all, not only those that pass the filter (f)" if session.wide else ""
-        return "", f"of {len(self.rows)} of {total}: {session.scope_text} (f)"
-
     def counts(self) -> dict[str, tuple[int, int]]:
         """Method → how many of its runs are analysed, and how many there are."""
         # from the tables: rows of a big one are made when they are looked at
@@ -133,7 +124,7 @@ def left_out_words(
 
 _LISTED = 60
 """Runs or seeds of a list: not ten thousand."""
-_LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
+_LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖", "stability": "drift"}
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
@@ -213,5 +204,6 @@ def group_words(group: SeedGroup) -> Iterator[str]:
         yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
     for name, stat in group.stats.items():
         if stat.min is not None and stat.max is not None:
-            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs_words(stat.n)}"
+            ends = " to ".join(dict.fromkeys(map(short, (stat.min, stat.max))))
+            yield f"  {_LABELS.get(name, name):<12}{ends} over {runs_words(stat.n)}"
     yield from (f"  {note}" for note in group.notes)

@@ -74,6 +74,14 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
     return [(name, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
 
 
+def scope_pieces(session: Session) -> Pieces:
+    """How many runs another screen is of, and why not of all."""
+    total = runs_words(len(session))
+    if session.scope is None:
+        return [(f" {total}", "dim"), ("   all, not only those that pass the filter (f)" * session.wide, "warn")]
+    return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
+
+
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
     return "1 run" if count == 1 else f"{count} runs"

@@ -425,9 +425,7 @@ class EpochMatrix(Matrix):
 
     def action_unmark(self) -> None:
         """Pin no run any more."""
-        self._session.marked.clear()
-        self.refresh()
-        self.post_message(self.Marked())
+        self._mark(set())
 
 
 class Scrubber(ScrubbedByMouse, can_focus=True):

@@ -53,14 +53,9 @@ class Matrix(RunsView):
     """Cells before a line's label."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
         Binding("V", "show_next(-1)", "Numbers back", show=False),
         Binding("enter", "next_here", "Next in cell", show=False, tooltip="the next of several runs in one cell"),
-        Binding("plus", "mark_all", "Mark scope", show=False, key_display="+", tooltip="mark every run in scope"),
-        Binding(
-            "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
-        ),
     ]
 
     class ShowsChanged(Message):
@@ -151,7 +146,7 @@ class Matrix(RunsView):
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
-        cell = self._cell_at_cursor()
+        cell = self.here
         return cell[self._turn_in(cell)] if cell else None
 
     @property
@@ -164,9 +159,10 @@ class Matrix(RunsView):
         place = self._grid.places.get(row)
         if place:
             self.move_to(*place)
-            self._turn = (*place, self._cell_at_cursor().index(row))
+            self._turn = (*place, self.here.index(row))
 
-    def _cell_at_cursor(self) -> tuple[int, ...]:
+    @property
+    def here(self) -> tuple[int, ...]:
         line = self._grid.lines[self.line] if self.line < len(self._grid.lines) else None
         return line.cells[self.column] if line and line.cells else ()
 
@@ -176,7 +172,7 @@ class Matrix(RunsView):
 
     def action_next_here(self) -> None:
         """Go to the next of several runs in the cell under the cursor."""
-        cell = self._cell_at_cursor()
+        cell = self.here
         if len(cell) > 1:
             self._turn = (self.line, self.column, (self._turn_in(cell) + 1) % len(cell))
             self.refresh_cells([(self.line, self.column)])
@@ -245,31 +241,6 @@ class Matrix(RunsView):
         if not mark and (line, column) != (self.line, self.column):
             return row
         return [*row, (" " * (width - sum(len(text) for text, _ in row)), "text"), (mark or " ", "accent")]
-
-    def action_mark(self) -> None:
-        """Mark or unmark the runs in the cell under the cursor and go on to the line below."""
-        rows = self._cell_at_cursor()
-        if rows:
-            marked = self._session.marked
-            self._session.marked = marked - {*rows} if marked.issuperset(rows) else marked | {*rows}
-            self.refresh_cells([(self.line, self.column)])
-            self.post_message(self.Marked())
-            self.action_cursor(1, 0)
-
-    def action_mark_open(self) -> None:
-        """Mark every run that can be measured and is not yet; or, where some are marked, unmark all."""
-        session = self._session
-        unmeasured = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
-        self._mark(set() if session.marked else unmeasured)
-
-    def action_mark_all(self) -> None:
-        """Mark every run in scope."""
-        self._mark({*self._session.in_scope})
-
-    def _mark(self, rows: set[int]) -> None:
-        changed, self._session.marked = self._session.marked ^ rows, rows
-        self.refresh_cells({self._grid.places[row] for row in changed if row in self._grid.places})
-        self.post_message(self.Marked())
 
     def action_show_next(self, step: int) -> None:
         """Show the next quantity; after the last one the verdict letters again."""

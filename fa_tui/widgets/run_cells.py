@@ -12,8 +12,10 @@ from array import array
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.widget import Widget
 
@@ -25,6 +27,9 @@ from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import LineTable
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 _FULL = 0.34
 
@@ -114,10 +119,25 @@ class RunsView(LineTable):
         flipped: the indices of these runs.
     """
 
+    app: ExplorerApp
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
+        Binding("plus", "mark_all", "Mark scope", show=False, key_display="+", tooltip="mark every run in scope"),
+        Binding(
+            "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
+        ),
+    ]
+
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.session = self._session = session
         self.flipped: set[int] = set()
+
+    @property
+    def here(self) -> tuple[int, ...]:
+        """The indices of the runs under the cursor."""
+        raise NotImplementedError
 
     def place_of(self, row: int) -> tuple[int, int] | None:
         """Line and column of a run, if it is shown."""
@@ -135,6 +155,31 @@ class RunsView(LineTable):
             places = [place for row in self.flipped if (place := self.place_of(row))]
             if places:
                 self.bring_into_view(*min(places))
+
+    def action_mark(self) -> None:
+        """Mark or unmark the runs under the cursor and go on to the line below."""
+        marked, here = self._session.marked, {*self.here}
+        if here:
+            self._mark(marked - here if marked >= here else marked | here)
+            self.action_cursor(1, 0)
+
+    def action_mark_open(self) -> None:
+        """Mark every run in scope that can be measured and is not yet; or, where some are marked, unmark all."""
+        session = self._session
+        unmeasured = {row for row in session.measurable(session.in_scope) if not session.coverage[row]}
+        if session.marked or unmeasured:
+            self._mark(set() if session.marked else unmeasured)
+        else:
+            self.app.say("every run here is measured or has no checkpoint (open run folders); + marks all", "dim")
+
+    def action_mark_all(self) -> None:
+        """Mark every run in scope."""
+        self._mark({*self._session.in_scope})
+
+    def _mark(self, rows: set[int]) -> None:
+        changed, self._session.marked = self._session.marked ^ rows, rows
+        self.refresh_runs(changed)
+        self.post_message(self.Marked())
 
     def empty_words(self) -> str:
         if self._session.rows:

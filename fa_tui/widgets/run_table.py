@@ -39,7 +39,6 @@ class RunTable(RunsView):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("s", "sort", "Sort", tooltip="sort by the column under the cursor; again: the other way round"),
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
@@ -81,6 +80,10 @@ class RunTable(RunsView):
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self._shown[self.line] if self._shown else None
+
+    @property
+    def here(self) -> tuple[int, ...]:
+        return () if self.row is None else (self.row,)
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -168,14 +171,6 @@ class RunTable(RunsView):
         self.scroll_to_cursor()
         self.post_message(self.Moved())
         self.post_message(self.Ordered())
-
-    def action_mark(self) -> None:
-        """Mark or unmark the run under the cursor and go on to the next."""
-        if self.row is not None:
-            self._session.marked ^= {self.row}
-            self.refresh_frozen([self.line])
-            self.post_message(self.Marked())
-            self.move_to(self.line + 1)
 
     def _arrow(self, name: str) -> str:
         if name != self.order.lstrip("-"):

@@ -300,10 +300,19 @@ async def test_the_factor_that_counts_as_diverging_can_be_set() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
         assert "diverge at layer 2" in screen_text(app)
-        await pilot.press("f")
+        await pilot.press("x")
         await until(pilot, lambda: "runs diverge where" in screen_text(app))
         await pilot.press(*["backspace"] * 3, "2", "0", "0", "0", "enter")
         await until(pilot, lambda: "agree within ×1329" in screen_text(app))
+
+
+async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash", *"seed:42", "enter")
+        await opened(pilot, "C")
+        assert "1 run   1/5 (n p)  of 5 of 15 runs: seed:42 (f)" in screen_text(app)
+        await pilot.press("f")
+        await until(pilot, lambda: "3 runs   1/5 (n p)  15 runs   all, not only" in screen_text(app))
 
 
 async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(app: ExplorerApp) -> None:

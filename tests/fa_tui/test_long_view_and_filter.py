@@ -299,6 +299,22 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
         assert app.focused is app.explorer.sliders.slider("a"), "the click was taken back"
 
 
+async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that_marks_none_says_why(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:dfa", "enter", "t", "plus")
+        await until(pilot, lambda: len(app.session.marked) == 3)
+        assert screen_text(app).count("• dfa") == 3
+        await pilot.press("asterisk")
+        await until(pilot, lambda: not app.session.marked)
+        await pilot.press("asterisk")
+        await until(pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app))
+        await pilot.press("t", "asterisk")
+        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        assert "every run here is measured or has no checkpoint" in screen_text(app)
+
+
 async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
