@@ -15,10 +15,28 @@ from typing import Any, NamedTuple
 import typer
 
 from fa_core import __version__
+from fa_core.option_values import ARCHS
+from fa_core.pitfalls.demonstrations import PITFALLS
+from fa_core.replication import experiments
+from fa_core.reporting.figures import FIGURES
+from fa_core.schema import SCHEMAS
+from fa_core.training.plan import METHODS
 from fa_tui import options
 from fa_tui.cli import COMMANDS
+from fa_tui.settings import Settings, named_values
 
 FOLDER = Path(options.__file__).parent / "shells"
+
+NAMES = {
+    "pitfalls names": PITFALLS,
+    "replicate name": [one.name for one in experiments()],
+    "report --figure": [*FIGURES, "timeline", "gamma"],
+    "schema name": [*SCHEMAS, "settings"],
+    "settings name": named_values(Settings()),
+    "train --arch": ARCHS,
+    "train --method": METHODS,
+}
+"""What an argument or option is one of, where its type does not say so."""
 
 
 class Option(NamedTuple):
@@ -31,13 +49,13 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: its name, arguments, help, options, and the values of its first argument."""
+    """A command: its name, arguments, help, options, and the values of each argument, the last of which may repeat."""
 
     name: str
     arguments: str
     help: str
     options: tuple[Option, ...]
-    values: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
 
     @property
     def brief(self) -> str:
@@ -50,23 +68,24 @@ def commands() -> Iterator[Command]:
     group: Any = typer.main.get_command(options.build(COMMANDS))
     for name in COMMANDS:
         command = group.commands[name]
-        values: tuple[str, ...] = ()
+        values: list[tuple[str, ...]] = []
         words, found = [], [Option(("--help",), "", "Show the help.", ())]
         for one in command.params:
             if one.param_type_name == "argument":
                 metavar = one.metavar or one.human_readable_name
                 words.append(metavar if one.required or metavar.startswith("[") else f"[{metavar}]")
-                values = values or values_of(one)
+                values.append(values_of(one, f"{name} {one.name}"))
             else:
                 takes = "" if one.is_flag else one.metavar or one.type.name.upper()
                 text = " ".join((one.help or "").split())
-                found.append(Option((*one.opts, *one.secondary_opts), takes, text, values_of(one)))
-        yield Command(name, " ".join(words), inspect.cleandoc(command.help or ""), tuple(found), values)
+                known = values_of(one, f"{name} {one.opts[0]}")
+                found.append(Option((*one.opts, *one.secondary_opts), takes, text, known))
+        yield Command(name, " ".join(words), inspect.cleandoc(command.help or ""), tuple(found), tuple(values))
 
 
-def values_of(parameter: Any) -> tuple[str, ...]:
-    """The values that a parameter is one of."""
-    return tuple(map(str, getattr(parameter.type, "choices", ())))
+def values_of(parameter: Any, name: str) -> tuple[str, ...]:
+    """The values that a parameter is one of; `name` is its command's and its own."""
+    return tuple(map(str, getattr(parameter.type, "choices", NAMES.get(name, ()))))
 
 
 def bash(known: list[Command]) -> Iterator[str]:
@@ -74,6 +93,9 @@ def bash(known: list[Command]) -> Iterator[str]:
     yield from ("# bash completion of fa-tui; written by docs/shells.py", "_fa_tui() {")
     yield '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"'
     yield '    local command="${COMP_WORDS[1]}" words=""'
+    yield "    # `--format=json` is three words, and `fa-tui PATH` is `fa-tui open PATH`"
+    yield '    if [[ $cur == = ]]; then cur=""; elif [[ $prev == = ]]; then prev="${COMP_WORDS[COMP_CWORD-2]}"; fi'
+    yield f'    case " {" ".join(COMMANDS)} " in *" $command "*) ;; *) command=open ;; esac'
     yield "    if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then"
     yield f'        words="{" ".join(COMMANDS)}"'
     yield "    else"
@@ -88,7 +110,9 @@ def bash(known: list[Command]) -> Iterator[str]:
     yield '                case "$command" in'
     for one in known:
         names = " ".join(name for option in one.options for name in option.names)
-        given = f'words="{" ".join(one.values)}"' if one.values else ":"
+        known_at = [f'{place}) words="{" ".join(values)}" ;;' for place, values in enumerate(one.values[:-1], 2)]
+        known_at += [f'*) words="{" ".join(values)}" ;;' for values in one.values[-1:]]
+        given = f"case $COMP_CWORD in {' '.join(known_at)} esac" if any(one.values) else ":"
         yield f'                    {one.name}) if [[ $cur == -* ]]; then words="{names}"; else {given}; fi ;;'
     yield from ("                esac ;;", "        esac", "    fi")
     yield '    COMPREPLY=($(compgen -W "$words" -- "$cur"))'
@@ -101,22 +125,26 @@ def zsh(known: list[Command]) -> Iterator[str]:
     def quoted(text: str) -> str:
         return re.sub(r"([\[\]:\\])", r"\\\1", text).replace("'", "’")
 
+    def among(values: tuple[str, ...]) -> str:
+        return f"({' '.join(values)})" if values else "_files"
+
     yield from ("#compdef fa-tui", "# zsh completion of fa-tui; written by docs/shells.py", "_fa-tui() {")
     yield from ("    local -a known", "    known=(")
     yield from (f"        '{one.name}:{quoted(one.brief)}'" for one in known)
     yield from ("    )", "    if (( CURRENT == 2 )); then", "        _describe command known", "        _files")
     yield from ("        return", "    fi", "    shift words", "    (( CURRENT-- ))", '    case "$words[1]" in')
-    for one in known:
-        yield f"        {one.name})"
+    for one in sorted(known, key=lambda one: one.name == "open"):
+        yield f"        {'*' if one.name == 'open' else one.name})  # `fa-tui PATH` is `fa-tui open PATH`"
         yield "            _arguments \\"
         for option in one.options:
-            values = f"({' '.join(option.values)})" if option.values else "_files"
-            what = f":{quoted(option.takes)}:{values}" if option.takes else ""
+            what = f":{quoted(option.takes)}:{among(option.values)}" if option.takes else ""
             for name in option.names:
-                yield f"                '*{name}[{quoted(brief(option))}]{what}' \\"
-        values = f"({' '.join(one.values)})" if one.values else "_files"
-        yield f"                '*:argument:{values}' ;;"
-    yield from ("        *) _files ;;", "    esac", "}")
+                yield f"                '*{name}{'=' if what else ''}[{quoted(brief(option))}]{what}' \\"
+        arguments = one.values or ((),)
+        for place, values in enumerate(arguments, 1):
+            at, end = ("*", " ;;") if place == len(arguments) else (place, " \\")
+            yield f"                '{at}:argument:{among(values)}'{end}"
+    yield from ("    esac", "}")
     yield 'if [[ "$funcstack[1]" == "_fa-tui" ]]; then _fa-tui "$@"; else compdef _fa-tui fa-tui; fi'
 
 
@@ -126,13 +154,19 @@ def fish(known: list[Command]) -> Iterator[str]:
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
+    others = " ".join(one.name for one in known if one.name != "open")
     yield "# fish completion of fa-tui; written by docs/shells.py"
+    yield f"function __fa_tui_opens; not __fish_seen_subcommand_from {others}; end  # `fa-tui PATH` opens it, too"
     for one in known:
         yield f"complete -c fa-tui -n __fish_use_subcommand -a {one.name} -d {quoted(one.brief)}"
     for one in known:
-        start = f"complete -c fa-tui -n '__fish_seen_subcommand_from {one.name}'"
-        if one.values:
-            yield f"{start} -f -a {quoted(' '.join(one.values))}"
+        seen = "__fa_tui_opens" if one.name == "open" else f"__fish_seen_subcommand_from {one.name}"
+        start = f"complete -c fa-tui -n '{seen}'"
+        for place, values in enumerate(one.values):
+            before = " ".join(one.values[0]) if len(one.values) > 1 else ""
+            where = f"; and {'not ' * (not place)}__fish_seen_subcommand_from {before}" if before else ""
+            if values:
+                yield f"complete -c fa-tui -n '{seen}{where}' -f -a {quoted(' '.join(values))}"
         for option in one.options:
             names = " ".join(f"-l {name.removeprefix('--')}" for name in option.names)
             takes = f" -x -a {quoted(' '.join(option.values))}" if option.values else " -r" if option.takes else ""

@@ -64,8 +64,8 @@ Its own thresholds are not published: these are ours. Source: docs/protocol.md Â
 def worded(text: str, protocol: Protocol) -> str:
     """What is said of diagnostics as (a) to (d), by the names of a protocol's checks.
 
-    >>> worded("(a) to (d)", "v2"), worded("(c) cosine", "v2"), worded("(a) to (d)", "v1")
-    ('D1 to D3', '(c) cosine', '(a) to (d)')
+    >>> worded("(a) to (d)", "v2"), worded("(c) drift", "v2"), worded("(a) to (d)", "v1")
+    ('D1 to D3', '(c) drift', '(a) to (d)')
     """
     names = {f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter}
     return re.sub(r"\([a-d]\)", lambda found: names.get(found[0], found[0]), text)

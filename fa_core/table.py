@@ -143,7 +143,7 @@ class AuditTable:
             nonfinite=nonfinite,
             low=low,
             high=high,
-            classes=optional([_classes(each) for each in column("provenance")])[0],
+            classes=optional(list(map(_classes, column("provenance"))))[0],
             credit=_credit_of(column("credit"), column("method_name")),
             _has_acc=has_acc,
             _has_baseline=has_baseline,
@@ -354,7 +354,7 @@ _MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
 def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Floats, Floats]:
     """The lower and upper ends of the intervals of some reports, each (n, 5)."""
     low, high = np.full((2, len(intervals), len(_ENDS) if any(intervals) else 0), np.nan)
-    for i, found in enumerate(intervals):
+    for i, found in enumerate(intervals) if low.shape[1] else ():
         for name in found:
             if name in _ENDS:
                 low[i, _ENDS.index(name)], high[i, _ENDS.index(name)] = found[name]
@@ -378,7 +378,7 @@ def bits_of(**masks: Mask) -> Bits:
 
 
 def _store_of(row: AuditRow) -> RowStore | None:
-    return row.store if isinstance(row, LazyRow) and row.is_as_stored else None
+    return row.store if type(row) is LazyRow and row.is_as_stored else None
 
 
 def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
@@ -513,7 +513,7 @@ def objects(values: Sequence[object]) -> Objects:
 def _shared(values: Sequence[Any]) -> Objects:
     """As `objects`, with one object for all equal ones."""
     known: dict[Any, Any] = {}
-    return objects([known.setdefault(value, value) for value in values])
+    return objects(list(map(known.setdefault, values, values)))
 
 
 def growth_of(norms: Ragged, bounds: Floats) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,16 @@ HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")
 ORDER = ("bp", "ep", "state_bridge", "fa", "dfa", "credit_bridge", "frozen", "random_init")
 
-NUMBERS = ("accuracy", "(d) pp", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) drift")
+Numbers = Mapping[str, tuple[str, str]]
+NUMBERS: Numbers = {
+    "accuracy": ("headline_acc", "{:.3f}"),
+    "(d) pp": ("margin_pp", "{:+.1f}"),
+    "(a) growth": ("max_per_block_growth", "{:.3g}"),
+    "‖h_L‖": ("h_L", "{:.2g}"),
+    "(b) ‖g_L‖": ("g_L", "{:.1e}"),
+    "(c) drift": ("cross_batch_stability", "{:+.2f}"),
+}
+"""Heading → property of a report and its format."""
 
 REFERENCE_MAIN = {
     "bp": "acc 0.65",
@@ -120,6 +129,12 @@ def spread(values: Iterable[float | None], pattern: str) -> str:
     return low if low == high else f"{low} … {high}"
 
 
+def over_seeds(reports: Iterable[DiagnosticReport], numbers: Numbers) -> list[str]:
+    """The cells of some reports under the headings of `numbers`."""
+    known = list(reports)
+    return [spread((getattr(report, name) for report in known), pattern) for name, pattern in numbers.values()]
+
+
 def fired_by(report: DiagnosticReport) -> str:
     """The letters that fire, and those that other samples might decide otherwise."""
     undecided = "".join(sorted(report.undecided))
@@ -141,16 +156,10 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
     rows = []
     for place, runs in kinds_of(runs_of(group)).items():
         kind = place.partition("/")[2]
-        reports = [run.report for run in runs]
         rows.append(
             [
                 f"`{kind}`",
-                spread((report.headline_acc for report in reports), "{:.3f}"),
-                spread((report.margin_pp for report in reports), "{:+.1f}"),
-                spread((report.max_per_block_growth for report in reports), "{:.3g}"),
-                spread((report.h_L for report in reports), "{:.2g}"),
-                spread((report.g_L for report in reports), "{:.1e}"),
-                spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
+                *over_seeds((run.report for run in runs), NUMBERS),
                 verdicts(runs),
                 *([reference.get(kind, "–")] if reference else []),
             ]
@@ -166,38 +175,21 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
     )
 
 
-ATLAS_NUMBERS = (
-    "accuracy",
-    "(d) pp",
-    "(a) growth",
-    "(b) ‖g_L‖",
-    "(c) drift",
-    "deep Γ, epoch 1",
-    "at the end",
-    "its null",
-)
-
-
 def atlas_table(arch: str) -> str:
     """A row per method on one network, its values from the smallest to the largest over the seeds."""
-    rows = []
+    rows, shown = [], {name: each for name, each in NUMBERS.items() if name != "‖h_L‖"}
     for place, runs in kinds_of(run for run in runs_of("atlas") if run.manifest.arch == arch).items():
-        reports = [run.report for run in runs]
         rows.append(
             [
                 f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
-                spread((report.headline_acc for report in reports), "{:.3f}"),
-                spread((report.margin_pp for report in reports), "{:+.1f}"),
-                spread((report.max_per_block_growth for report in reports), "{:.3g}"),
-                spread((report.g_L for report in reports), "{:.1e}"),
-                spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
+                *over_seeds((run.report for run in runs), shown),
                 spread((known(run.gamma(0)) for run in runs), "{:+.2f}"),
                 spread((known(run.gamma(-1)) for run in runs), "{:+.2f}"),
                 spread((known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs), "{:+.2f}"),
                 verdicts(runs),
             ]
         )
-    return table(["method", *ATLAS_NUMBERS, "fires"], rows)
+    return table(["method", *shown, "deep Γ, epoch 1", "at the end", "its null", "fires"], rows)
 
 
 def known(value: float) -> float | None:
@@ -211,14 +203,9 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
         rows.append(
             [
                 f"`{run.name}`",
-                _number(report.headline_acc, "{:.3f}"),
-                _number(report.margin_pp, "{:+.1f}"),
-                _number(report.max_per_block_growth, "{:.3g}"),
-                _number(report.h_L, "{:.2g}"),
-                _number(report.g_L, "{:.1e}"),
-                _number(report.cross_batch_stability, "{:+.2f}"),
+                *over_seeds([report], NUMBERS),
                 f"{run.gain:.1e}",
-                _number(report.error_norm, "{:.1e}"),
+                spread([report.error_norm], "{:.1e}"),
                 fired_by(report),
                 report.coverage,
                 reference.get(run.name, "–"),
@@ -281,23 +268,8 @@ def published_table() -> str:
     groups: Mapping[str, list[DiagnosticReport]] = defaultdict(list)
     for key, value in recorded.items():
         groups[key.rpartition("_s")[0]].append(DiagnosticReport.from_dict(value, key))
-    columns: list[tuple[Callable[[DiagnosticReport], float | None], str]] = [
-        (lambda report: report.headline_acc, "{:.3f}"),
-        (lambda report: report.margin_pp, "{:+.1f}"),
-        (lambda report: report.max_per_block_growth, "{:.3g}"),
-        (lambda report: report.h_L, "{:.2g}"),
-        (lambda report: report.g_L, "{:.1e}"),
-        (lambda report: report.cross_batch_stability, "{:+.2f}"),
-    ]
-    rows = [
-        [method, *(spread(map(value, groups[method]), pattern) for value, pattern in columns)]
-        for method in sorted(groups, key=_rank)
-    ]
+    rows = [[method, *over_seeds(groups[method], NUMBERS)] for method in sorted(groups, key=_rank)]
     return table(["method", *NUMBERS], rows)
-
-
-def _number(value: float | None, pattern: str) -> str:
-    return "–" if value is None else pattern.format(value)
 
 
 def text(template: str, blocks: Mapping[str, str]) -> str:

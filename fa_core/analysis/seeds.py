@@ -29,7 +29,7 @@ NUMBERS = {
     "growth": ("growth", "a", "(a) growth"),
     "h_L": ("h_L", "a", "‖h_L‖"),
     "g_L": ("g_L", "b", "(b) ‖g_L‖"),
-    "stability": ("stability", "c", "(c) cosine"),
+    "stability": ("stability", "c", "(c) drift"),
     "margin_pp": ("margin_pp", "d", "(d) pp"),
     **{name: (name, "", heading) for name, (heading, _) in CREDIT.items()},
 }

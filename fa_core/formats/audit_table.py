@@ -5,7 +5,7 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +72,7 @@ def read(document: Document) -> Iterator[Finding]:
     if not isinstance(reports, dict):
         convert(reports, dict[str, Any], place)  # says what it is instead
     if isinstance(next(iter(reports.values()), None), msgspec.Raw):
-        yield from _lazy_rows(document.path, reports)
+        yield from _lazy_rows(document, reports)
         return
     if isinstance(reports, RepeatedKeys):
         names = numbered(key for key, _ in reports.pairs)
@@ -143,17 +143,18 @@ class StoredReports:
         return bytes(self.nodes[slot])
 
 
-def _lazy_rows(source: str, members: dict[str, msgspec.Raw]) -> Iterator[Finding]:
+def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[Finding]:
     """The reports of a big file as rows, and those that cannot be read as problems.
 
     Args:
-        source: the file.
+        document: the file.
         members: its reports; emptied.
     """
     # imported for a big table: NumPy takes longer to import than a small one to read
     from fa_core.table import AuditTable
 
-    decode = _lean_decoder()
+    source, decode = document.path, _lean_decoder()
+    is_doubtful = _is_doubtful(document.data, len(members))
     store = StoredReports(source)
     parts: list[AuditTable] = []
     rows: list[AuditRow] = []
@@ -164,7 +165,8 @@ def _lazy_rows(source: str, members: dict[str, msgspec.Raw]) -> Iterator[Finding
         try:
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
-            is_valid = numbers.surely_valid() and not _is_doubtful(reports, b"".join([node for _, node in batch]))
+            is_valid = numbers.surely_valid() and not any(report.kept_verdict is not None for report in reports)
+            is_valid = is_valid and not (is_doubtful and _is_doubtful(b"".join(node for _, node in batch), len(batch)))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
@@ -175,9 +177,10 @@ def _lazy_rows(source: str, members: dict[str, msgspec.Raw]) -> Iterator[Finding
             numbers = AuditTable.of_reports(reports)
             store.doubtful.update(range(len(store.nodes), len(store.nodes) + len(batch)))
         parts.append(numbers)
-        for slot, ((key, _), report) in enumerate(zip(batch, reports, strict=True), start=len(store.nodes)):
-            identity = identity_of(key, report)
-            rows.append(LazyRow(source=source, key=key, report=UNREAD, store=store, slot=slot, **identity))
+        rows += [
+            LazyRow(source=source, key=key, report=UNREAD, store=store, slot=slot, **identity_of(key, report))
+            for slot, ((key, _), report) in enumerate(zip(batch, reports, strict=True), start=len(store.nodes))
+        ]
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
     del keys, nodes
@@ -208,10 +211,9 @@ def _lean_decoder() -> Callable[[Node], Any]:
     return msgspec.json.Decoder(lean).decode
 
 
-def _is_doubtful(lean: Sequence[Any], text: bytes) -> bool:
-    """Whether reports are to be decoded with all checks: a kept verdict, odd texts, perhaps a key twice."""
-    kept = any(report.kept_verdict is not None for report in lean)
-    return kept or is_odd(text) or any(text.count(name) > len(lean) for name in _DECIDING)
+def _is_doubtful(text: bytes, reports: int) -> bool:
+    """Whether so many reports are to be decoded with all checks: odd texts, perhaps a key twice."""
+    return is_odd(text) or any(text.count(name) > reports for name in _DECIDING)
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:

@@ -233,8 +233,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if not ours or (size > len(head) and not _may_be_known(head)):
             yield from _brought(place, head)
             return
-        file.seek(0)
-        data = file.read()
+        data = Path(path).read_bytes()  # `file` would copy what it holds of it already
     try:
         document = open_document(path, data)
     except UnreadableInput:

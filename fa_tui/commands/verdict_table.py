@@ -37,6 +37,7 @@ from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.reporting.numbers import MISSING
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
@@ -193,13 +194,19 @@ def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
     values, kinds = _numbers_of(row.report), evidence(row)
     cells = [
-        "–" if value is None else "nan" if value != value else format(value, form)
+        MISSING if value is None else "nan" if isnan(value) else _text(value, form)
         for value, form in zip(values, _FORMS, strict=True)
     ]
     for place, (_, _, _, letter) in enumerate(_NUMBERS) if kinds else ():
         if letter in kinds and values[place] is not None:
             cells[place] = MARKS.get(kinds[letter], "≈") + cells[place]
     return cells
+
+
+def _text(value: float, form: str) -> str:
+    """A number with its exponent as all tables have it: ``4.17e-9``."""
+    text = format(value, form)
+    return text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-") if "e" in text else text
 
 
 def line(row: AuditRow, label: str) -> list[str]:

@@ -2,6 +2,9 @@
 _fa_tui() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"
     local command="${COMP_WORDS[1]}" words=""
+    # `--format=json` is three words, and `fa-tui PATH` is `fa-tui open PATH`
+    if [[ $cur == = ]]; then cur=""; elif [[ $prev == = ]]; then prev="${COMP_WORDS[COMP_CWORD-2]}"; fi
+    case " open show audit check seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor " in *" $command "*) ;; *) command=open ;; esac
     if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
         words="open show audit check seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor"
     else
@@ -133,7 +136,7 @@ _fa_tui() {
             "timeline --protocol") words="v1 v2" ;;
             "timeline --frozen-baseline") : ;;
             "report --out") : ;;
-            "report --figure") : ;;
+            "report --figure") words="audit layers architectures rescue timeline gamma" ;;
             "report --title") : ;;
             "report --methods") : ;;
             "report --seeds") : ;;
@@ -146,9 +149,9 @@ _fa_tui() {
             "report --frozen-acc-margin-pp") : ;;
             "report --protocol") words="v1 v2" ;;
             "report --frozen-baseline") : ;;
-            "train --method") : ;;
+            "train --method") words="bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets" ;;
             "train --out") : ;;
-            "train --arch") : ;;
+            "train --arch") words="resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20 decoder" ;;
             "train --data") : ;;
             "train --seeds") : ;;
             "train --epochs") : ;;
@@ -204,13 +207,13 @@ _fa_tui() {
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol"; else :; fi ;;
-                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else :; fi ;;
+                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --group --engine --address --patience --format"; else :; fi ;;
-                    pitfalls) if [[ $cur == -* ]]; then words="--help --scan --run --format"; else :; fi ;;
+                    pitfalls) if [[ $cur == -* ]]; then words="--help --scan --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-zero missing-feedback" ;; esac; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;
-                    schema) if [[ $cur == -* ]]; then words="--help"; else :; fi ;;
-                    settings) if [[ $cur == -* ]]; then words="--help"; else words="list get set"; fi ;;
-                    completion) if [[ $cur == -* ]]; then words="--help"; else words="bash zsh fish man"; fi ;;
+                    schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace settings" ;; esac; fi ;;
+                    settings) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in 2) words="list get set" ;; 3) words="theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol" ;; *) words="" ;; esac; fi ;;
+                    completion) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="bash zsh fish man" ;; esac; fi ;;
                     doctor) if [[ $cur == -* ]]; then words="--help --format"; else :; fi ;;
                 esac ;;
         esac

@@ -30,285 +30,286 @@ _fa-tui() {
     shift words
     (( CURRENT-- ))
     case "$words[1]" in
-        open)
+        show)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
-                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
-                '*--taps[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
-                '*--show[What the matrix shows\: letters, growth, g_L, drift, margin, acc, h_L,…]:WHAT:_files' \
-                '*--rows[The lines of the matrix\: method, seed, source, or what the runs name,…]:AXIS:_files' \
-                '*--columns[Its columns, likewise]:AXIS:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
-                '*--long[Begin in the long view, as --sort does]' \
-                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
-                '*--jobs[Workers at a time]:N:_files' \
-                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
-                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--format=[How to print the rows]:CHOICE:(table json csv markdown)' \
+                '*--sort=[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        show)
+        audit)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--format[How to print the rows]:CHOICE:(table json csv markdown)' \
-                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
-                '*:argument:_files' ;;
-        audit)
-            _arguments \
-                '*--help[Show the help]' \
-                '*--out[The audit table to write (JSON)]:FILE:_files' \
-                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
-                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
-                '*--weights[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
-                '*--taps[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
-                '*--batches[Batches behind (c)]:K:_files' \
-                '*--batch-size[Samples in each]:B:_files' \
-                '*--norm-batches[How many of them (a) and (b) use]:INT:_files' \
-                '*--dtype[Arithmetic]:CHOICE:(auto float32 float64 as-is)' \
-                '*--credit[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
-                '*--resamples[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
+                '*--out=[The audit table to write (JSON)]:FILE:_files' \
+                '*--data=[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model=[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--weights=[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
+                '*--taps=[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
+                '*--batches=[Batches behind (c)]:K:_files' \
+                '*--batch-size=[Samples in each]:B:_files' \
+                '*--norm-batches=[How many of them (a) and (b) use]:INT:_files' \
+                '*--dtype=[Arithmetic]:CHOICE:(auto float32 float64 as-is)' \
+                '*--credit=[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
+                '*--resamples=[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
                 '*--precision[Compare the gradients with float64 ones, per layer\: is the reference…]' \
-                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
-                '*--jobs[Workers at a time]:N:_files' \
-                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
-                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs=[Workers at a time]:N:_files' \
+                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
                 '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
                 '*--replace[Measure all again]' \
-                '*--notes[What the reports are to say of these runs]:TEXT:_files' \
-                '*--format[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
-                '*--shard[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--notes=[What the reports are to say of these runs]:TEXT:_files' \
+                '*--format=[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
+                '*--shard=[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        check)
+        check)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        seeds)
+        seeds)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--by[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--out[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
+                '*--by=[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--out=[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
                 '*--population[Standard deviations over n, not over n − 1 as is usual]' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        sweep)
+        sweep)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--healthy[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
-                '*--neither[Methods of neither group]:LIST:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--healthy=[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
+                '*--neither=[Methods of neither group]:LIST:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        utility)
+        utility)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--chance[Accuracy of guessing, a fraction (S0 withdraws it)]:ACC:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--chance=[Accuracy of guessing, a fraction (S0 withdraws it)]:ACC:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        timeline)
+        timeline)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--stop-on[Diagnostics that would end a run, e.g. b or ab]:LETTERS:_files' \
-                '*--epochs[Planned length of the runs, if the traces are not complete]:N:_files' \
+                '*--stop-on=[Diagnostics that would end a run, e.g. b or ab]:LETTERS:_files' \
+                '*--epochs=[Planned length of the runs, if the traces are not complete]:N:_files' \
                 '*--follow[Print again whenever a trace grows, until Ctrl-C]' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        report)
+        report)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--out[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
-                '*--figure[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:_files' \
-                '*--title[Heading of .md and .html]:TEXT:_files' \
+                '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
+                '*--figure=[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:(audit layers architectures rescue timeline gamma)' \
+                '*--title=[Heading of .md and .html]:TEXT:_files' \
                 '*--blank[The empty form, as .md, .html or .tex]' \
-                '*--methods[Only runs of these methods]:LIST:_files' \
-                '*--seeds[Only runs of these seeds]:LIST:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
-                '*--blocks[Number of blocks of such logs]:L:_files' \
-                '*--depth[Number of blocks of such logs]:L:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        train)
+        train)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--method[Credit rules, e.g. bp,dfa]:STR:_files' \
-                '*--out[Folder for the run folders]:PATH:_files' \
-                '*--arch[resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…]:STR:_files' \
-                '*--data[synthetic\[\:input=16,ambient=1024\], cifar10\:DIR, cifar100\:DIR,…]:SPEC:_files' \
-                '*--seeds[One run each]:STR:_files' \
-                '*--epochs[Passes over the training samples]:INT:_files' \
-                '*--lam[λ of the penalty λ‖f‖²]:STR:_files' \
-                '*--d[Width]:STR:_files' \
-                '*--L[Depth]:STR:_files' \
+                '*--method=[Credit rules, e.g. bp,dfa]:STR:(bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets)' \
+                '*--out=[Folder for the run folders]:PATH:_files' \
+                '*--arch=[resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…]:STR:(resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20 decoder)' \
+                '*--data=[synthetic\[\:input=16,ambient=1024\], cifar10\:DIR, cifar100\:DIR,…]:SPEC:_files' \
+                '*--seeds=[One run each]:STR:_files' \
+                '*--epochs=[Passes over the training samples]:INT:_files' \
+                '*--lam=[λ of the penalty λ‖f‖²]:STR:_files' \
+                '*--d=[Width]:STR:_files' \
+                '*--L=[Depth]:STR:_files' \
                 '*--terminal-ln[LayerNorm before the head]' \
                 '*--no-terminal-ln[LayerNorm before the head]' \
-                '*--method-arg[An option of the method, e.g. variant=stable]:KEY=VALUE:_files' \
-                '*--arch-arg[An argument of the network, e.g. hidden=256]:KEY=VALUE:_files' \
-                '*--lr[Learning rate]:FLOAT:_files' \
-                '*--weight-decay[Weight decay]:FLOAT:_files' \
-                '*--schedule[cosine or constant]:STR:_files' \
-                '*--optimizer[adamw, adam or sgd]:STR:_files' \
-                '*--batch-size[Samples per step]:INT:_files' \
-                '*--eval-seed[Picks the evaluation batches]:INT:_files' \
-                '*--stop-on[End a run when one of these fires, e.g. a,b]:LETTERS:_files' \
+                '*--method-arg=[An option of the method, e.g. variant=stable]:KEY=VALUE:_files' \
+                '*--arch-arg=[An argument of the network, e.g. hidden=256]:KEY=VALUE:_files' \
+                '*--lr=[Learning rate]:FLOAT:_files' \
+                '*--weight-decay=[Weight decay]:FLOAT:_files' \
+                '*--schedule=[cosine or constant]:STR:_files' \
+                '*--optimizer=[adamw, adam or sgd]:STR:_files' \
+                '*--batch-size=[Samples per step]:INT:_files' \
+                '*--eval-seed=[Picks the evaluation batches]:INT:_files' \
+                '*--stop-on=[End a run when one of these fires, e.g. a,b]:LETTERS:_files' \
                 '*--resume[Go on with unfinished runs, skip finished ones]' \
                 '*--overwrite[Train again over what is there]' \
-                '*--device[auto, cpu, cuda or cuda\:1]:STR:_files' \
-                '*--threads[CPU threads (default\: PyTorch’s)]:INT RANGE:_files' \
-                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
-                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
-                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
-                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--device=[auto, cpu, cuda or cuda\:1]:STR:_files' \
+                '*--threads=[CPU threads (default\: PyTorch’s)]:INT RANGE:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*:argument:_files' ;;
-        replicate)
+        replicate)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--cifar10[Folder of CIFAR-10]:DIR:_files' \
-                '*--cifar100[Folder of CIFAR-100]:DIR:_files' \
-                '*--out[Folder of the run folders]:PATH:_files' \
+                '*--cifar10=[Folder of CIFAR-10]:DIR:_files' \
+                '*--cifar100=[Folder of CIFAR-100]:DIR:_files' \
+                '*--out=[Folder of the run folders]:PATH:_files' \
                 '*--run[Run the commands]' \
                 '*--quick[One epoch of one seed, into OUT/quick\: whether everything works]' \
-                '*--evidence[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*:argument:_files' ;;
-        verify)
+                '*--evidence=[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*:argument:(audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit)' ;;
+        verify)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
-                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
-                '*--weights[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
-                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
-                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
-                '*--jobs[Workers at a time]:N:_files' \
-                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
-                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
-                '*--format[How to print the outcome]:CHOICE:(table json)' \
+                '*--data=[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model=[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--weights=[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs=[Workers at a time]:N:_files' \
+                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--format=[How to print the outcome]:CHOICE:(table json)' \
                 '*:argument:_files' ;;
-        pitfalls)
+        pitfalls)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--scan[Search Python files for `.norm(-1)` and clamped cosines instead]:PATH:_files' \
-                '*--run[Run folder with saved feedback for 4 to 7]:FOLDER:_files' \
-                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*:argument:_files' ;;
-        serve)
+                '*--scan=[Search Python files for `.norm(-1)` and clamped cosines instead]:PATH:_files' \
+                '*--run=[Run folder with saved feedback for 4 to 7]:FOLDER:_files' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*:argument:(norm-axis cosine-eps half-flush null-feedback aggregations layer-zero missing-feedback)' ;;
+        serve)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--port[Where to listen]:INT RANGE:_files' \
+                '*--port=[Where to listen]:INT RANGE:_files' \
                 '*:argument:_files' ;;
-        schema)
+        schema)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*:argument:_files' ;;
-        settings)
+                '*:argument:(report audit-table manifest trace settings)' ;;
+        settings)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*:argument:(list get set)' ;;
-        completion)
+                '1:argument:(list get set)' \
+                '2:argument:(theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol)' \
+                '*:argument:_files' ;;
+        completion)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
                 '*:argument:(bash zsh fish man)' ;;
-        doctor)
+        doctor)  # `fa-tui PATH` is `fa-tui open PATH`
             _arguments \
                 '*--help[Show the help]' \
-                '*--format[How to print]:CHOICE:(table json)' \
+                '*--format=[How to print]:CHOICE:(table json)' \
                 '*:argument:_files' ;;
-        *) _files ;;
+        *)  # `fa-tui PATH` is `fa-tui open PATH`
+            _arguments \
+                '*--help[Show the help]' \
+                '*--data=[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model=[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--taps=[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
+                '*--show=[What the matrix shows\: letters, growth, g_L, drift, margin, acc, h_L,…]:WHAT:_files' \
+                '*--rows=[The lines of the matrix\: method, seed, source, or what the runs name,…]:AXIS:_files' \
+                '*--columns=[Its columns, likewise]:AXIS:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--sort=[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--long[Begin in the long view, as --sort does]' \
+                '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs=[Workers at a time]:N:_files' \
+                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
     esac
 }
 if [[ "$funcstack[1]" == "_fa-tui" ]]; then _fa-tui "$@"; else compdef _fa-tui fa-tui; fi

@@ -48,6 +48,15 @@ def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
         ("fa-tui show x --format m", "markdown"),
         ("fa-tui completion ", "bash fish man zsh"),
         ("fa-tui show runs", ""),
+        ("fa-tui settings g", "get"),
+        ("fa-tui settings get gl", "glyphs"),
+        ("fa-tui settings set theme ", ""),
+        ("fa-tui report x --figure res", "rescue"),
+        ("fa-tui schema man", "manifest"),
+        ("fa-tui pitfalls norm-axis null", "null-feedback"),
+        ("fa-tui replicate stu", "studentnet"),
+        ("fa-tui show --format = m", "markdown"),
+        ("fa-tui runs.json --proto", "--protocol"),
     ],
 )
 def test_bash_completes(words: str, found: str) -> None:

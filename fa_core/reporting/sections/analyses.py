@@ -18,7 +18,7 @@ from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 
-_BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
+_BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
 _RANGE_CELLS = 7

@@ -17,7 +17,7 @@ from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 
-_TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
+_TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp")
 _SHOWN: Mapping[str, Callable[[float], str]] = {
     "growth": lambda value: significant(value, 3) if value < 1000 else brief(value),
     "g_L": lambda value: significant(value, 3),

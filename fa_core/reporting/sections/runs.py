@@ -118,15 +118,15 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
             "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
-            "(c) cosine": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
+            "(c) drift": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
             "(d) pp": lambda run: (
                 fixed(run.report.margin_pp, 2, sign=True)
                 + _if_assumed(run, f" (baseline {run.report.baseline_words()})")
             ),
         },
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
-        "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; cosine: mean "
-        "over pairs of batches; pp: 100·(acc − frozen baseline). "
+        "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; drift: mean "
+        "cosine over pairs of batches; pp: 100·(acc − frozen baseline). "
         f"{thresholds.judges}: {cell_legend(thresholds.protocol)}.",
         words=3,
         marked=lambda run: run.report.flags,
