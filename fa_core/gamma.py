@@ -115,9 +115,8 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
         return math.nan, math.nan
     if not isinstance((credit or {}).get("free_layers"), list) and free_layers(credit, method):
         return deep_gamma(null, method), math.nan
-    found = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
-    mean, std = (float(value) if isinstance(value, (int, float)) else math.nan for value in found)
-    return mean, std
+    mean, std = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
+    return (math.nan if mean is None else mean), (math.nan if std is None else std)
 
 
 def null_band(
@@ -189,9 +188,5 @@ def aggregations(credit: Credit) -> list[float]:
     layers = _finite(credit.get("gamma"))
     pooled = (_finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated"))
     median = statistics.median(layers) if layers else math.nan
-    return [
-        mean_gamma(credit),
-        _mean_over(credit, "gamma", {0}),
-        median,
-        *(found[0] if found else math.nan for found in pooled),
-    ]
+    means = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), median]
+    return [*means, *(found[0] if found else math.nan for found in pooled)]

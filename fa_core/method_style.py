@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+import msgspec
 
 
 class MethodStyle(NamedTuple):
@@ -22,32 +25,7 @@ class MethodStyle(NamedTuple):
 MARKERS = "os^Dv><PXp"
 """Matplotlib's filled markers, so that no method is known by its colour alone."""
 
-METHOD_STYLES = {
-    "bp": MethodStyle("#000000", "o"),
-    "fa": MethodStyle("#56b4e9", "s"),
-    "dfa": MethodStyle("#d55e00", "^"),
-    "state_bridge": MethodStyle("#0072b2", "D"),
-    "credit_bridge": MethodStyle("#009e73", "v"),
-    "ep": MethodStyle("#cc79a7", ">"),
-    "frozen": MethodStyle("#7f7f7f", "<"),
-    "random_init": MethodStyle("#e69f00", "P"),
-    "shallow": MethodStyle("#8a6d00", "X"),
-    "random_targets": MethodStyle("#882255", "p"),
-    "fa_weights": MethodStyle("#5f7fb8", "D"),
-    "usf": MethodStyle("#3f8f4f", "^"),
-    "brsf": MethodStyle("#44aa99", "s"),
-    "frsf": MethodStyle("#999933", "v"),
-    "kp": MethodStyle("#6f63d9", "o"),
-    "weight_mirror": MethodStyle("#9467bd", "X"),
-    "dfa_layers": MethodStyle("#c7603a", "v"),
-    "sparse_dfa": MethodStyle("#cc6677", "<"),
-    "drtp": MethodStyle("#e0457b", "P"),
-    "dtp": MethodStyle("#a0674b", ">"),
-    "pc": MethodStyle("#b455a0", "p"),
-    "local_loss": MethodStyle("#4f8a8b", "o"),
-    "pepita": MethodStyle("#c08a3e", "s"),
-    "ff": MethodStyle("#6b8e23", "D"),
-}
+METHOD_STYLES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle])
 """Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white), grey and wine; then
 shades that show on white and on black: so many differ by the marker too."""
 

@@ -514,11 +514,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         layers = [
             f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
         ]
-        cause = [
-            f"{name}: {words}"
-            for name, words in (("cause of (b)", floor_in_words(self)), ("mode", failure_mode(self)))
-            if words
-        ]
+        causes = {"cause of (b)": floor_in_words(self), "mode": failure_mode(self)}
+        cause = [f"{name}: {words}" for name, words in causes.items() if words]
         lines = [*self.describe(), *cause, *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
@@ -565,9 +562,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 said = [diagnostic.pattern.format(value), self.range_words(letter), self.basis(letter)]
                 number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
                 bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
-                more = (
-                    f"; {others}" if letter == "d" and (others := self.other_margins()) else self.at_reference(letter)
-                )
+                others = self.other_margins() if letter == "d" else ""
+                more = f"; {others}" if others else self.at_reference(letter)
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
         return [worded(line, self.thresholds.protocol) for line in lines]
 

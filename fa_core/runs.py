@@ -230,14 +230,12 @@ def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
     """
     seen = Counter(keys)
     places: dict[str, list[str]] = {}
-    for key, source in zip(keys, sources, strict=True):
+    runs = list(zip(keys, sources, strict=True))
+    for key, source in runs:
         if seen[key] > 1:
             places.setdefault(key, []).append(run_place(source))
     leads = {key: _leads(found) for key, found in places.items()}
-    names = [
-        key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}"
-        for key, source in zip(keys, sources, strict=True)
-    ]
+    names = (key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}" for key, source in runs)
     return tuple(numbered(names))
 
 

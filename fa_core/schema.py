@@ -14,10 +14,7 @@ from fa_core.runs import Manifest
 from fa_core.trace import TraceEpoch
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_RECORDED = {
-    "type": "string",
-    "description": "the verdict that was found in the source, where it differs from `verdict`",
-}
+_RECORDED = "the verdict that was found in the source, where it differs from `verdict`"
 
 
 _ATTRIBUTE = re.compile(r"^ {8}(\w+): (.*(?:\n {10,}.*)*)", re.MULTILINE)
@@ -38,7 +35,7 @@ def schema_of(kind: type) -> dict[str, Any]:
         _describe(definition)
         if definition.get("title") == DiagnosticReport.__name__:
             definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
-            definition["properties"]["recorded_verdict"] = _RECORDED
+            definition["properties"]["recorded_verdict"] = {"type": "string", "description": _RECORDED}
             del definition["properties"][WHAT_IF]
     return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
 

@@ -175,23 +175,22 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
+    given_data = f"{data.spec} gives samples of shape {data.input_shape}"
     decided: dict[str, Any] = {"num_classes": data.num_classes}
     if "input_dim" in known:
         decided["input_dim"] = math.prod(data.input_shape)
     elif "vocab" in known:
         x = data.train_x
         if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
-            raise UsageError(
-                f"{arch} takes token numbers (samples, tokens), {data.spec} gives samples of shape {data.input_shape}",
-                hint="choose data of whole numbers from 0 on, the label the token that follows",
-            )
+            hint = "choose data of whole numbers from 0 on, the label the token that follows"
+            raise UsageError(f"{arch} takes token numbers (samples, tokens), {given_data}", hint=hint)
         top = max(int(x.max()), int(data.test_x.max()))
         decided |= {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
     else:
         shape = data.input_shape
         if len(shape) != 3 or shape[1] != shape[2]:
-            what = f"{arch} takes square images (channels, size, size), {data.spec} gives samples of shape {shape}"
-            raise UsageError(what, hint="choose image data such as cifar10:DIR, or --arch resmlp")
+            hint = "choose image data such as cifar10:DIR, or --arch resmlp"
+            raise UsageError(f"{arch} takes square images (channels, size, size), {given_data}", hint=hint)
         decided |= {"channels": shape[0], "image": shape[1]}
     return {name: value for name, value in decided.items() if name in known} | given
 
@@ -226,18 +225,14 @@ class Run:
         self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
+            **{name: getattr(plan, name) for name in ("arch", "eval_seed", "seed", "method_args", "axes")},
             method=rule.name,
-            arch=plan.arch,
             arch_args=self.net.arch_args,
             data=data.spec,
             data_hash=data.hash,
-            eval_seed=plan.eval_seed,
             eval_batches=len(self.batches),
             eval_batch_size=len(self.batches[0][1]),
-            seed=plan.seed,
-            method_args=plan.method_args,
             recipe=msgspec.to_builtins(self.recipe),
-            axes=plan.axes,
             versions=versions(),
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )

@@ -77,9 +77,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
         lambda largest: run_diagnosis(
             network,
             samples.batches,
-            taps=options.taps or None,
-            norm_batches=options.norm_batches,
-            dtype=options.dtype,
+            **_how(options),
             largest_pass=largest,
             on_batch=lambda done, total: watch.progress(before + done, before + total),
             say=watch.note,
@@ -89,6 +87,11 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     )
     right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
     return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
+
+
+def _how(options: MeasureOptions) -> dict[str, Any]:
+    """The settings of a pass, of one network or of several."""
+    return {"taps": options.taps or None, "norm_batches": options.norm_batches, "dtype": options.dtype}
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -209,9 +212,7 @@ class GroupRunner:
             [member.network for member in members],
             samples.batches,
             test,
-            taps=options.taps or None,
-            norm_batches=options.norm_batches,
-            dtype=options.dtype,
+            **_how(options),
             on_batch=watch.progress,
             count_batches=first > 0,
         )

@@ -94,11 +94,9 @@ def _line(row: AuditRow) -> bytes:
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Around the replacing of a file: refused while another process writes a journal there."""
-    if not path.exists():
-        yield
-        return
-    with path.open("rb") as file:
-        _lock(file, path)
+    with path.open("rb") if path.exists() else contextlib.nullcontext() as file:
+        if file is not None:
+            _lock(file, path)
         yield
 
 

@@ -283,19 +283,16 @@ class ChildProcess:
         if self._popen.stdout is not None:
             self._popen.stdout.close()
 
-    def cause_of_death(self) -> str:
-        """How it ended: the signal's name or the exit status. For one that closed its end already."""
-        code = self._wait(EXIT_TIMEOUT)
-        if self._nonsense or code >= 0:
-            return self._nonsense or f"exited with status {code}"
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-
     def autopsy(self) -> tuple[str, list[str]]:
-        """How it ended (see `cause_of_death`), and hints at why: its last words, and that memory may have run out."""
-        cause = self.cause_of_death()
+        """How one that closed its end ended: by a signal or with a status; and hints at why.
+
+        They are its last words, and that memory may have run out.
+        """
+        code = self._wait(EXIT_TIMEOUT)
+        cause = self._nonsense or f"exited with status {code}"
+        if code < 0 and not self._nonsense:
+            known = -code in {*signal.Signals}
+            cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         hints = [f"its last words: {line.strip()}" for line in log_tail(self.log, 1)]
         return cause, [*hints, "the system may have run out of memory"] if cause.endswith("SIGKILL") else hints
 

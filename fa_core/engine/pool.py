@@ -76,15 +76,12 @@ class Pool(AbstractContextManager["Pool"]):
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on with others."""
         with self._table.changed:
-            holder, running = self._table.holder(job_id), self._table.view(job_id).state is JobState.RUNNING
+            holder: Any = self._table.holder(job_id)
+            running = self._table.view(job_id).state is JobState.RUNNING
             cancelled = self._table.cancel(job_id)
         if cancelled and holder is not None:
-            self._stop(holder, job_id, running)
+            holder.stop(job_id, running)
         return cancelled
-
-    @abstractmethod
-    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
-        """Have a taker stop a job that was cancelled."""
 
     def jobs(self) -> list[JobView]:
         """Every job: those that were given to a worker, as submitted, then the queue in its order."""
@@ -156,9 +153,6 @@ class WorkerPool(Pool):
         """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
         if len(devices) > len(self._devices):
             self._devices = list(devices)
-
-    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
-        taker.stop(job_id, running)
 
     def pids(self) -> list[int]:
         """The worker processes that live."""

@@ -382,19 +382,16 @@ def listen(jobs: Jobs) -> None:
     if ready:
         ready, _ = ray.wait([*waiting], num_returns=len(waiting), timeout=0)
     for generator in ready:
-        _pass_on(jobs, waiting[generator])
-
-
-def _pass_on(jobs: Jobs, task: Task) -> None:
-    try:
-        message = ray.get(next(task.generator), timeout=FETCH)
-    except StopIteration:
-        jobs.lost(task, "its task ended without a result")
-    except Exception as error:
-        print(error, file=sys.stderr, flush=True)
-        jobs.lost(task, _why_lost(error))
-    else:
-        jobs.hear(task, message)
+        task = waiting[generator]
+        try:
+            message = ray.get(next(generator), timeout=FETCH)
+        except StopIteration:
+            jobs.lost(task, "its task ended without a result")
+        except Exception as error:
+            print(error, file=sys.stderr, flush=True)
+            jobs.lost(task, _why_lost(error))
+        else:
+            jobs.hear(task, message)
 
 
 def _why_lost(error: Exception) -> str:

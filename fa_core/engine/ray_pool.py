@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -158,7 +157,8 @@ class RayPool(Pool):
         self._hand_over()
         return future
 
-    def _stop(self, taker: Any, job_id: str, running: bool) -> None:
+    def stop(self, job_id: str, running: bool) -> None:
+        """Have the driver drop a job that was cancelled."""
         if (driver := self._driver) is not None:
             driver.send(messages.Cancel(job_id))
 

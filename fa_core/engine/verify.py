@@ -34,6 +34,8 @@ USUAL_FAN_IN = 1024
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
+_AS_RECORDED = MeasureOptions()
+
 _FACTS = {"hashes": Mapping, "data_hash": str, "versions": Mapping}
 """Members of the provenance that a record is compared by, and what each must be to count as recorded."""
 
@@ -229,7 +231,7 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
 def verify(
     rows: Iterable[AuditRow],
     how: Measuring = Measuring(),  # noqa: B008 (immutable)
-    typed: MeasureOptions = MeasureOptions(),  # noqa: B008
+    typed: MeasureOptions = _AS_RECORDED,
 ) -> VerifyResult:
     """Measure recorded runs again with their recorded settings, and compare.
 
@@ -286,12 +288,7 @@ def find_checkpoint(row: AuditRow) -> Path:
     raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=f"{row.source}: {row.key}")
 
 
-def recorded_options(
-    row: AuditRow,
-    typed: MeasureOptions = MeasureOptions(),  # noqa: B008
-    *,
-    resamples: bool = False,
-) -> MeasureOptions:
+def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED, *, resamples: bool = False) -> MeasureOptions:
     """The settings a run was measured with; what the user typed now goes before them.
 
     Of what was typed these count: the data SPEC (a recorded one may name no code), the network, which is needed where

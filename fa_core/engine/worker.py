@@ -167,25 +167,20 @@ def main() -> None:
 
     os.chdir(cwd)
     try:
-        measured = _measurer(measure, device, cwd)
+        module, _, name = measure.partition(":")
+        if not module.startswith("fa_core."):
+            sys.path.insert(0, cwd)
+        runner: Any = getattr(importlib.import_module(module), name)(device)
         events = WorkerEvents(send, control.is_cancelled)
         send(messages.Ready())
         while True:
             run = control.runs.get()
-            measured(run.jobs, events, run.group)
+            runner.measure(run.jobs, events, run.group)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()
         # not by returning: Python cannot shut down in order while a thread waits on its stdin
         os._exit(1)
-
-
-def _measurer(spec: str, device: str, cwd: str) -> Callable[[Sequence[Job], WorkerEvents, int | None], None]:
-    """What measures several jobs: the method of a class like `GroupRunner`."""
-    module, _, name = spec.partition(":")
-    if not module.startswith("fa_core."):
-        sys.path.insert(0, cwd)
-    return getattr(importlib.import_module(module), name)(device).measure  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.decode import checked, loads
+from fa_core.decode import checked, loads, reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
@@ -230,10 +230,8 @@ def _as_utf8(path: str, data: bytes) -> bytes:
     if data.startswith(codecs.BOM_UTF8):
         return data[len(codecs.BOM_UTF8) :]
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        try:
+        with reading(path, "not text in UTF-16, as its first bytes say"):
             return data.decode("utf-16").encode()
-        except UnicodeError as error:
-            raise UnreadableInput("not text in UTF-16, as its first bytes say", where=path) from error
     return data
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 _ACCURACY = ("acc", "accuracy", "top1", "top1_acc", "acc1", "top_1", "acc_1", "prec1")
 HELD_OUT = ("test", "val", "valid", "validation", "eval", "dev")
 _TRAINED = ("train", "training")
+_PARAMETERS_GRADIENT = ("grad_norm", "gradient_norm", "total_grad_norm", "global_grad_norm", "grad_2_0_norm_total")
 
 
 def _either_way(parts: Iterable[str], words: Iterable[str]) -> tuple[str, ...]:
@@ -37,13 +38,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "lr": ("lr", "learning_rate", "lr_adam", "lr_adamw", "lr_sgd"),
     "seconds": ("seconds", "time", "elapsed"),
     "growth": ("max_per_block", "growth", "max_growth", "max_per_block_growth", "growth_per_block", "d1_scale_growth"),
-    "parameters_grad_norm": (
-        "grad_norm",
-        "gradient_norm",
-        "total_grad_norm",
-        "global_grad_norm",
-        "grad_2_0_norm_total",
-    ),
+    "parameters_grad_norm": _PARAMETERS_GRADIENT,
     "depth": ("l", "depth", "n_blocks", "num_blocks", "n_layers", "num_layers"),
     "method": ("method", "method_name"),
     "seed": ("seed",),

@@ -316,11 +316,8 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
 def _misfits(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
     """The network's tensors that are missing, and those that it does not have."""
     loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
-    missing = [
-        name
-        for name, tensor in own.items()
-        if name not in tensors and not name.endswith("num_batches_tracked") and tensor.data_ptr() not in loaded
-    ]
+    absent = [name for name in own if name not in tensors and not name.endswith("num_batches_tracked")]
+    missing = [name for name in absent if own[name].data_ptr() not in loaded]
     return missing, [name for name in tensors if name not in own]
 
 
@@ -332,20 +329,15 @@ def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
     wrong = _wrong_shapes(own, tensors)
     if wrong:
         name, more = wrong[0], f" (and {len(wrong) - 1} more differ)" if len(wrong) > 1 else ""
-        raise UnreadableInput(
-            f"{name} has shape {tuple(tensors[name].shape)} in the file"
-            f" and {tuple(own[name].shape)} in the network{more}",
-            where=where,
-        )
+        saved, needed = tuple(tensors[name].shape), tuple(own[name].shape)
+        what = f"{name} has shape {saved} in the file and {needed} in the network{more}"
+        raise UnreadableInput(what, where=where)
 
 
 def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
     """Refuse what would be taken for weights by value: quantised ones are only weights together with their scale."""
-    wrong = [
-        name
-        for name in own
-        if name in tensors and own[name].is_floating_point() and not tensors[name].is_floating_point()
-    ]
+    floating = [name for name in own if name in tensors and own[name].is_floating_point()]
+    wrong = [name for name in floating if not tensors[name].is_floating_point()]
     if not wrong:
         return
     name, more = wrong[0], f" (and {len(wrong) - 1} more tensors are no floats)" if len(wrong) > 1 else ""

@@ -166,6 +166,8 @@ LARGEST = 2**22
 """Numbers of input per call of the tail: 32 MB in float64, before what the tail makes of them."""
 
 Series = list[float | None]
+Signal: TypeAlias = Sequence[Tensor | None]
+"""a_0..a_L; None where the method gives no credit."""
 
 
 @dataclass(frozen=True)
@@ -204,15 +206,10 @@ class CreditQuality:
         """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
         return mean_over(getattr(self, metric), without=self.free)
 
-    @property
-    def gamma_L(self) -> float | None:
-        """Γ at the last layer, which BP, FA, State Bridge and Credit Bridge get almost for free."""
-        return self.gamma[-1]
-
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: getattr(self, name) for name in _SERIES}
-        summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
+        summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma[-1]}
         if self.free:
             summary["deep_gamma_with_free"] = mean_over(self.gamma)
         facts = {"samples": self.samples, "directions": self.directions, "free_layers": self.free}
@@ -227,13 +224,7 @@ _SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
-    net: nn.Module,
-    credit: Sequence[Tensor | None],
-    x: Inputs,
-    y: Tensor,
-    directions: int = DIRECTIONS,
-    seed: int = 0,
-    taps: Taps = None,
+    net: nn.Module, credit: Signal, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0, taps: Taps = None
 ) -> CreditQuality:
     """Measure a credit signal against the true gradient and against what the loss really does.
 
@@ -293,7 +284,7 @@ def credit_quality(
     )
 
 
-def pooled_gamma(credit: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> dict[str, float | None]:
+def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
     """Γ of the hidden layers l ≥ 1 by the two aggregations that per-layer values do not give.
 
     ``gamma_of_batch_means``: per layer cos(Σ_i a_l,i, Σ_i g_l,i), mean over layers; ``gamma_concatenated``: per sample
@@ -375,7 +366,7 @@ def _moves(
     return *map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)), *nudges
 
 
-def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> None:
+def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
     """Refuse a credit signal that is not one tensor, or None, per state, of the state's shape.
 
     Raises:

@@ -60,14 +60,24 @@ class Member:
 
 @dataclass(frozen=True)
 class Request:
-    """The samples and how they are to be measured; the fields as for `measure_together`."""
+    """The samples and how they are to be measured.
+
+    Attributes:
+        batches: for the diagnostics.
+        test: for the accuracy.
+        taps: as for `diagnose`, for all networks; any but None measures them one by one.
+        norm_batches: as for `diagnose`.
+        dtype: as for `diagnose`; ``"as-is"`` measures them one by one.
+        count_batches: the samples of `batches` count for the accuracy, too; they are none of those of `test`, which
+            may then be empty.
+    """
 
     batches: list[Any]
     test: list[Any]
-    taps: Taps
-    norm_batches: int
-    dtype: str | None
-    count_batches: bool
+    taps: Taps = None
+    norm_batches: int = 1
+    dtype: str | None = None
+    count_batches: bool = False
 
 
 @dataclass
@@ -89,11 +99,8 @@ def measure_together(
     batches: Iterable[Any],
     test: Iterable[Any],
     *,
-    taps: Taps = None,
-    norm_batches: int = 1,
-    dtype: str | None = None,
     on_batch: Progress | None = None,
-    count_batches: bool = False,
+    **how: Any,
 ) -> list[Member]:
     """Accuracy and the four diagnostics of many networks, built-in ones that differ in their weights alone together.
 
@@ -104,12 +111,8 @@ def measure_together(
         networks: on their device; they are left as they are. Networks of several kinds may be mixed.
         batches: (x, y) pairs for the diagnostics, as for `diagnose`; read into a list.
         test: (x, y) pairs for the accuracy; read into a list.
-        taps: as for `diagnose`, for all of them; any but None measures them one by one.
-        norm_batches: as for `diagnose`.
-        dtype: as for `diagnose`; ``"as-is"`` measures them one by one.
         on_batch: called with (batches done, batches in all); the second grows where a group has to be taken apart.
-        count_batches: the samples of `batches` count for the accuracy, too; they are none of those of `test`, which
-            may then be empty.
+        how: the other fields of a `Request`.
 
     Returns:
         One `Member` per network, in order. One that fails carries its error and leaves the others as they are.
@@ -126,7 +129,7 @@ def measure_together(
     >>> [len(member.diagnosis.report().residual_norms) for member in found]
     [2, 2, 2]
     """
-    request = Request(list(batches), list(test), taps, norm_batches, dtype, count_batches)
+    request = Request(list(batches), list(test), **how)
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for index, network in enumerate(networks):
         groups[kind(as_written(network), request) or index].append(index)

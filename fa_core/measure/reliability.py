@@ -47,10 +47,8 @@ def reference_precision(
     reference = _measured(model, batch, taps, "float64", largest_pass)
     reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
     reading = reading or Reading.of(reference.hidden, reference.gradients[-1])
-    pairs = [
-        (reading.vectors(g), reading.vectors(exact))
-        for g, exact in zip(judged.gradients, reference.gradients, strict=True)
-    ]
+    vectors = (map(reading.vectors, done.gradients) for done in (judged, reference))
+    pairs = list(zip(*vectors, strict=True))
     cosines = [_cosines(g, exact) for g, exact in pairs]
     return ReferencePrecision(
         cosine=[mean_where(values, defined) for values, defined, _ in cosines],

@@ -192,9 +192,7 @@ class Tally:
         self.facts: dict[str, Any] = {}
         self._dtype = ""
         self._terms = 0
-        self._h: list[Tensor] = []
-        self._g: list[Tensor] = []
-        self._e: list[Tensor] = []
+        self._norms: list[tuple[Tensor, Tensor, Tensor]] = []
         self._means: list[Tensor] = []
         self._credit: dict[str, Any] | None = None
         self._untrue: dict[str, str] = {}
@@ -253,10 +251,10 @@ class Tally:
             # positions that no sample of a batch has carry no gradient
             self._means = [pad(mean, (0, longest - mean.shape[-1])) for mean in self._means]
         means = self._by_member(torch.stack(self._means, dim=self._axis))
-        h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in (self._h, self._g, self._e))
+        h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in zip(*self._norms, strict=True))
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1)
-        per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
+        per_batch = (*(self._all_by_member(norms) for norms in zip(*self._norms, strict=True)), right)
         medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
         depth, samples = len(self._names), h.shape[-1]
         columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits)
@@ -281,7 +279,7 @@ class Tally:
                 cross_batch_stability=stability,
                 batch_size=self._terms,
                 n_batches=self.batches,
-                norm_batches=len(self._e),
+                norm_batches=len(self._norms),
                 dtype=self._dtype,
                 tap_names=list(self._names),
                 flatten=self._way,
@@ -345,11 +343,9 @@ class Tally:
         if done.counting is not None:
             norms, error_norms = (medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting]))
         depth = len(done.hidden)
-        self._h.append(norms[..., :depth, :])
-        g = norms[..., depth:, :]
+        h, g = norms[..., :depth, :], norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
-        self._g.append(g if terms == self._terms else g * (terms / self._terms))
-        self._e.append(error_norms)
+        self._norms.append((h, g if terms == self._terms else g * (terms / self._terms), error_norms))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
@@ -374,11 +370,8 @@ def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
 
 def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
     """The numbers without those of gradients that are not known: (c), or (b) and (c)."""
-    intervals = {
-        name: ends
-        for name, ends in numbers.intervals.items()
-        if name not in [DIAGNOSTICS[letter].column for letter in why]
-    }
+    hidden = [DIAGNOSTICS[letter].column for letter in why]
+    intervals = {name: ends for name, ends in numbers.intervals.items() if name not in hidden}
     norms = [] if "b" in why else numbers.bp_grad_norms
     credit = numbers.credit or {"missing": {"gamma": why["c"]}}
     changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}

@@ -399,8 +399,7 @@ class ModuleTaps:
             logits: Tensor = read_logits(answer(model, lent(model, x, gradients=True)))
         return logits, hidden
 
-    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        return plain_logits(model, x)
+    logits = staticmethod(plain_logits)
 
 
 Tapped: TypeAlias = ReturnedStream | ModuleTaps

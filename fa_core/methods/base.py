@@ -115,6 +115,7 @@ class Method(nn.Module, ABC):
     Attributes:
         name: the canonical name.
         draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
+        free_at_L: whether a_L comes free, so that deep Γ leaves l = L out.
         no_credit: why no hidden state has a credit, for a rule that learns without one.
         trains: False for a control that is never trained.
     """
@@ -124,14 +125,10 @@ class Method(nn.Module, ABC):
     draws_feedback: bool = False
     no_credit: str = "the method gives no credit signal"
 
-    @property
-    def free_at_L(self) -> bool:
-        """Whether a_L comes free, so that deep Γ leaves l = L out."""
-        return self.name in FREE_AT_L
-
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""
         super().__init__()
+        self.free_at_L = self.name in FREE_AT_L
 
     @abstractmethod
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:

@@ -254,11 +254,8 @@ class CreditBridge(BridgeMethod):
         matching = (gradient - g_L).flatten(1).square().sum(1).mean() / torch.where(scale > 0, scale, torch.inf)
         noise = torch.Generator(s.device).manual_seed(self._noise_seed + self.steps)
         soft = soft_values(self.value_ema, info.stream, s, self.SIGMA, self.TEMPERATURE, self.DRAWS, noise)
-        return (
-            (value - ce).square().mean()
-            + self.variant.weight * matching
-            + bridge_error(self.value, info.stream, s, soft)
-        )
+        error = bridge_error(self.value, info.stream, s, soft)
+        return (value - ce).square().mean() + self.variant.weight * matching + error
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
         """One step of V, then V̄ ← 0.99·V̄ + 0.01·V."""

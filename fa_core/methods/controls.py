@@ -41,10 +41,7 @@ class Control(Method):
         check_options(rule, args)
         self.rule = rule(net, generator, **args)
         self.draws_feedback, self.no_credit = self.rule.draws_feedback, self.rule.no_credit
-
-    @property
-    def free_at_L(self) -> bool:
-        return self.rule.free_at_L
+        self.free_at_L = self.rule.free_at_L
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return self.rule.credit(net, stream, logits, y)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -232,7 +232,7 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstr
     return Demonstration("layer-zero", wrong, right, ran_on)
 
 
-def missing_feedback(grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+def missing_feedback(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
     """A script that falls back to the gradient g_l itself when the feedback is missing reports Γ = 1.
 
     Source: docs/protocol.md §12.7.
@@ -254,16 +254,9 @@ FRESH_DRAWS = 10
 
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
 
-_ON_RUNS: Mapping[str, Callable[[Subject], Demonstration]] = {
-    "null-feedback": lambda subject: null_feedback(
-        null_gamma(subject.net, subject.method, subject.x, subject.y, FRESH_DRAWS), subject.name
-    ),
-    "aggregations": lambda subject: aggregations(*subject.credit_and_gradients(), subject.name),
-    "layer-zero": lambda subject: layer_zero(*subject.credit_and_gradients(), subject.name),
-    "missing-feedback": lambda subject: missing_feedback(subject.credit_and_gradients()[1], subject.name),
-}
+_ON_STREAMS = {"aggregations": aggregations, "layer-zero": layer_zero, "missing-feedback": missing_feedback}
 
-PITFALLS = (*_ON_TENSORS, *_ON_RUNS)
+PITFALLS = (*_ON_TENSORS, "null-feedback", *_ON_STREAMS)
 """Names in the protocol's order, 1 to 7."""
 
 
@@ -279,15 +272,18 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         MeasureError: the run saved no feedback.
     """
     chosen = [_name(name) for name in names]
-    subject = of_run(run) if run is not None and _ON_RUNS.keys() & set(chosen) else None
+    subject = of_run(run) if run is not None and set(chosen) - _ON_TENSORS.keys() else None
     shown = []
     for name in chosen:
         if name in _ON_TENSORS:
             shown.append(_ON_TENSORS[name]())
-        elif subject is not None:
-            shown.append(_ON_RUNS[name](subject))
-        else:
+        elif subject is None:
             raise UsageError(f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER")
+        elif name in _ON_STREAMS:
+            shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))
+        else:
+            null = null_gamma(subject.net, subject.method, subject.x, subject.y, FRESH_DRAWS)
+            shown.append(null_feedback(null, subject.name))
     return shown
 
 

@@ -112,13 +112,8 @@ def _judge(call: ast.Call, clamped: frozenset[str]) -> Iterator[tuple[str, str]]
 
 def _clamped_modules(tree: ast.Module) -> frozenset[str]:
     """Names (``cos``, or ``cos`` of ``self.cos``) that are given a ``CosineSimilarity`` with the default eps."""
-    return frozenset(
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _is_clamped_module(node.value)
-        for name in map(_last_name, node.targets)
-        if name
-    )
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign) and _is_clamped_module(node.value))
+    return frozenset(name for node in assigned for name in map(_last_name, node.targets) if name)
 
 
 def _is_clamped_module(node: ast.expr) -> bool:
@@ -153,8 +148,4 @@ def _keyword(call: ast.Call, *names: str) -> bool:
 
 def _words(node: ast.expr) -> list[str]:
     """Every name and attribute inside an expression."""
-    return [
-        part.id if isinstance(part, ast.Name) else part.attr
-        for part in ast.walk(node)
-        if isinstance(part, (ast.Name, ast.Attribute))
-    ]
+    return [_last_name(part) for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))]

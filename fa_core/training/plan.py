@@ -47,10 +47,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        if self.schedule not in SCHEDULES:
-            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        for name, chosen, known in (("optimizer", self.optimizer, OPTIMIZERS), ("schedule", self.schedule, SCHEDULES)):
+            if chosen not in known:
+                raise unknown_name(name, chosen, known)
         for name, lowest in {"epochs": 0, "batch_size": 1, "weight_decay": 0, "lam": 0}.items():
             value = getattr(self, name)
             if not value >= lowest or math.isinf(value):

@@ -169,7 +169,7 @@ def test_a_differing_recorded_verdict_survives_two_round_trips() -> None:
         ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
         ({"thresholds": {"stability_drift_ceiling": math.nan}}, "stability_drift_ceiling is NaN"),
         ({"thresholds": {"g_norm_floor": math.nan}}, "$.thresholds.g_norm_floor: Expected `float` >= 0.0"),
-        ({"thresholds": {"h_norm_explosion_ratio": -3.0}}, "$.thresholds.h_norm_explosion_ratio: Expected `float` >= 0.0"),
+        ({"thresholds": {"h_norm_explosion_ratio": -3.0}}, "$.thresholds.h_norm_explosion_ratio: Expected"),
     ],
 )
 def test_contradictory_numbers_are_refused_with_their_place(fields: dict[str, Any], said: str) -> None:

@@ -306,4 +306,4 @@ def _busy_pool(make_pool, told, tmp_path) -> tuple[WorkerPool, Path]:
 def _wait_until_dead(pool: WorkerPool) -> None:
     worker = pool._workers[0]._worker
     assert worker is not None
-    worker.cause_of_death()
+    worker.autopsy()

@@ -115,7 +115,7 @@ def test_credit_on_no_hidden_layer_is_refused() -> None:
 
 
 def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
-    shown = missing_feedback(random_stream()[1], "a run")
+    shown = missing_feedback(*random_stream(), "a run")
     assert list(shown.wrong.values()) == [pytest.approx(1.0)]
     assert list(shown.right.values()) == [None]
 
