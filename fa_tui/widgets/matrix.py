@@ -249,7 +249,7 @@ class Matrix(RunsView):
 
     def show(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""
-        self.app.painter.hold()  # type: ignore[attr-defined]
+        self.app.painter.hold()
         self.quantity = quantity
         self._fit()
         self.post_message(self.ShowsChanged())
