@@ -361,7 +361,7 @@ _LEAST = Size(50, 12)
 _HIGHEST = 24
 _BESIDE = Size(40, 22)
 """Next to the matrix, one below the other."""
-_RESTS_SECONDS = 0.08
+_RESTS_SECONDS = 0.05
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves whose colours are distinct."""
