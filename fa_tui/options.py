@@ -239,7 +239,7 @@ _THRESHOLDS = {
         float,
         each.default,
         f"({letter}) fires {'above' if each.fires_above else 'below'} this {each.name}. Published: {each.calibration}.",
-        metavar={"x": "RATIO"}.get(each.unit, each.unit.upper()),
+        metavar={"×": "RATIO"}.get(each.unit, each.unit.upper()),
     )
     for letter, each in DIAGNOSTICS.items()
 }

@@ -12,8 +12,8 @@ MISSING = "N/A"
 def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
     """A number with that many significant digits, zeros kept, so that columns of a table compare; its unit behind it.
 
-    >>> significant(0.00037012674), significant(435299520.0), significant(1.25, unit="x"), significant(None)
-    ('3.701e-4', '4.353e8', '1.250x', 'N/A')
+    >>> significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"), significant(None)
+    ('3.701e-4', '4.353e8', '1.250×', 'N/A')
     """
     if value is None:
         return MISSING
@@ -149,6 +149,15 @@ def short(value: float, digits: int = 3) -> str:
     ('1e-7', '4.35e8', '2043', '0.099', '-3.83', '0')
     """
     return "NaN" if math.isnan(value) else brief(value, digits)
+
+
+def power_of_ten(exponent: int) -> str:
+    """A tick of a log axis, in figures and on screens.
+
+    >>> power_of_ten(-7), power_of_ten(0)
+    ('10⁻⁷', '10⁰')
+    """
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def exact(value: float) -> str:

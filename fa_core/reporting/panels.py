@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.reporting.numbers import brief, with_axes
+from fa_core.reporting.numbers import brief, power_of_ten, with_axes
 from fa_core.table import Floats
 
 if TYPE_CHECKING:
@@ -248,15 +248,6 @@ def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float =
     panel.set_yticks([10.0**exponent for exponent in decades], [power_of_ten(exponent) for exponent in decades])
     panel.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)) if high - low < 4 else NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())
-
-
-def power_of_ten(exponent: int) -> str:
-    """A tick of a log axis.
-
-    >>> power_of_ten(-7), power_of_ten(0)
-    ('10⁻⁷', '10⁰')
-    """
-    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _drawable(value: float, log: bool) -> float:

@@ -28,6 +28,8 @@ STOP_ON = ("ab", "a", "b", "abc", "abcd")
 BRIGHT = ("alone", "source", "line", "all")
 """Which curves are bright: those of the source under the cursor, without the others or with them in the background;
 those of its line; all."""
+_READABLE = 24
+"""Curves that can be told apart; of a source with more runs those of the line are bright."""
 _MOST_ZOOM = 8
 
 
@@ -177,9 +179,10 @@ class TimelineScreen(JudgedScreen):
         if chosen is None:
             return pinned
         homes = homes_of([row.source for row in rows])
-        if self._bright == "line" or len({*homes}) == 1:
-            return pinned | {*self.matrix.rows_on_line}
-        return pinned | {run for run, home in enumerate(homes) if home == homes[chosen]}
+        near = {run for run, home in enumerate(homes) if home == homes[chosen]}
+        if self._bright == "line" or len(near) == len(rows) or len(near) > _READABLE:
+            near = {*self.matrix.rows_on_line}
+        return pinned | near
 
     def action_choose(self, step: int) -> None:
         """Another run, so many further down."""

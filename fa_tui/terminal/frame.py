@@ -223,7 +223,7 @@ class Frame:
         return Whole("".join(parts), y, max(0, x - 1), min(width, end + 1))
 
     def _difference(self, whole: Sequence[Whole], before: _Lines, scroll: Scroll | None = None) -> str:
-        """What turns the picture `before` into this one: after a scroll, what is sent whole, then cells colour by colour."""
+        """What turns the picture `before` into this one: after a scroll, what is sent whole, then cells by colour."""
         for _, y, start, end in whole:
             before[y][start:end] = [None] * (end - start)
         runs = [

@@ -14,7 +14,8 @@ from itertools import chain
 
 import msgspec
 
-from fa_core.reporting.numbers import short
+from fa_core.reporting.numbers import power_of_ten, short
+from fa_tui.views.text import UNICODE, Glyphs
 
 _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""
@@ -85,6 +86,18 @@ class Scale(msgspec.Struct, frozen=True):
     def contains(self, value: float) -> bool:
         """Whether the value lies on the scale, ends included."""
         return self.lo <= value <= self.hi
+
+    def tick(self, value: float, glyphs: Glyphs = UNICODE, digits: int = 3) -> str:
+        """A value next to the axis: on a logarithmic one powers of ten are written as in the figures, if that can be.
+
+        >>> Scale(1e-8, 1e3, log=True).tick(1e-8), Scale(0.0, 1e3).tick(1e3)
+        ('10⁻⁸', '1000')
+        """
+        if self.log and glyphs is UNICODE:
+            exponent = round(math.log10(value))
+            if math.isclose(value, 10.0**exponent, rel_tol=1e-9):
+                return power_of_ten(exponent)
+        return short(value, digits)
 
     @property
     def decades(self) -> float:
@@ -214,29 +227,28 @@ _LINES_PER_DECADE = 3
 _ROUND = (1, 2, 5)
 
 
-def tick_labels(scale: Scale, lines: int, width: int) -> dict[int, str]:
+def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) -> dict[int, str]:
     """Line (from the top) → label, for an axis of so many lines; labels have at most `width` cells.
 
     >>> tick_labels(Scale(0.61, 0.62), 5, 6)
     {4: '0.610', 2: '0.615', 0: '0.620'}
     >>> tick_labels(Scale(1.0, 1e4, log=True), 6, 6)
-    {5: '1', 0: '10000', 3: '100'}
+    {5: '10⁰', 0: '10⁴', 3: '10²'}
     """
-    ticks = _decades(scale, lines) if scale.log else _multiples(scale, lines)
     labels: dict[int, str] = {}
-    for value, text in ticks:
+    for value, text in _decades(scale, lines, glyphs) if scale.log else _multiples(scale, lines):
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
             labels.setdefault(line, text)
     return labels
 
 
-def _decades(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
+def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, str]]:
     """The ends, and powers of ten as far apart as there is room."""
     low, high = round(math.log10(scale.lo)), round(math.log10(scale.hi))
     stride = max(1, math.ceil(_LINES_PER_DECADE * (high - low) / max(1, lines)))
     between = (10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0)
-    yield from ((value, short(value, 2)) for value in (scale.lo, scale.hi, *between))
+    yield from ((value, scale.tick(value, glyphs, 2)) for value in (scale.lo, scale.hi, *between))
 
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:

@@ -22,7 +22,6 @@ from textual.screen import Screen
 
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
@@ -159,7 +158,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
-    labels = tick_labels(chart.y, lines, chart.axis - 2)
+    labels = tick_labels(chart.y, lines, chart.axis - 2, glyphs)
     rows: list[Row] = [
         [
             (labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"),
@@ -168,7 +167,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         ]
         for line in range(lines)
     ]
-    left, right = short(chart.x.lo), short(chart.x.hi) if chart.x_spans else ""
+    left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
     more = f"{chart.x_label}   +{left_out} more ends"
     room = max(0, columns - len(left) - len(right))
     middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[:room].center(room)
@@ -362,7 +361,7 @@ _LEAST = Size(50, 12)
 _HIGHEST = 24
 _BESIDE = Size(40, 22)
 """Next to the matrix, one below the other."""
-_RESTS_SECONDS = 0.08
+_RESTS_SECONDS = 0.05
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves whose colours are distinct."""

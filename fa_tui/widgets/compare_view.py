@@ -227,8 +227,9 @@ class CompareView(LineTable):
         if entry.kind != "heading":
             return None
         scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
-        bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
-        return [(self._glyphs.say(f" {entry.label}{bars}"), "source")]
+        ends = [scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi)] if scale else []
+        bars = f"   (bars {self._glyphs.ellipsis.join(ends)})" if ends else ""
+        return [(self._glyphs.say(f" {entry.label}") + bars, "source")]
 
     def frozen(self, line: int | None) -> Row:
         label = "" if line is None else self._glyphs.say(f" {self.lines[line].label}")

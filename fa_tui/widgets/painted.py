@@ -86,7 +86,7 @@ class Toned(_Mixin):
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
-        """The style of a tone on the widget's background, or of several joined by ``+``: the later lie over the first."""
+        """The style of a tone on the widget's background; of several joined by ``+`` the later lie over the first."""
         style = self._styles.get(tone)
         if style is None:
             first, joined_by, others = tone.partition("+")

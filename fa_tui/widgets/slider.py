@@ -213,7 +213,8 @@ class ThresholdSlider(Dragged, can_focus=True):
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
         tones = self._tones(scale.cell(self.value, cells), cells)
         runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
-        low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
+        low, high = (scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi))
+        low, high = (f"{low} ", f" {high}".ljust(8)) if width >= _WIDE else ("", "  ")
         side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
         # a part of it would look like a mark on the track
         under = f"{side if len(side) < room else '':{room}}{low}"

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Open
-from tests.e2e.synthetic import PUBLISHED
+from tests.e2e.synthetic import PUBLISHED, SAMPLE_RUNS
 from tests.e2e.terminal import PseudoTerminal
 
 STEP_BUDGET = 800
+SCREEN_BUDGET = 6000
 SLOW_LINE = 3000
 MODEM_QUEUE = 2 * SLOW_LINE
 """What may still come after the last key on a slow line: the frame under way and one of the many steps since."""
@@ -99,6 +100,13 @@ def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_expl
     burst = terminal.press(*["right"] * 40, quiet=0.5)
     assert growth_threshold(terminal) == "5000"
     assert len(burst) <= 10 * STEP_BUDGET
+
+
+@pytest.mark.parametrize("key", ["?", "x", "C", "A", "T", "J", "P", "t", "v"])
+def test_what_opens_and_closes_is_painted_once_and_in_six_kilobytes(open_explorer: Open, key: str) -> None:
+    terminal = open_explorer(SAMPLE_RUNS)
+    for pressed in (key, "v" if key == "v" else "escape"):
+        assert len(terminal.press(pressed, quiet=1.0)) <= SCREEN_BUDGET
 
 
 def test_quitting_over_a_slow_line_leaves_no_answer_to_the_shell(open_explorer: Open) -> None:

@@ -52,7 +52,7 @@ async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp
         shown = screen.table.text
         for row, said in zip(shown[1:], printed.rows, strict=True):
             assert sorted(row) == sorted(said)
-        assert "63.357x" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
+        assert "63.357×" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
         assert screen.table.virtual_size.width <= screen.table.view.width
         await pilot.resize_terminal(80, 24)
         await until(
@@ -69,7 +69,7 @@ async def test_number_keys_tab_and_clicks_open_the_analyses(app: ExplorerApp) ->
         assert "disagree" in screen_text(app)
         await pilot.click("TabLine", offset=(4, 0))
         await settled(pilot, screen)
-        assert "63.357x" in screen_text(app)
+        assert "63.357×" in screen_text(app)
         await pilot.press("A")
         assert app.screen is app.explorer
 

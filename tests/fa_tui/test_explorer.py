@@ -313,6 +313,14 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
 
 
+async def test_flipped_cells_stay_highlighted_where_they_are_shaded_numbers(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("a", "left_curly_bracket", "escape", "v")
+        await until(pilot, lambda: "showing growth" in screen_text(app))
+        assert app.explorer.matrix.flipped and not app._exception
+
+
 async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(sample_runs: Path) -> None:
     # three columns of which the last begins at the edge of the screen
     paths = [sample_runs / "audit_cnn_3seed.json", *sample_runs.glob("audit_table*.json"), sample_runs / "wide"]

@@ -228,7 +228,7 @@ def gap_words(one: Sensitivity) -> str:
     if one.gap is None:
         return "separable"
     if DIAGNOSTICS[one.letter].log:
-        return f"{one.gap:,.0f}x" if one.gap >= 1000 else f"{brief(one.gap, 5)}x"
+        return f"{one.gap:,.0f}×" if one.gap >= 1000 else f"{brief(one.gap, 5)}×"
     return f"{brief(one.gap)} {one.unit}"
 
 

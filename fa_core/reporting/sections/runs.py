@@ -115,7 +115,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             ),
             "verdict": lambda run: "; ".join(filter(None, [run.report.short_verdict, run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
-            "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="x"),
+            "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
             "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
             "(c) drift": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),

@@ -39,7 +39,7 @@ def test_a_wide_table_goes_on_below_and_a_long_one_on_the_next_page() -> None:
 @pytest.mark.parametrize(
     ("words", "latex"),
     [
-        ("1.278e4x", r"$1.278\times10^{4}$x"),
+        ("1.278e4×", r"$1.278\times10^{4}$$\times$"),
         ("✓---·", r"$\surd$-{}-{}-$\cdot$"),
         ("lam1e-3_s42", r"lam1e-3\_s42"),
         ("-14.4 ± 3.9", r"$-14.4$ $\pm$ 3.9"),

@@ -122,7 +122,7 @@ def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
         assert len(columns) == 1
         assert set(lines[1]) <= set("|-: ")
     assert "| dfa_s42 |" in text
-    assert "63.357x" in text and "24,338x" in text and "not separable" in text
+    assert "63.357×" in text and "24,338×" in text and "not separable" in text
 
 
 def test_a_report_says_that_ep_was_never_judged_on_d(published: AuditTable) -> None:

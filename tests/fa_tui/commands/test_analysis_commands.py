@@ -139,7 +139,7 @@ def test_tables_name_what_is_missing(command: str, published_cnn: Path, capsys: 
     code, out, err = run(capsys, command, published_cnn)
     assert (code, err) == (0, "")
     assert "not measured" in out or "nothing to replay" in out
-    assert "63.357x" not in out
+    assert "63.357×" not in out
 
 
 def test_timeline_prints_first_fires_and_savings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ def test_the_cursor_marks_its_column_in_every_line() -> None:
 
 def test_the_ends_of_both_axes_are_written() -> None:
     drawn = lines(Chart([], X, Y, x_label="epoch"))
-    assert drawn[0].split()[0] == "100" and drawn[9].split()[0] == "0.01"
+    assert drawn[0].split()[0] == "10²" and drawn[9].split()[0] == "10⁻²"
     assert drawn[-1].split() == ["0", "epoch", "10"]
 
 
