@@ -209,7 +209,8 @@ class Root(NamedTuple):
         inside = path.removeprefix(self.real)
         if inside and (inside == path or not inside.startswith(os.sep)):
             return None
-        if any(part.startswith(".") for part in Path(inside).parts):
+        # as `scan` leaves them out: what is hidden, and old versions (``audit.json.~1~``)
+        if any(part.startswith(".") or part.endswith("~") for part in Path(inside).parts):
             return None
         # not Path: it would turn "./x" into "x", which scan calls "./x"
         return f"{self.named.rstrip(os.sep)}{inside}"

@@ -188,8 +188,7 @@ class Matrix(RunsView):
         self.refresh_frozen({line for line, _ in places})
 
     def row_changed(self, row: int) -> None:
-        """Repaint one run: it was measured."""
-        self.refresh_runs([row])
+        super().row_changed(row)
         if self.quantity is not None and self.place_of(row):
             # its number may be the lowest or highest now: then all shades are others
             self.cells.numbers_changed()

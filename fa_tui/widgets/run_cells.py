@@ -147,6 +147,10 @@ class RunsView(LineTable):
         """Repaint what verdicts change of some runs, as far as they are on screen."""
         raise NotImplementedError
 
+    def row_changed(self, row: int) -> None:
+        """Repaint one run: it was measured."""
+        self.refresh_runs([row])
+
     def show_flips(self, flips: Sequence[Flip]) -> None:
         """Highlight the runs whose letters changed until the next step; of a few, bring the first into view."""
         before, self.flipped = self.flipped, {flip.row for flip in flips if flip.before != flip.after}

@@ -98,10 +98,6 @@ class RunTable(RunsView):
         self.refresh_frozen(lines)
         self.refresh_cells((line, column) for line in lines for column in range(self.column_count))
 
-    def row_changed(self, row: int) -> None:
-        """Repaint one run: it was measured."""
-        self.refresh_runs([row])
-
     def line_count(self) -> int:
         return len(self._shown)
 

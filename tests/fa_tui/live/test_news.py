@@ -310,6 +310,14 @@ def test_what_was_written_between_the_scan_and_the_watch_is_read(tmp_path: Path)
     assert [reading.place for reading in told.readings] == [str(path)]
 
 
+@pytest.mark.parametrize("name", [".hidden.json", "audit.json.~1~"])
+def test_what_a_search_leaves_out_is_no_news(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(report())
+    (group,) = roots_of([tmp_path])
+    assert not any(root.name_of(str((tmp_path / name).resolve())) for root in group)
+    assert group[0].name_of(str((tmp_path / "a.json").resolve())) == str(tmp_path / "a.json")
+
+
 def test_rows_compare_equal_when_nothing_changed(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "dfa_s42", audit=True)
     (row,) = scan([tmp_path]).rows
