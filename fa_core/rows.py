@@ -54,6 +54,27 @@ class RowStore(Protocol):
         """A report as the file spells it; None where that is not known."""
 
 
+RECORDED = (
+    *("headline_acc", "h_L", "g_L", "max_per_block_growth", "cross_batch_stability", "frozen_baseline_acc"),
+    "margin_pp",
+)
+"""The numbers of a report that every record of a run has."""
+
+
+def recorded(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
+    """What every record of a run has, its judged report given; None where something was not measured."""
+    return {
+        **{name: getattr(row, name) for name in ("source", "method", "seed")},
+        **{name: getattr(report, name) for name in RECORDED},
+        "flags": "".join(sorted(report.flags)),
+        "coverage": report.measured,
+        "verdict": report.verdict,
+        "recorded_verdict": report.recorded_verdict,
+        "key": row.key,
+        "axes": row.axes,
+    }
+
+
 UNREAD = DiagnosticReport()
 """What a `LazyRow` holds in place of its report."""
 

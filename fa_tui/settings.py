@@ -350,7 +350,7 @@ class Presets:
     def _write(self, name: str, values: object) -> None:
         presets = self.read()
         if self.problems:
-            raise UsageError(self.problems[0].message, hint="mend the file first")
+            raise UsageError(self.problems[0].message, hint="correct the file first")
         if values is None and (name not in presets or name in PROTOCOLS):
             raise UsageError(f"no preset {name!r} to remove", where=self.path)
         _rewrite(self.path, name, values, head=_HEAD)

@@ -6,6 +6,7 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,10 +131,12 @@ class StoredReports:
         self.report = lru_cache(maxsize=1024)(self._report)
 
     def _report(self, slot: int) -> DiagnosticReport:
-        try:
+        with suppress(ValueError, RecursionError):
             report = None if slot in self.doubtful else _REPORT.decode(self.nodes[slot])
+            # only these two may hold what is not sane
             if report and not report.credit and not report.provenance:
                 return report
+        try:
             return decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
         except UnreadableInput as error:  # what lies nested too deep in it, which no column needs
             return DiagnosticReport(notes=str(error))

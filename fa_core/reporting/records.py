@@ -21,19 +21,8 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import UsageError, missing_package
 from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
-
-_NUMBERS = (
-    "headline_acc",
-    "frozen_baseline_acc",
-    "margin_pp",
-    "max_per_block_growth",
-    "h_L",
-    "g_L",
-    "cross_batch_stability",
-)
-
 
 _ENDS = {
     f"{number}_{end}": (name, place)
@@ -95,7 +84,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     """
     kinds = {
         "seed": "int64",
-        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64"),
+        **dict.fromkeys([*RECORDED, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64"),
         **dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>"),
     }
     return _parquet(records(table, thresholds), {name: kinds.get(name, "string") for name in COLUMNS})
@@ -157,15 +146,9 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
     ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
     inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
     return {
-        **{name: getattr(row, name) for name in ("source", "key", "method", "seed")},
-        **{name: getattr(report, name) for name in _NUMBERS},
-        "flags": "".join(sorted(report.flags)),
-        "coverage": report.measured,
-        "verdict": report.verdict,
-        "recorded_verdict": report.recorded_verdict,
+        **recorded(row, report),
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
-        "axes": dict(row.axes),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
         "undecided": "".join(sorted(report.undecided)) if report.intervals else None,

@@ -38,7 +38,7 @@ from fa_core.gamma import aggregation_collapse
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.reporting.numbers import MISSING
-from fa_core.rows import AuditRow, conditions_of, uneven
+from fa_core.rows import AuditRow, conditions_of, recorded, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.options import Chosen, Criteria
@@ -156,26 +156,10 @@ def record(row: AuditRow) -> dict[str, Any]:
         "intervals": intervals,
     }
     return {
-        "source": row.source,
-        "method": row.method,
-        "seed": row.seed,
-        **{name: getattr(report, name) for name in _RECORDED},
-        "flags": "".join(sorted(report.flags)),
-        "coverage": report.measured,
-        "verdict": report.verdict,
-        "recorded_verdict": report.recorded_verdict,
-        "key": row.key,
-        "axes": row.axes,
+        **recorded(row, report),
         **{name: value for name, value in known.items() if value is not None and value != {}},
         **(_successors(report) if report.thresholds.protocol == "v2" else {}),
     }
-
-
-_RECORDED = (
-    *("headline_acc", "h_L", "g_L", "max_per_block_growth", "cross_batch_stability", "frozen_baseline_acc"),
-    "margin_pp",
-)
-"""Of a report, in its record."""
 
 
 def _successors(report: DiagnosticReport) -> dict[str, Any]:

@@ -90,6 +90,6 @@ def test_a_broken_file_is_told_and_never_written_over(presets: Presets) -> None:
     assert presets.read()["mine"] == DiagnosticThresholds()
     (problem,) = presets.problems
     assert "line 2: mine.h_norm_explosion_ratio" in problem.message
-    with pytest.raises(UsageError, match="mend the file first"):
+    with pytest.raises(UsageError, match="correct the file first"):
         presets.save("strict", STRICT)
     assert "twelve" in presets.path.read_text()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fa_core.errors import UnreadableInput
 from fa_core.formats import audit_table, json_document, load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import audit_rows
@@ -110,6 +111,27 @@ def test_a_bad_report_is_a_problem_of_its_own(path: Path, monkeypatch: pytest.Mo
     assert table.key.tolist() == ["bp_s0", "bp_s1", "bp_s2", "bp_s3", "bp_s5"]
     assert table.problems == whole(path, monkeypatch).problems
     assert table.report(4).residual_norms == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("depth", [70, 500])
+@pytest.mark.parametrize("field", ["credit", "provenance"])
+def test_what_is_nested_too_deep_costs_a_report_and_no_number(path: Path, field: str, depth: int) -> None:
+    text = json.dumps({"reports": {**reports(3), "bp_s3": {**REPORT, field: {"more": "HERE"}}}})
+    path.write_text(text.replace('"HERE"', "[" * depth + "]" * depth))
+    table = load_audits(path, strict=False)
+    found = [row.report for row in table.rows()]
+    assert [len(report.residual_norms) for report in found[:3]] == [2, 2, 2]
+    said = [report.notes for report in found[3:]] + [problem.message for problem in table.problems]
+    assert len(said) == 1 and "nested too deep" in said[0]
+
+
+def test_a_sound_report_is_decoded_without_the_slow_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = DiagnosticReport(**REPORT, cross_batch_stability=0.1)
+    write_audit_table(path, [AuditRow(source="", key="", method="bp", seed=1, report=sound)] * 3)
+    expected = [row.report for row in whole(path, monkeypatch).rows()]
+    table = load_audits(path)
+    monkeypatch.setattr(audit_table, "decode_report", None)
+    assert [row.report for row in table.rows()] == expected
 
 
 @pytest.mark.parametrize("key", ["NaN_s1", "9e7_s1", "bp_91827364", 'x", NaN_s3'])
