@@ -15,7 +15,7 @@ import psutil
 import torch
 from torch import Tensor, nn
 
-from fa_core.data import GivenBatches, eval_order, load_test_data
+from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
 from fa_core.errors import FaError, MeasureError, UnreadableInput
@@ -117,7 +117,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     Raises:
         UsageError, UnreadableInput: as `load_data`.
     """
-    data = _loaded(plan.data, allow_code=plan.typed)
+    data = _loaded(plan.data, plan.typed)
     if isinstance(data, GivenBatches):
         none = torch.empty(0)
         return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
@@ -128,7 +128,9 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     return Evaluation(x, y, batches, data.hash, batched, order, scaling=data.scaling)
 
 
-_loaded = lru_cache(maxsize=2)(load_test_data)
+@lru_cache(maxsize=2)
+def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
+    return load_test_data(spec, allow_code=typed)
 
 
 @dataclass(frozen=True)
