@@ -5,7 +5,7 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +31,7 @@ _REPORT = msgspec.json.Decoder(DiagnosticReport)
 _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
-_DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound"))
+_DECIDING = (*MEASURED, "frozen_baseline_acc", "growth_bound")
 """Keys that decide a verdict."""
 
 
@@ -157,7 +157,7 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
     from fa_core.table import AuditTable
 
     source, decode = document.path, _lean_decoder()
-    is_doubtful = _is_doubtful(document.data, len(members))
+    is_sane = not is_odd(document.data)
     store = StoredReports(source)
     parts: list[AuditTable] = []
     rows: list[AuditRow] = []
@@ -169,7 +169,8 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
             is_valid = numbers.surely_valid() and not any(report.kept_verdict is not None for report in reports)
-            is_valid = is_valid and not (is_doubtful and _is_doubtful(b"".join(node for _, node in batch), len(batch)))
+            is_valid = is_valid and not _repeats([node for _, node in batch], reports)
+            is_valid = is_valid and (is_sane or not is_odd(b"".join(node for _, node in batch)))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
@@ -214,9 +215,16 @@ def _lean_decoder() -> Callable[[Node], Any]:
     return msgspec.json.Decoder(lean).decode
 
 
-def _is_doubtful(text: bytes, reports: int) -> bool:
-    """Whether so many reports are to be decoded with all checks: odd texts, perhaps a key twice."""
-    return is_odd(text) or any(text.count(name) > reports for name in _DECIDING)
+def _repeats(nodes: Sequence[msgspec.Raw], reports: Sequence[Any]) -> bool:
+    """Whether a key that decides a verdict is in a report twice; `reports` are the decoded nodes."""
+    text = b"".join(nodes)
+    for name in _DECIDING:
+        found = b'"%s"' % name.encode()
+        expected = sum(getattr(report, name) not in (None, ()) for report in reports)
+        # one that is null, or a text, is found more often than it is expected
+        if text.count(found) != expected and any(bytes(node).count(found) > 1 for node in nodes):
+            return True
+    return False
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:

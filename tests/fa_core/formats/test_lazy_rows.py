@@ -165,6 +165,19 @@ def test_a_key_that_stands_twice_loses_no_report(path: Path, second: int) -> Non
     assert "stands more than once" in table.problems[0].message
 
 
+@pytest.mark.parametrize("other", [{}, {"cross_batch_stability": None}])
+def test_a_measured_key_that_stands_twice_is_reported_although_another_report_lacks_it(
+    path: Path, other: dict[str, None]
+) -> None:
+    text = json.dumps({"reports": {"bp_s1": {**REPORT, "cross_batch_stability": 0.5}, "bp_s2": {**REPORT, **other}}})
+    path.write_text(
+        text.replace('"cross_batch_stability": 0.5', '"cross_batch_stability": 0.5, "cross_batch_stability": 0.1')
+    )
+    table = load_audits(path, strict=False)
+    assert table.key.tolist() == ["bp_s2"]
+    assert "cross_batch_stability" in table.problems[0].message
+
+
 def test_reports_that_look_like_tables_are_not_cut_in_two(path: Path) -> None:
     inside = {"a": {"b": 1}, "c": {"method_name": 2}}
     nested = {"method_name": "x", "notes": 'a }, "b": {"method_name" c', "provenance": inside}
