@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from fa_core.numbers import brief
+
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
 
@@ -117,7 +119,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, name, 0.0)
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
-                raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")
+                raise ValueError(f"threshold {name} is {brief(getattr(self, name))}: {compared} is never negative")
 
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""
@@ -156,7 +158,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         fires_above: True if it fires for value > threshold, False for value < threshold.
         unit: of number and threshold.
         suffix: the unit as written after a number.
-        pattern: format of its number.
+        digits: of its number: significant ones where it spans decades, else decimals.
         log: whether differences are ratios (a, b) or distances (c, d).
         span: what a track of it shows at least.
         calibration: what is published of its number, to choose a threshold by (docs/protocol.md §5).
@@ -173,7 +175,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     fires_above: bool
     unit: str
     suffix: str
-    pattern: str
+    digits: int
     log: bool
     span: tuple[float, float]
     calibration: str
@@ -194,6 +196,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     def moved(self, thresholds: DiagnosticThresholds, limit: float) -> DiagnosticThresholds:
         """The threshold set with this one threshold moved."""
         return msgspec.structs.replace(thresholds, **{self.threshold: limit})
+
+    def text(self, value: float) -> str:
+        """Its number as text, without its unit."""
+        return brief(value, self.digits) if self.log else f"{value:+.{self.digits}f}"
 
     def measured(self, report: DiagnosticReport) -> float | None:
         """Its number in a report; None where it was not measured."""

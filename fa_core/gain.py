@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fa_core.numbers import brief
+
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
 
@@ -72,13 +74,13 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
 
 
 def floor_in_words(report: DiagnosticReport) -> str | None:
-    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)"``; None where (b) did not fire.
+    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-8, ‖e_T‖ 0.9)"``; None where (b) did not fire.
 
     A number that is missing is named; a gain that does not exist (no error) reads N/A.
 
     >>> from fa_core.report import DiagnosticReport
     >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
-    'cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)'
+    'cancelled (γ_L 5.7e-8, ‖e_T‖ 0.9)'
     >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], error_norm=0.9))
     'undetermined (B not recorded, ‖e_T‖ 0.9)'
     """
@@ -95,9 +97,9 @@ def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
     if missing:
         yield f"{' and '.join(missing)} not recorded"
     elif gains:
-        yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
+        yield "γ_L N/A" if gains[-1] is None else f"γ_L {brief(gains[-1], 2)}"
     if error is not None:
-        yield f"‖e_T‖ {error:.2g}"
+        yield f"‖e_T‖ {brief(error, 2)}"
 
 
 def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:

@@ -32,6 +32,7 @@ from fa_core.diagnostics import (
 from fa_core.errors import InvalidReport
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
+from fa_core.numbers import brief
 
 Axis: TypeAlias = str | int | float | bool | None
 """A run's place along an axis of a sweep."""
@@ -503,7 +504,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         >>> print(DiagnosticReport("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25]))
         dfa: trustworthy
           (a) passes: growth per block 2 (limit 50)
-          (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-07)
+          (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-7)
           (c) not measured: not in the source
           (d) not measured: no accuracy in the source
           ‖h_l‖: 0: 1, 1: 2
@@ -512,7 +513,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         norms = (("‖h_l‖", self.by_layer("residual_norms")), ("‖g_l‖", self.by_layer("bp_grad_norms")))
         layers = [
-            f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
+            f"{name}: {', '.join(f'{l}: {brief(v)}' for l, v in values.items())}" for name, values in norms if values
         ]
         causes = {"cause of (b)": floor_in_words(self), "mode": failure_mode(self)}
         cause = [f"{name}: {words}" for name, words in causes.items() if words]
@@ -559,9 +560,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
             else:
                 state = f"{'FIRES' if letter in flags else 'passes'}{', undecided' if letter in undecided else ''}"
-                said = [diagnostic.pattern.format(value), self.range_words(letter), self.basis(letter)]
+                said = [
+                    diagnostic.text(value) + ("" if diagnostic.log else diagnostic.suffix),
+                    self.range_words(letter),
+                    self.basis(letter),
+                ]
                 number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
-                bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
+                bound = f"{diagnostic.bound} {brief(diagnostic.limit(self.thresholds))}"
                 others = self.other_margins() if letter == "d" else ""
                 more = f"; {others}" if others else self.at_reference(letter)
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
@@ -569,8 +574,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     def range_words(self, letter: str) -> str:
         """A diagnostic's interval as text, e.g. ``"+0.120, +0.392"``; ``""`` where it has none."""
-        pattern = DIAGNOSTICS[letter].pattern.removesuffix(DIAGNOSTICS[letter].suffix)
-        return ", ".join(map(pattern.format, self.interval(letter) or ()))
+        return ", ".join(map(DIAGNOSTICS[letter].text, self.interval(letter) or ()))
 
     def at_reference(self, letter: str) -> str:
         """What (b) and (c) owe to B: both as they would be at B = 128, and the gradient noise scale N that (c) shows.
@@ -580,10 +584,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
         if letter not in "bc" or value is None or size is None or not math.isfinite(value):
             return ""
-        said = f"; N = {self.noise_scale:.3g}" if letter == "c" and self.noise_scale is not None else ""
+        said = f"; N = {brief(self.noise_scale, 3)}" if letter == "c" and self.noise_scale is not None else ""
         if size != REFERENCE_BATCH:
             there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
-            said += f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].pattern.format(there)}"
+            said += f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].text(there)}"
         return said
 
     def basis(self, letter: str) -> str:
@@ -666,8 +670,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
         if assumed is None:
-            return "" if recorded is None else f"{recorded:.4g}"
-        return f"{assumed:.4g} assumed" + ("" if recorded is None else f", {recorded:.4g} recorded")
+            return "" if recorded is None else brief(recorded)
+        return f"{brief(assumed)} assumed" + ("" if recorded is None else f", {brief(recorded)} recorded")
 
 
 _FIXED_FIELDS = 10

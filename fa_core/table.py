@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.gamma import CREDIT, credit_numbers
+from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
@@ -272,7 +273,7 @@ class AuditTable:
             methods.setdefault(acc, []).append(method)
         if not methods:
             return ()
-        by = " and ".join(f"{acc:.4g} ({listed(names)})" for acc, names in methods.items())
+        by = " and ".join(f"{brief(acc)} ({listed(names)})" for acc, names in methods.items())
         runs = f"on {int(where.sum())} of {len(self)} runs"
         return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
 

@@ -20,7 +20,7 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.reporting.numbers import parse
+from fa_core.numbers import parse
 from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from fa_core.analysis import Result
 from fa_core.baseline import FrozenBaseline, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
 from fa_core.gamma import deep_gamma, null_band
+from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import run_names, run_place
@@ -218,7 +219,7 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
     why = {x: f"the trace lacks {what}" for x, what in wants.items()} | trace.epochs[-1].unmeasured
     why["d"] = why_no_baseline(trace.method) or why["d"]
     judged = table.baseline[table.assumed]
-    said = [f"(d) is assumed, not measured: against a frozen baseline of {acc:.4g}" for acc in judged[:1]]
+    said = [f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}" for acc in judged[:1]]
     said += [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
         said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")

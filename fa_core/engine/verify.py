@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
@@ -193,7 +194,7 @@ def _facts(report: DiagnosticReport) -> Iterator[tuple[str, str, Any, bool]]:
 
 def _short(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.9g}"
+        return brief(value, 9)
     text = str(value)
     return f"{text[:19]}…" if text.startswith("sha256:") else text
 

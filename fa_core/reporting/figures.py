@@ -15,6 +15,7 @@ from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import BIT, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MethodStyle
+from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
 from fa_core.table import Floats, Indices
@@ -98,7 +99,7 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants(table, range(len(table)))
     figure, axes = page("Norms over layers", styles, 1, 2, {})
-    growth = f"(a) residual stream (fires: growth > {thresholds.h_norm_explosion_ratio:g}× per block)"
+    growth = f"(a) residual stream (fires: growth > {brief(thresholds.h_norm_explosion_ratio)}× per block)"
     shown = {
         "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),
         "bp_grad_norms": _GRADIENT._replace(title="(b) BP gradient (judged at the deepest layer)", unit="median ‖g‖"),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.reporting.numbers import brief, power_of_ten, with_axes
+from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.table import Floats
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from fa_core.baseline import FROZEN
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
+from fa_core.numbers import brief
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui import options
@@ -237,7 +238,7 @@ def verification_lines(run: Verification) -> Iterator[str]:
     comparison = run.comparison
     if comparison.agrees:
         exact = comparison.largest == 0
-        how = "bit for bit" if exact else f"at most {comparison.largest:.2g} of what rounding allows"
+        how = "bit for bit" if exact else f"at most {brief(comparison.largest, 2)} of what rounding allows"
         found = f"agrees: {comparison.compared} numbers, {how}"
     else:
         kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)

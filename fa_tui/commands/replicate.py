@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from fa_core.numbers import brief, spread
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
-from fa_core.reporting.numbers import brief, spread
 from fa_tui import options
 from fa_tui.commands import inputs, output
 

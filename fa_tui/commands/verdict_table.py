@@ -35,9 +35,9 @@ from fa_core.diagnostics import (
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
+from fa_core.numbers import MISSING, brief
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport
-from fa_core.reporting.numbers import MISSING
 from fa_core.rows import AuditRow, conditions_of, recorded, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
@@ -219,7 +219,7 @@ class Doubts:
             holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"
             more = {"c": "--batches", "d": ""}.get(letter, "--norm-batches")
             remedy = f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
-            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {limit:g}; {remedy}"
+            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {brief(limit)}; {remedy}"
 
 
 class Remarks:

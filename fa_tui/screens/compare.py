@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.diagnostics import cell_text, letters_of
-from fa_core.reporting.numbers import short
+from fa_core.numbers import short
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
+from fa_core.numbers import brief
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
@@ -281,7 +282,7 @@ async def replace_audits(app: ExplorerApp) -> None:
     choices = [Choice("c", "keep the audit as it is", "", None), Choice("r", "replace it by the new one", note, rows)]
     for row in rows:
         compared = again[row].comparison
-        said = f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed"
+        said = f"{compared.compared} numbers, largest {brief(compared.largest, 2)} × allowed"
         choices.append(Choice("", run_name(app.session, row), said, None))
         choices += [Choice("", "", str(difference), None) for difference in compared.differences]
     await choose(app, f"{what} measured again", choices)

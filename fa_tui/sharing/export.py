@@ -145,7 +145,7 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
     """
     from matplotlib.ticker import NullFormatter
 
-    from fa_core.reporting.numbers import power_of_ten
+    from fa_core.numbers import power_of_ten
     from fa_core.reporting.panels import NULL, fixed_style, laid_out, page, rendered
 
     with fixed_style():

@@ -16,8 +16,8 @@ import msgspec
 from fa_core.analysis.timeline import timelines
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.numbers import MISSING, brief, exact
 from fa_core.reporting.blocks import Block, Grid, in_protocol, to_markdown
-from fa_core.reporting.numbers import MISSING, brief, exact
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow

@@ -13,9 +13,9 @@ from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
 from fa_core.baseline import CONTROLS
+from fa_core.numbers import short
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
-from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import interval_words, plateau_words
 from fa_tui.session import Session
 from fa_tui.settings import GROUPS

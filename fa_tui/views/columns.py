@@ -13,8 +13,8 @@ import msgspec
 
 from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
+from fa_core.numbers import plain, scientific, short
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.reporting.numbers import plain, scientific, short
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
 from fa_core.analysis.seeds import GEOMETRIC
 from fa_core.diagnostics import BIT
+from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths

@@ -12,7 +12,7 @@ from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import Trace
-from fa_core.reporting.numbers import short
+from fa_core.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits

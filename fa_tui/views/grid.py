@@ -11,7 +11,7 @@ from operator import gt
 from typing import Any, NamedTuple
 
 from fa_core.errors import printable
-from fa_core.reporting.numbers import plain
+from fa_core.numbers import plain
 from fa_core.rows import AuditRow
 from fa_core.runs import home_of, short_paths
 from fa_tui.views.text import width_of

@@ -14,7 +14,7 @@ from itertools import chain
 
 import msgspec
 
-from fa_core.reporting.numbers import power_of_ten, short
+from fa_core.numbers import power_of_ten, short
 from fa_tui.views.text import UNICODE, Glyphs
 
 _SPARE = 0.04

@@ -11,7 +11,7 @@ import msgspec
 
 from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
-from fa_core.reporting.numbers import short
+from fa_core.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui.session import Flip, Session

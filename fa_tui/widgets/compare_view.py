@@ -12,8 +12,8 @@ from typing import ClassVar, NamedTuple
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import peak_block

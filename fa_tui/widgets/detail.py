@@ -17,8 +17,8 @@ from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
+from fa_core.numbers import short
 from fa_core.report import DiagnosticReport, in_order
-from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.views.columns import growths, peak_block
 from fa_tui.views.grid import axes_text

@@ -20,7 +20,7 @@ from fa_core.analysis.timeline import Replay
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.gamma import deep_gamma, deep_layers
 from fa_core.method_style import method_style
-from fa_core.reporting.numbers import short
+from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession

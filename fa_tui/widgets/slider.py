@@ -21,7 +21,7 @@ from textual.message import Message
 
 from fa_core.diagnostics import Diagnostic
 from fa_core.intervals import Interval
-from fa_core.reporting.numbers import exact, just_past, parse, short
+from fa_core.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, Track, covering, rug
 from fa_tui.widgets.painted import Dragged, Row, joined

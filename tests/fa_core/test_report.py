@@ -200,5 +200,5 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
 
 def test_the_text_has_every_layer_and_the_notes() -> None:
     text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
-    assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e+09" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
+    assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
     assert text.splitlines()[0].startswith("dfa: needs walk-back") and text.splitlines()[-1].strip() == "width 256"

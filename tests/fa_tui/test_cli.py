@@ -82,8 +82,8 @@ def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
     assert main(["show", str(sample_runs / "floor")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "(b) fires" in line] == [
-        "bp seed 42: (b) fires: converged (γ_L 0.49, ‖e_T‖ 3.6e-06)",
-        "dfa seed 42: (b) fires: cancelled (γ_L 5e-07, ‖e_T‖ 0.86)",
+        "bp seed 42: (b) fires: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)",
+        "dfa seed 42: (b) fires: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)",
     ]
 
 

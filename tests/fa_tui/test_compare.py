@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.reporting.numbers import short
+from fa_core.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of

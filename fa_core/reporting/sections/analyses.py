@@ -13,10 +13,10 @@ from fa_core.analysis.utility import Utility
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, READINGS, Protocol
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval
+from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
-from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"

@@ -10,10 +10,10 @@ from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import Interval
+from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
-from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 

@@ -19,10 +19,10 @@ from fa_core.diagnostics import (
     counts_text,
 )
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
+from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport, in_order
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
-from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable
 
 ROWS_AT_MOST = 300

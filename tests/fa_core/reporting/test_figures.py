@@ -333,10 +333,10 @@ def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Pa
         "import sys; from fa_core import load_audits; from fa_core.reporting.form import *\n"
         "form = reporting_form(load_audits([sys.argv[1]])); to_markdown(form)\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "import fa_core.reporting.numbers\n"
+        "import fa_core.numbers\n"
     )
     subprocess.run([sys.executable, "-c", program, str(published_table)], check=True)
-    program = "import sys, fa_core.reporting.numbers; assert 'numpy' not in sys.modules"
+    program = "import sys, fa_core.numbers; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -97,8 +97,8 @@ def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("floor/dfa_lr0.01_s42", "cause: cancelled (γ_L 5e-07, ‖e_T‖ 0.86)"),
-        ("floor/bp_data-digits_s42", "cause: converged (γ_L 0.49, ‖e_T‖ 3.6e-06)"),
+        ("floor/dfa_lr0.01_s42", "cause: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)"),
+        ("floor/bp_data-digits_s42", "cause: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)"),
     ],
 )
 def test_both_causes_of_a_fired_b_show_on_real_runs(sample_runs: Path, name: str, words: str) -> None:

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.reporting.numbers import brief, exact, fixed, just_past, parse, short, significant, spread
+from fa_core.numbers import brief, exact, fixed, just_past, parse, short, significant, spread
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
