@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.gamma import deep_gamma, null_gamma
+from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, read_manifest
 
@@ -23,14 +25,15 @@ HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")
 ORDER = ("bp", "ep", "state_bridge", "fa", "dfa", "credit_bridge", "frozen", "random_init")
 
-Numbers = Mapping[str, tuple[str, str]]
+Written = Callable[[float], str]
+Numbers = Mapping[str, tuple[str, Written]]
 NUMBERS: Numbers = {
-    "accuracy": ("headline_acc", "{:.3f}"),
-    "(d) pp": ("margin_pp", "{:+.1f}"),
-    "(a) growth": ("max_per_block_growth", "{:.3g}"),
-    "‖h_L‖": ("h_L", "{:.2g}"),
-    "(b) ‖g_L‖": ("g_L", "{:.1e}"),
-    "(c) drift": ("cross_batch_stability", "{:+.2f}"),
+    "accuracy": ("headline_acc", "{:.3f}".format),
+    "(d) pp": ("margin_pp", "{:+.1f}".format),
+    "(a) growth": ("max_per_block_growth", partial(brief, digits=3)),
+    "‖h_L‖": ("h_L", partial(brief, digits=2)),
+    "(b) ‖g_L‖": ("g_L", partial(brief, digits=2)),
+    "(c) drift": ("cross_batch_stability", "{:+.2f}".format),
 }
 """Heading → property of a report and its format."""
 
@@ -120,19 +123,19 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def spread(values: Iterable[float | None], pattern: str) -> str:
+def spread(values: Iterable[float | None], written: Written) -> str:
     """Smallest and largest over seeds."""
     known = [value for value in values if value is not None]
     if not known:
         return "–"
-    low, high = pattern.format(min(known)), pattern.format(max(known))
+    low, high = written(min(known)), written(max(known))
     return low if low == high else f"{low} … {high}"
 
 
 def over_seeds(reports: Iterable[DiagnosticReport], numbers: Numbers) -> list[str]:
     """The cells of some reports under the headings of `numbers`."""
     known = list(reports)
-    return [spread((getattr(report, name) for report in known), pattern) for name, pattern in numbers.values()]
+    return [spread((getattr(report, name) for report in known), written) for name, written in numbers.values()]
 
 
 def fired_by(report: DiagnosticReport) -> str:
@@ -183,9 +186,9 @@ def atlas_table(arch: str) -> str:
             [
                 f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
                 *over_seeds((run.report for run in runs), shown),
-                spread((known(run.gamma(0)) for run in runs), "{:+.2f}"),
-                spread((known(run.gamma(-1)) for run in runs), "{:+.2f}"),
-                spread((known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs), "{:+.2f}"),
+                spread((known(run.gamma(0)) for run in runs), "{:+.2f}".format),
+                spread((known(run.gamma(-1)) for run in runs), "{:+.2f}".format),
+                spread((known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs), "{:+.2f}".format),
                 verdicts(runs),
             ]
         )
@@ -204,8 +207,8 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
             [
                 f"`{run.name}`",
                 *over_seeds([report], NUMBERS),
-                f"{run.gain:.1e}",
-                spread([report.error_norm], "{:.1e}"),
+                brief(run.gain, 2),
+                spread([report.error_norm], partial(brief, digits=2)),
                 fired_by(report),
                 report.coverage,
                 reference.get(run.name, "–"),
@@ -230,10 +233,10 @@ def credit_table() -> str:
         rows.append(
             [
                 f"`{kind}`",
-                *(spread(layer, "{:+.2f}") for layer in layers),
-                spread((run.credit["deep_gamma"] for run in runs), "{:+.2f}"),
-                spread((null["deep_gamma_mean"] for null in nulls), "{:+.2f}") + deviation,
-                spread(zeros, "{:.0f}"),
+                *(spread(layer, "{:+.2f}".format) for layer in layers),
+                spread((run.credit["deep_gamma"] for run in runs), "{:+.2f}".format),
+                spread((null["deep_gamma_mean"] for null in nulls), "{:+.2f}".format) + deviation,
+                spread(zeros, "{:.0f}".format),
             ]
         )
     return table(["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "% zeros"], rows)
@@ -245,7 +248,7 @@ def undecided_table() -> str:
     for run in all_runs():
         report = run.report
         for letter in sorted(report.undecided):
-            shown, (low, high) = DIAGNOSTICS[letter].pattern.format, report.interval(letter) or (0.0, 0.0)
+            shown, (low, high) = DIAGNOSTICS[letter].text, report.interval(letter) or (0.0, 0.0)
             number = shown(report.numbers[letter])
             rows.append([f"`{run.place}`", f"({letter})", number, f"{shown(low)} … {shown(high)}"])
     return table(["run", "undecided", "its number", "95 % interval"], rows)
