@@ -23,6 +23,8 @@ _fa_tui() {
             "open --engine") words="local ray" ;;
             "open --address") : ;;
             "open --patience") : ;;
+            "open --h0") : ;;
+            "open --blocks" | "open --depth") : ;;
             "open --h-norm-explosion-ratio") : ;;
             "open --g-norm-floor") : ;;
             "open --stability-drift-ceiling") : ;;
@@ -197,7 +199,7 @@ _fa_tui() {
             "doctor --format") words="table json" ;;
             *)
                 case "$command" in
-                    open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     show) if [[ $cur == -* ]]; then words="--help --format --sort --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     check) if [[ $cur == -* ]]; then words="--help --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;

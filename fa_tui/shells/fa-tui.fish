@@ -34,6 +34,8 @@ complete -c fa-tui -n '__fa_tui_opens' -l group -r -d 'Networks of one architect
 complete -c fa-tui -n '__fa_tui_opens' -l engine -x -a 'local ray' -d 'Where: worker processes of this machine, or a Ray cluster (needs ray)'
 complete -c fa-tui -n '__fa_tui_opens' -l address -r -d 'The Ray cluster\'s head, or auto: the one that runs here (RAY_ADDRESS)'
 complete -c fa-tui -n '__fa_tui_opens' -l patience -r -d 'On a cluster: a run is tried on another node too after this long…'
+complete -c fa-tui -n '__fa_tui_opens' -l h0 -r -d '‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth'
+complete -c fa-tui -n '__fa_tui_opens' -l blocks -l depth -r -d 'Number of blocks of such logs'
 complete -c fa-tui -n '__fa_tui_opens' -l h-norm-explosion-ratio -r -d '(a) fires above this growth per block'
 complete -c fa-tui -n '__fa_tui_opens' -l g-norm-floor -r -d '(b) fires below this deepest ‖g_L‖'
 complete -c fa-tui -n '__fa_tui_opens' -l stability-drift-ceiling -r -d '(c) fires above this drift cosine'

@@ -303,6 +303,9 @@ _fa-tui() {
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
                 '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
                 '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
