@@ -102,7 +102,7 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
         depth: number of blocks L ≥ 1, or None.
 
     Returns:
-        The bound (NaN where a norm is non-finite), or None if an input is missing or ‖h_0‖ is not positive.
+        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or ‖h_0‖ is not positive.
 
     Source: docs/protocol.md §9, partial audits.
 
@@ -113,7 +113,7 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     """
     if h_0 is None or h_L is None or depth is None or depth < 1 or h_0 <= 0:
         return None
-    if not (math.isfinite(h_0) and math.isfinite(h_L)):
+    if not (math.isfinite(h_0) and 0 <= h_L < math.inf):
         return math.nan
     return float((h_L / h_0) ** (1.0 / depth))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,11 @@ def test_the_bound_never_exceeds_the_largest_ratio(h_0: float, h_L: float, depth
     largest = max(stream[layer + 1] / stream[layer] for layer in range(depth))
     assert bound is not None
     assert bound <= largest * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("h_L", [-1.0, float("nan"), float("inf")])
+def test_a_norm_that_is_none_bounds_nothing(h_L: float) -> None:
+    assert math.isnan(growth_bound(1.0, h_L, 4) or 0.0)
 
 
 EPOCHS = [{"epoch": e, "test_acc": e / 10, "hidden_norms": [1.0, 2.0], "bp_grad_norms": [1.0, 1.0]} for e in (1, 2, 3)]
