@@ -101,8 +101,7 @@ Form = Literal["table", "json"]
 """How a result is printed."""
 
 FormOption = Annotated[
-    Form,
-    typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."),
+    Form, typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).")
 ]
 RowFormOption = Annotated[
     Literal["table", "json", "csv", "markdown"],

@@ -24,13 +24,7 @@ from fa_core.option_values import listed
 from fa_core.replication import experiments, source
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, in_protocol, to_html, to_markdown
-from fa_core.reporting.figures import (
-    FIGURES,
-    architectures,
-    axis_figure,
-    gamma_figure,
-    timeline_figure,
-)
+from fa_core.reporting.figures import FIGURES, architectures, axis_figure, gamma_figure, timeline_figure
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import known_ending, to_csv, to_parquet

@@ -58,9 +58,7 @@ OPTIONAL = {
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
 
 
-def doctor_command(
-    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
-) -> None:
+def doctor_command(format: Annotated[options.Form, typer.Option(help="How to print.")] = "table") -> None:
     """Say what this machine can do, and what is missing.
 
     Versions, devices, terminal, and the command that fixes it.

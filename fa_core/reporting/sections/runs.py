@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.diagnostics import (
-    DIAGNOSTICS,
-    LETTERS,
-    NOT_MEASURED,
-    DiagnosticThresholds,
-    cell_legend,
-    counts_text,
-)
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, cell_legend, counts_text
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
