@@ -81,9 +81,8 @@ def reporting_form(
 
 def citations(table: AuditTable) -> Iterator[Block]:
     """How to cite the published audits, where runs come from their files."""
-    published = {PurePath(str(source)).name for source in table.source} & {
-        one.table for one in experiments() if one.table
-    }
+    theirs = {one.table for one in experiments() if one.table}
+    published = theirs.intersection(PurePath(str(source)).name for source in table.source)
     if published:
         yield Heading("Citations", 2)
         yield Paragraph(f"The numbers of {listed(sorted(published))} are published: {source().words()}")
@@ -99,9 +98,8 @@ def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
     layers = [1.0] * 5
     report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
     # two methods, so that they have a difference
-    made = [
-        AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m in ("bp", "dfa") for s in (1, 2)
-    ]
+    four = [(method, seed) for method in ("bp", "dfa") for seed in (1, 2)]
+    made = [AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m, s in four]
     table = AuditTable.from_rows(made)
     thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
     for block in reporting_form(table, title=title):

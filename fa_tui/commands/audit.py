@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -43,11 +42,10 @@ _RESAMPLES_HELP = (
 _PRECISION_HELP = "Compare the gradients with float64 ones, per layer: is the reference itself right?"
 _RESUME = typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
 _REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
-_FORMAT_HELP = (
-    "How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold "
-    "less (no hashes, intervals, credit)."
+_FORMAT = typer.Option(
+    help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold less "
+    "(no hashes, intervals, credit)."
 )
-_FORMAT = typer.Option(help=_FORMAT_HELP)
 _SHARD = typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
 
 
@@ -120,24 +118,15 @@ def audit_command(
     targets = in_part(measurable(rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
-        result = audit(
-            targets,
-            out,
-            settings,
-            Measuring(placement, progress, progress.plan, progress.notice),
-            resume=resume,
-            replace_old=replace,
-            adjust=adjust,
-        )
+        how = Measuring(placement, progress, progress.plan, progress.notice)
+        result = audit(targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust)
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
-    published: dict[str, Callable[[Sequence[AuditRow]], Any]] = {
-        "audit-list": audit_list,
-        "penalty-log": partial(penalty_logs, traces=traces),
-    }
-    if format in published and result.unsaved is None and not result.interrupted and out.exists():
-        write_json(out, published[format](scan([out]).rows))
-    print_rows(result.rows, "table" if format in published else format, as_recorded)
+    published = format in ("audit-list", "penalty-log")
+    if published and result.unsaved is None and not result.interrupted and out.exists():
+        kept_rows = scan([out]).rows
+        write_json(out, audit_list(kept_rows) if format == "audit-list" else penalty_logs(kept_rows, traces=traces))
+    print_rows(result.rows, "table" if published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:

@@ -152,9 +152,8 @@ def terminal() -> Iterator[Finding]:
     yield Finding("colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours)
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     unicode = "utf" in encoding
-    yield looked_at(
-        "characters", encoding if unicode else f"{encoding}: ASCII glyphs", unicode, "export LC_ALL=C.UTF-8"
-    )
+    characters = encoding if unicode else f"{encoding}: ASCII glyphs"
+    yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
     if os.environ.get("TMUX"):

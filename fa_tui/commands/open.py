@@ -69,13 +69,7 @@ def open_command(
         for name in criteria.thresholds.__struct_fields__
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
-    raise typer.Exit(
-        opening.open_explorer(
-            paths or [],
-            given=given,
-            look=look,
-            baseline=criteria.baseline or None,
-            log=log,
-            setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
-        )
-    )
+    setup = Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
+    baseline = criteria.baseline or None
+    code = opening.open_explorer(paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup)
+    raise typer.Exit(code)

@@ -63,9 +63,8 @@ def replicate_command(
         return
     if name is None:
         known = [(one.name, one.title) for one in experiments()]
-        output.print_result(
-            format, lambda: dict(known), [Grid(headings=("name", "experiment"), rows=tuple(known), words=2)]
-        )
+        listed = Grid(headings=("name", "experiment"), rows=tuple(known), words=2)
+        output.print_result(format, lambda: dict(known), [listed])
         return
     chosen = experiment(name)
     out = out / "quick" if quick else out

@@ -102,8 +102,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
         options.numbers("--seeds", given["seeds"], int),
-        arch=given["arch"],
-        data=given["data"],
+        **{name: given[name] for name in ("arch", "data", "eval_seed")},
         recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
         lams=options.numbers("--lam", given["lam"], float),
         widths=options.numbers("--d", given["d"], int),
@@ -111,7 +110,6 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
         axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
-        eval_seed=given["eval_seed"],
     )
     if not plans:
         raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")
