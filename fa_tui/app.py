@@ -83,19 +83,14 @@ class ExplorerApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMANDS = {_palette}
 
+    _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"),
         Binding("e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"),
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding(
-            "u",
-            "travel('undo')",
-            "Undo",
-            show=False,
-            tooltip="undo the last change of a threshold or of the baseline (w)",
-        ),
+        Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
@@ -183,13 +178,9 @@ class ExplorerApp(App[int]):
         from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
         from fa_tui.screens.threshold_screen import classes_at
 
-        return ExplorerScreen(
-            self.session,
-            title=self._opened,
-            look=self._begins,
-            # known before the first layout, so that nothing is styled and laid out twice
-            classes=" ".join(classes_at(self.size, WIDTHS, HEIGHTS)),
-        )
+        # known before the first layout, so that nothing is styled and laid out twice
+        classes = " ".join(classes_at(self.size, WIDTHS, HEIGHTS))
+        return ExplorerScreen(self.session, title=self._opened, look=self._begins, classes=classes)
 
     @property
     def explorer(self) -> ExplorerScreen:

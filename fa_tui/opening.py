@@ -71,25 +71,18 @@ def open_explorer(
     since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
     found = formats.scan(paths, run_traces=False)
-    session = Session(
-        found.rows,
-        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
-        baseline=baseline,
-        log=log,
-        problems=[*found.problems, *changed_since(found.rows)],
-        traces=lambda: traces_of_paths(paths, session),
-    )
+    problems = [*found.problems, *changed_since(found.rows)]
+    thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
+
+    def traces() -> list[Trace]:
+        return traces_of_paths(paths, session)
+
+    session = Session(found.rows, thresholds=thresholds, baseline=baseline, log=log, problems=problems, traces=traces)
     if baseline is not None:
         baseline.check(row.method for row in session.rows)
+    look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
-        session,
-        look=understood(look, session),
-        title=title,
-        paths=paths,
-        since=since,
-        settings=loaded,
-        terminal=detect(glyphs=loaded.settings.glyphs),
-        setup=setup,
+        session, look=look, title=title, paths=paths, since=since, settings=loaded, terminal=terminal, setup=setup
     )
     try:
         code = app.run()

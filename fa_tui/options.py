@@ -50,64 +50,45 @@ def default_paths() -> list[Path]:
     return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
 
 
-_PATHS = typer.Argument(
-    metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
-)
+_PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
+_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
 
-DataOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC",
-        help="Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
-        "npz:FILE, module:callable or a plugin's name. "
-        "Default: the one in the run's manifest.",
-        show_default=False,
-    ),
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SPEC",
-        help="The network that the weights belong to: module:callable(depth=4), your own; timm:NAME(num_classes=10), "
-        "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals.",
-        show_default=False,
-    ),
-]
-WeightsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Which of several mappings of tensors in a file to take, by its name there, e.g. ema.",
-        show_default="the first that fits",
-    ),
-]
-TapsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="LIST", help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'.", show_default=False
-    ),
-]
-FilterOption = Annotated[
-    str, typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
-]
-SortOption = Annotated[
-    str, typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
-]
+_DATA_HELP = (
+    "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
+    "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
+)
+DataOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)]
+
+_MODEL_HELP = (
+    "The network that the weights belong to: module:callable(depth=4), your own; timm:NAME(num_classes=10), "
+    "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals."
+)
+ModelOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP, show_default=False)]
+
+_WEIGHTS_HELP = "Which of several mappings of tensors in a file to take, by its name there, e.g. ema."
+_WEIGHTS = typer.Option(metavar="NAME", help=_WEIGHTS_HELP, show_default="the first that fits")
+WeightsOption = Annotated[str | None, _WEIGHTS]
+
+_TAPS_HELP = "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'."
+TapsOption = Annotated[list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)]
+
+_FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+FilterOption = Annotated[str, _FILTER]
+
+_SORT = typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
+SortOption = Annotated[str, _SORT]
 
 Form = Literal["table", "json"]
 """How a result is printed."""
 
-FormOption = Annotated[
-    Form,
-    typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."),
-]
-RowFormOption = Annotated[
-    Literal["table", "json", "csv", "markdown"],
-    typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
-]
+_FORM = typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).")
+FormOption = Annotated[Form, _FORM]
+
+_ROW_FORM = typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them.")
+RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
@@ -243,38 +224,21 @@ _THRESHOLDS = {
     )
     for letter, each in DIAGNOSTICS.items()
 }
-_THRESHOLDS["protocol"] = _option(
-    Literal["v1", "v2"], "v1", "v2: its successor's checks D1, D2, D3 by the thresholds of a, b, d; no c."
-)
+_PROTOCOL_HELP = "v2: its successor's checks D1, D2, D3 by the thresholds of a, b, d; no c."
+_THRESHOLDS["protocol"] = _option(Literal["v1", "v2"], "v1", _PROTOCOL_HELP)
+_GROUP = "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same."
+_AS_FITS = "as memory allows on a GPU, 1 on a CPU"
+_ENGINE = "Where: worker processes of this machine, or a Ray cluster (needs ray)."
+_ADDRESS = "The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS)."
+_NO_ADDRESS = "auto; if there is none, Ray on this machine"
+_PATIENCE = "On a cluster: a run is tried on another node too after this long without a word."
 _PLACEMENT = {
     "device": _option(str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
     "jobs": _option(int | None, None, "Workers at a time.", metavar="N", show_default="one per device"),
-    "group": _option(
-        int | None,
-        None,
-        "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same.",
-        metavar="N",
-        min=1,
-        show_default="as memory allows on a GPU, 1 on a CPU",
-    ),
-    "engine": _option(
-        Literal["local", "ray"], "local", "Where: worker processes of this machine, or a Ray cluster (needs ray)."
-    ),
-    "address": _option(
-        str | None,
-        None,
-        "The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS).",
-        metavar="HOST:PORT",
-        show_default="auto; if there is none, Ray on this machine",
-    ),
-    "patience": _option(
-        float | None,
-        None,
-        "On a cluster: a run is tried on another node too after this long without a word.",
-        metavar="SECONDS",
-        min=1,
-        show_default=f"{PATIENCE:.0f}",
-    ),
+    "group": _option(int | None, None, _GROUP, metavar="N", min=1, show_default=_AS_FITS),
+    "engine": _option(Literal["local", "ray"], "local", _ENGINE),
+    "address": _option(str | None, None, _ADDRESS, metavar="HOST:PORT", show_default=_NO_ADDRESS),
+    "patience": _option(float | None, None, _PATIENCE, metavar="SECONDS", min=1, show_default=f"{PATIENCE:.0f}"),
 }
 
 
@@ -321,17 +285,14 @@ def _log_in(values: Mapping[str, Any]) -> Log:
     return Log(values["h0"], values["blocks"])
 
 
+_BASELINE = (
+    "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
+    "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
+    "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one."
+)
 _CRITERIA = {
     **_THRESHOLDS,
-    "frozen_baseline": _option(
-        list[str] | None,
-        None,
-        "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
-        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
-        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
-        metavar="[METHOD=]ACC",
-        show_default=False,
-    ),
+    "frozen_baseline": _option(list[str] | None, None, _BASELINE, metavar="[METHOD=]ACC", show_default=False),
 }
 _CHOICE: Mapping[str, tuple[Any, object]] = {
     "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),

@@ -100,9 +100,8 @@ class TokenServer(Server):
         bound: int = self._socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
         # without the token: the routes below add it
-        super().__init__(
-            shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=f"http://{LOOPBACK}:{bound}"
-        )
+        address = f"http://{LOOPBACK}:{bound}"
+        super().__init__(shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=address)
 
     @property
     def address(self) -> str:
@@ -152,7 +151,6 @@ def _listen(port: int) -> socket.socket:
         listener.bind((LOOPBACK, port))
     except OSError as error:
         listener.close()
-        raise UsageError(
-            f"cannot listen on port {port} ({error.strerror})", where="--port", hint="take another, or 0 for a free one"
-        ) from error
+        what = f"cannot listen on port {port} ({error.strerror})"
+        raise UsageError(what, where="--port", hint="take another, or 0 for a free one") from error
     return listener

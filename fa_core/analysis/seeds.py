@@ -141,10 +141,7 @@ class SeedTable(Result, frozen=True, kw_only=True):
 
 
 def over_seeds(
-    table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
-    by: Sequence[str] | None = None,
-    ddof: int = 1,
+    table: AuditTable, thresholds: DiagnosticThresholds | None = None, by: Sequence[str] | None = None, ddof: int = 1
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 

@@ -334,9 +334,8 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
         members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    return tuple(
-        _method(sorted(group, key=lambda one: (one.seed is None, one.seed or 0))) for group in members.values()
-    )
+    groups = (sorted(group, key=lambda one: (one.seed is None, one.seed or 0)) for group in members.values())
+    return tuple(map(_method, groups))
 
 
 def _method(group: list[Timeline]) -> MethodTimeline:
@@ -375,9 +374,8 @@ class Replay:
     """
 
     def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None) -> None:
-        kept = [
-            (t, baseline) for t, baseline in zip(traces, baselines or [None] * len(traces), strict=True) if t.epochs
-        ]
+        pairs = zip(traces, baselines or [None] * len(traces), strict=True)
+        kept = [(trace, baseline) for trace, baseline in pairs if trace.epochs]
         self.traces = [trace for trace, _ in kept]
         self.table = AuditTable.from_rows(
             _row(trace, _lent(baseline, epoch.report(trace.method, trace.seed), trace.method))
@@ -476,8 +474,6 @@ def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> Diagnost
     """The report, judged by this baseline if it records none."""
     if baseline is None or report.frozen_baseline_acc is not None:
         return report
-    return (
-        baseline.lent_to(report, method)
-        if isinstance(baseline, FrozenBaseline)
-        else report.with_frozen_baseline(baseline)
-    )
+    if isinstance(baseline, FrozenBaseline):
+        return baseline.lent_to(report, method)
+    return report.with_frozen_baseline(baseline)

@@ -59,9 +59,7 @@ class Utility(Result, frozen=True, kw_only=True):
 
 
 def decision_utility(
-    table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
-    chance: float | None = None,
+    table: AuditTable, thresholds: DiagnosticThresholds | None = None, chance: float | None = None
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
 

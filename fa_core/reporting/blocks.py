@@ -220,10 +220,8 @@ def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: 
     elif isinstance(block, Paragraph):
         yield spell(block.text)
     elif isinstance(block, Bullets):
-        yield from (
-            f"{f'{number}.' if block.numbered else '-'} {spell(_OPTION.sub('', item))}"
-            for number, item in enumerate(block.items, 1)
-        )
+        for number, item in enumerate(block.items, 1):
+            yield f"{f'{number}.' if block.numbered else '-'} {spell(_OPTION.sub('', item))}"
     elif isinstance(block, Figure):
         if block.name in paths:
             yield f"![{spell(block.caption)}](<{paths[block.name]}>)"

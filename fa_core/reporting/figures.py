@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -122,15 +122,11 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
 
 def _summary(panel: Axes, rows: Sequence[Sequence[float]], style: MethodStyle) -> None:
     """The median per layer as a line, and the smallest and largest as faint ones."""
-    columns = [
-        [value for value in layer if math.isfinite(value)] for layer in itertools.zip_longest(*rows, fillvalue=math.nan)
-    ]
+    by_layer = itertools.zip_longest(*rows, fillvalue=math.nan)
+    columns = [[value for value in layer if math.isfinite(value)] for layer in by_layer]
     layers = [l for l, column in enumerate(columns) if column]
-    for pick, look in (
-        (np.median, {"alpha": 0.95}),
-        (np.min, {"alpha": 0.35, "marker": ""}),
-        (np.max, {"alpha": 0.35, "marker": ""}),
-    ):
+    faint: dict[str, Any] = {"alpha": 0.35, "marker": ""}
+    for pick, look in ((np.median, {"alpha": 0.95}), (np.min, faint), (np.max, faint)):
         plot(panel, layers, [float(pick(columns[l])) for l in layers], style, **look)
 
 
@@ -142,9 +138,8 @@ def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | No
     kinds = np.array(architectures(table))
     shown = list(dict.fromkeys(kinds.tolist()))[:COLUMNS_AT_MOST]
     names, styles = _variants(table, range(len(table)), without="arch")
-    figure, axes = page(
-        "Architectures", styles, 3, len(shown), {**panels.FILLED, **panels.BASELINES}, height=1.75, share=True
-    )
+    signs = {**panels.FILLED, **panels.BASELINES}
+    figure, axes = page("Architectures", styles, 3, len(shown), signs, height=1.75, share=True)
     for column, kind in enumerate(shown):
         rows = np.flatnonzero(kinds == kind)
         present = [name for name in styles if any(names[i] == name for i in rows.tolist())]
@@ -252,9 +247,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
     shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
-    figure, axes = page(
-        "Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": panels.NULL} if ends else {}
-    )
+    signs = {"null ± 2 std": panels.NULL} if ends else {}
+    figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel, layer in itertools.zip_longest(axes, shown):
         if layer is None:
             panel.set_visible(False)
@@ -341,9 +335,8 @@ class Markers(NamedTuple):
         prepare(panel, shown, what, self.thresholds, f"({what.letter}) not measured on any run")
         for colour, mark in marks.items():
             known = rows[np.isfinite(mark[rows])]
-            panel.plot(
-                self.xs[known], mark[known], linestyle="none", marker="_", color=colour, markersize=5, zorder=1.5
-            )
+            look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
+            panel.plot(self.xs[known], mark[known], color=colour, **look)
         finite = rows[np.isfinite(values[rows])]
         for name, style in self.styles.items():
             mine = _at_most(values, finite[[self.names[i] == name for i in finite.tolist()]])

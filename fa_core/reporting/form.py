@@ -24,13 +24,7 @@ from fa_core.option_values import listed
 from fa_core.replication import experiments, source
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, in_protocol, to_html, to_markdown
-from fa_core.reporting.figures import (
-    FIGURES,
-    architectures,
-    axis_figure,
-    gamma_figure,
-    timeline_figure,
-)
+from fa_core.reporting.figures import FIGURES, architectures, axis_figure, gamma_figure, timeline_figure
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import known_ending, to_csv, to_parquet
@@ -87,9 +81,8 @@ def reporting_form(
 
 def citations(table: AuditTable) -> Iterator[Block]:
     """How to cite the published audits, where runs come from their files."""
-    published = {PurePath(str(source)).name for source in table.source} & {
-        one.table for one in experiments() if one.table
-    }
+    theirs = {one.table for one in experiments() if one.table}
+    published = theirs.intersection(PurePath(str(source)).name for source in table.source)
     if published:
         yield Heading("Citations", 2)
         yield Paragraph(f"The numbers of {listed(sorted(published))} are published: {source().words()}")
@@ -105,9 +98,8 @@ def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
     layers = [1.0] * 5
     report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
     # two methods, so that they have a difference
-    made = [
-        AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m in ("bp", "dfa") for s in (1, 2)
-    ]
+    four = [(method, seed) for method in ("bp", "dfa") for seed in (1, 2)]
+    made = [AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m, s in four]
     table = AuditTable.from_rows(made)
     thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
     for block in reporting_form(table, title=title):

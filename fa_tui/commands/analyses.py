@@ -19,20 +19,17 @@ from fa_core.reporting.blocks import Block, in_protocol
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
+_BY = typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary.")
+_OUT = typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
+_POPULATION = typer.Option("--population", help="Standard deviations over n, not over n − 1 as is usual.")
+
 
 def seeds_command(
     paths: options.NamedPaths,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
-    ] = None,
+    by: Annotated[list[str] | None, _BY] = None,
     format: options.FormOption = "table",
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
-    ] = None,
-    population: Annotated[
-        bool, typer.Option("--population", help="Standard deviations over n, not over n − 1 as is usual.")
-    ] = False,
+    out: Annotated[Path | None, _OUT] = None,
+    population: Annotated[bool, _POPULATION] = False,
     *,
     chosen: options.Chosen,
 ) -> None:
@@ -90,20 +87,14 @@ def _print(
     raise typer.Exit(runs.exit_code)
 
 
+_HEALTHY_HELP = "Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present."
+_NEITHER = typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False)
+
+
 def sweep_command(
     paths: options.NamedPaths,
-    healthy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LIST",
-            help="Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present.",
-            show_default=False,
-        ),
-    ] = None,
-    neither: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
-    ] = None,
+    healthy: Annotated[list[str] | None, typer.Option(metavar="LIST", help=_HEALTHY_HELP, show_default=False)] = None,
+    neither: Annotated[list[str] | None, _NEITHER] = None,
     format: options.FormOption = "table",
     *,
     chosen: options.Chosen,
@@ -133,12 +124,12 @@ def sweep_command(
     _print(runs, thresholds.protocol, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
+_CHANCE = typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes.")
+
+
 def utility_command(
     paths: options.NamedPaths,
-    chance: Annotated[
-        float | None,
-        typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."),
-    ] = None,
+    chance: Annotated[float | None, _CHANCE] = None,
     format: options.FormOption = "table",
     *,
     chosen: options.Chosen,
@@ -163,15 +154,14 @@ def utility_command(
     _print(runs, thresholds.protocol, format, analysis.to_dict, utility_blocks(analysis))
 
 
+_STOP_ON = typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
+_EPOCHS = typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete.")
+
+
 def timeline_command(
     paths: options.NamedPaths,
-    stop_on: Annotated[
-        str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
-    ] = "ab",
-    epochs: Annotated[
-        int | None,
-        typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."),
-    ] = None,
+    stop_on: Annotated[str, _STOP_ON] = "ab",
+    epochs: Annotated[int | None, _EPOCHS] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")] = False,
     format: options.FormOption = "table",
     *,
@@ -214,20 +204,17 @@ def timeline_command(
     raise typer.Exit(code)
 
 
+_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."
+_FIGURE_HELP = (
+    "What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, "
+    "gamma (over epochs), or an axis such as lam."
+)
+
+
 def report_command(
-    out: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."),
-    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP)],
     paths: options.PathsArgument = None,
-    figure: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, "
-            "gamma (over epochs), or an axis such as lam.",
-        ),
-    ] = "audit",
+    figure: Annotated[str, typer.Option(metavar="NAME", help=_FIGURE_HELP)] = "audit",
     title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")] = "Four-diagnostic audit",
     blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,

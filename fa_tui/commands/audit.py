@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -32,6 +31,24 @@ MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
 
 
+_BATCHES = typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
+_BATCH_SIZE = typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
+_DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
+_CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
+_RESAMPLES_HELP = (
+    "Bootstrap over batches and samples: an interval for each diagnostic, and how often the verdict is "
+    "the same. 1000 are plenty; 0: none."
+)
+_PRECISION_HELP = "Compare the gradients with float64 ones, per layer: is the reference itself right?"
+_RESUME = typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
+_REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
+_FORMAT = typer.Option(
+    help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold less "
+    "(no hashes, intervals, credit)."
+)
+_SHARD = typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
+
+
 def audit_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).")],
     paths: options.NamedPaths,
@@ -39,56 +56,20 @@ def audit_command(
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
     taps: options.TapsOption = None,
-    batches: Annotated[
-        int | None, typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
-    ] = None,
+    batches: Annotated[int | None, _BATCHES] = None,
+    batch_size: Annotated[int | None, _BATCH_SIZE] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
-    dtype: Annotated[
-        Literal["auto", "float32", "float64", "as-is"],
-        typer.Option(help="Arithmetic; auto: half precision in float32, others as they are."),
-    ] = "auto",
-    credit: Annotated[
-        Literal["none", "gamma", "full"],
-        typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ."),
-    ] = "gamma",
-    resamples: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=MOST_RESAMPLES,
-            help="Bootstrap over batches and samples: an interval for each diagnostic, and how often the verdict is "
-            "the same. 1000 are plenty; 0: none.",
-        ),
-    ] = 0,
-    precision: Annotated[
-        bool,
-        typer.Option(
-            "--precision", help="Compare the gradients with float64 ones, per layer: is the reference itself right?"
-        ),
-    ] = False,
+    dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
+    credit: Annotated[Literal["none", "gamma", "full"], _CREDIT] = "gamma",
+    resamples: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_RESAMPLES, help=_RESAMPLES_HELP)] = 0,
+    precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     *,
     placement: Placement,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
-    ] = False,
+    resume: Annotated[bool, _RESUME] = False,
+    replace: Annotated[bool, _REPLACE] = False,
     notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
-    format: Annotated[
-        Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"],
-        typer.Option(
-            help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold "
-            "less (no hashes, intervals, credit)."
-        ),
-    ] = "table",
-    shard: Annotated[
-        str, typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
-    ] = "1/1",
+    format: Annotated[Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"], _FORMAT] = "table",
+    shard: Annotated[str, _SHARD] = "1/1",
     filter: options.FilterOption = "",
     criteria: options.Criteria,
 ) -> None:
@@ -137,24 +118,15 @@ def audit_command(
     targets = in_part(measurable(rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
-        result = audit(
-            targets,
-            out,
-            settings,
-            Measuring(placement, progress, progress.plan, progress.notice),
-            resume=resume,
-            replace_old=replace,
-            adjust=adjust,
-        )
+        how = Measuring(placement, progress, progress.plan, progress.notice)
+        result = audit(targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust)
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
-    published: dict[str, Callable[[Sequence[AuditRow]], Any]] = {
-        "audit-list": audit_list,
-        "penalty-log": partial(penalty_logs, traces=traces),
-    }
-    if format in published and result.unsaved is None and not result.interrupted and out.exists():
-        write_json(out, published[format](scan([out]).rows))
-    print_rows(result.rows, "table" if format in published else format, as_recorded)
+    published = format in ("audit-list", "penalty-log")
+    if published and result.unsaved is None and not result.interrupted and out.exists():
+        kept_rows = scan([out]).rows
+        write_json(out, audit_list(kept_rows) if format == "audit-list" else penalty_logs(kept_rows, traces=traces))
+    print_rows(result.rows, "table" if published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:

@@ -58,9 +58,7 @@ OPTIONAL = {
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
 
 
-def doctor_command(
-    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
-) -> None:
+def doctor_command(format: Annotated[options.Form, typer.Option(help="How to print.")] = "table") -> None:
     """Say what this machine can do, and what is missing.
 
     Versions, devices, terminal, and the command that fixes it.
@@ -154,9 +152,8 @@ def terminal() -> Iterator[Finding]:
     yield Finding("colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours)
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     unicode = "utf" in encoding
-    yield looked_at(
-        "characters", encoding if unicode else f"{encoding}: ASCII glyphs", unicode, "export LC_ALL=C.UTF-8"
-    )
+    characters = encoding if unicode else f"{encoding}: ASCII glyphs"
+    yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
     if os.environ.get("TMUX"):

@@ -17,27 +17,21 @@ from fa_tui.views.filters import CELL_LETTERS, Look
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
 
+_SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}."
+_SHOW = typer.Option("--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say")
+_ROWS = typer.Option("--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method")
+_COLUMNS = typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
+
+
 def open_command(
     context: typer.Context,
     paths: options.PathsArgument = None,
     data: options.DataOption = None,
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
-    show: Annotated[
-        str,
-        typer.Option(
-            "--show",
-            metavar="WHAT",
-            help=f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}.",
-            show_default="what the settings say",
-        ),
-    ] = "",
-    rows: Annotated[
-        str, typer.Option("--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method")
-    ] = "",
-    columns: Annotated[
-        str, typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
-    ] = "",
+    show: Annotated[str, _SHOW] = "",
+    rows: Annotated[str, _ROWS] = "",
+    columns: Annotated[str, _COLUMNS] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")] = False,
@@ -75,13 +69,7 @@ def open_command(
         for name in criteria.thresholds.__struct_fields__
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
-    raise typer.Exit(
-        opening.open_explorer(
-            paths or [],
-            given=given,
-            look=look,
-            baseline=criteria.baseline or None,
-            log=log,
-            setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
-        )
-    )
+    setup = Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
+    baseline = criteria.baseline or None
+    code = opening.open_explorer(paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup)
+    raise typer.Exit(code)

@@ -141,12 +141,8 @@ def _print_grid(console: Console, grid: Grid) -> None:
         # a blank on the right, and the box's between two columns: `GAP`
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
-            table.add_column(
-                grid.headings[i],
-                justify="left" if i < grid.words else "right",
-                overflow="fold",
-                max_width=None if i else widths[0],
-            )
+            most, is_word = None if i else widths[0], i < grid.words
+            table.add_column(grid.headings[i], justify="left" if is_word else "right", overflow="fold", max_width=most)
         for number, row in enumerate(rows):
             table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
         console.print(table)

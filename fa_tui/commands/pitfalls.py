@@ -17,21 +17,15 @@ if TYPE_CHECKING:
     from fa_core.pitfalls.demonstrations import Demonstration
 
 
+_NAMES = typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False)
+_SCAN = typer.Option("--scan", metavar="PATH", help="Search Python files for `.norm(-1)` and clamped cosines instead.")
+_RUN = typer.Option("--run", metavar="FOLDER", help="Run folder with saved feedback for 4 to 7; default: a sample run.")
+
+
 def pitfalls_command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False),
-    ] = None,
-    scan: Annotated[
-        list[Path] | None,
-        typer.Option("--scan", metavar="PATH", help="Search Python files for `.norm(-1)` and clamped cosines instead."),
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "--run", metavar="FOLDER", help="Run folder with saved feedback for 4 to 7; default: a sample run."
-        ),
-    ] = None,
+    names: Annotated[list[str] | None, _NAMES] = None,
+    scan: Annotated[list[Path] | None, _SCAN] = None,
+    run: Annotated[Path | None, _RUN] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Compute seven pitfalls: the wrong and the right value.

@@ -14,15 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fa_core.diagnostics import DiagnosticThresholds, cell_text
 from fa_core.engine.jobs import JobState, JobView
@@ -31,7 +23,7 @@ from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
     from typing_extensions import Self
 
     from fa_core.train import Moment
@@ -207,13 +199,8 @@ class TrainingProgress(_Bars):
     """
 
     def __init__(self, runs: int) -> None:
-        super().__init__(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[last]}"),
-        )
+        name, last = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
+        super().__init__(name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), last)
         self._file = ProgressFile()
         self._runs, self._finished = runs, 0
         self._accuracy, self._now = "", Reached(0, 0, "")

@@ -22,26 +22,19 @@ if TYPE_CHECKING:
     from fa_core.replication import Compared, Experiment
 
 
+_NAME = typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
+_QUICK_HELP = "One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
+_EVIDENCE_HELP = "Write every published claim, its command and what came out (.md, .html, .tex)."
+
+
 def replicate_command(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, _NAME] = None,
     cifar10: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-10.")] = "DIR",
     cifar100: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-100.")] = "DIR",
     out: Annotated[Path, typer.Option(help="Folder of the run folders.")] = Path("replication"),
     run: Annotated[bool, typer.Option("--run", help="Run the commands; finished runs are not trained again.")] = False,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
-        ),
-    ] = False,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write every published claim, its command and what came out (.md, .html, .tex)."
-        ),
-    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help=_QUICK_HELP)] = False,
+    evidence: Annotated[Path | None, typer.Option(metavar="FILE", help=_EVIDENCE_HELP)] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Print the commands of a published experiment, or run them.
@@ -70,9 +63,8 @@ def replicate_command(
         return
     if name is None:
         known = [(one.name, one.title) for one in experiments()]
-        output.print_result(
-            format, lambda: dict(known), [Grid(headings=("name", "experiment"), rows=tuple(known), words=2)]
-        )
+        listed = Grid(headings=("name", "experiment"), rows=tuple(known), words=2)
+        output.print_result(format, lambda: dict(known), [listed])
         return
     chosen = experiment(name)
     out = out / "quick" if quick else out

@@ -10,13 +10,10 @@ import typer
 
 from fa_tui.commands import output
 
+_NAME = typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False)
 
-def schema_command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False),
-    ] = None,
-) -> None:
+
+def schema_command(name: Annotated[str | None, _NAME] = None) -> None:
     """Print the JSON Schema of a file kind.
 
     Without a name, the kinds there are.
@@ -42,11 +39,10 @@ def schema_command(
         raise unknown_name("schema", name, schemas)
 
 
-def completion_command(
-    shell: Annotated[
-        Literal["bash", "zsh", "fish", "man"], typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
-    ],
-) -> None:
+_SHELL = typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
+
+
+def completion_command(shell: Annotated[Literal["bash", "zsh", "fish", "man"], _SHELL]) -> None:
     """Print the completion script of a shell, or the manual page.
 
     Examples:

@@ -46,8 +46,6 @@ def serve_command(
 
 def _announce(address: str, port: int) -> None:
     print(address, flush=True)
-    print(
-        f"fa-tui: open this address in a browser on this machine; over SSH first: ssh -L {port}:127.0.0.1:{port} HOST; "
-        "Ctrl-C ends it",
-        file=sys.stderr,
-    )
+    tunnel = f"ssh -L {port}:127.0.0.1:{port} HOST"
+    hint = f"open this address in a browser on this machine; over SSH first: {tunnel}; Ctrl-C ends it"
+    print(f"fa-tui: {hint}", file=sys.stderr)

@@ -20,49 +20,37 @@ if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
 
 
+_ARCH_HELP = "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, resnet56 or decoder."
+_DATA_HELP = (
+    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, npz:FILE or "
+    "module:callable."
+)
+_TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
+_METHOD_ARG = typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable.")
+_ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
+_STOP_ON_HELP = "End a run when one of these fires, e.g. a,b; (d) needs a frozen run in --out."
+
+
 def train_command(
     method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
     out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
-    arch: Annotated[
-        str,
-        typer.Option(
-            help="resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, resnet56 or decoder."
-        ),
-    ] = "resmlp",
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="SPEC",
-            help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, npz:FILE or "
-            "module:callable.",
-        ),
-    ] = "synthetic",
+    arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
+    data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
     epochs: Annotated[int, typer.Option(help="Passes over the training samples.")] = 30,
     lam: Annotated[list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")] = ["0"],  # noqa: B006
     d: Annotated[list[str] | None, typer.Option("--d", help="Width; several make a sweep.")] = None,
     L: Annotated[list[str] | None, typer.Option("--L", help="Depth; several make a sweep.")] = None,
-    terminal_ln: Annotated[
-        bool | None, typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
-    ] = None,
-    method_arg: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable.")
-    ] = None,
-    arch_arg: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
-    ] = None,
+    terminal_ln: Annotated[bool | None, _TERMINAL_LN] = None,
+    method_arg: Annotated[list[str] | None, _METHOD_ARG] = None,
+    arch_arg: Annotated[list[str] | None, _ARCH_ARG] = None,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.01,
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
     optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
     eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
-    stop_on: Annotated[
-        str,
-        typer.Option(
-            metavar="LETTERS", help="End a run when one of these fires, e.g. a,b; (d) needs a frozen run in --out."
-        ),
-    ] = "",
+    stop_on: Annotated[str, typer.Option(metavar="LETTERS", help=_STOP_ON_HELP)] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
@@ -114,8 +102,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
         options.numbers("--seeds", given["seeds"], int),
-        arch=given["arch"],
-        data=given["data"],
+        **{name: given[name] for name in ("arch", "data", "eval_seed")},
         recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
         lams=options.numbers("--lam", given["lam"], float),
         widths=options.numbers("--d", given["d"], int),
@@ -123,7 +110,6 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
         axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
-        eval_seed=given["eval_seed"],
     )
     if not plans:
         raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")

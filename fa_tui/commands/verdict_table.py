@@ -20,18 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.diagnostics import (
-    DIAGNOSTICS,
-    LETTERS,
-    NOT_MEASURED,
-    DiagnosticThresholds,
-    Protocol,
-    cell_legend,
-    columns_of,
-    counts_text,
-    letters_of,
-    worded,
-)
+from fa_core import diagnostics
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, Protocol
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
@@ -111,7 +101,7 @@ def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThreshol
     from fa_core.table import AuditTable
 
     table = AuditTable.from_rows(rows)
-    letters = [letters_of(mask) for mask in range(1 << len(LETTERS))]
+    letters = [diagnostics.letters_of(mask) for mask in range(1 << len(LETTERS))]
     flags = [frozenset(each) for each in letters]
     masks = (table.flags(thresholds), table.undecided(thresholds), table.coverage, table.nonfinite)
     columns = [*(mask.tolist() for mask in masks), table.verdicts(thresholds)]
@@ -177,18 +167,17 @@ def _successors(report: DiagnosticReport) -> dict[str, Any]:
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
     values, kinds = _numbers_of(row.report), evidence(row)
-    cells = [
-        MISSING if value is None else "nan" if isnan(value) else _text(value, form)
-        for value, form in zip(values, _FORMS, strict=True)
-    ]
+    cells = list(map(_text, values, _FORMS))
     for place, (_, _, _, letter) in enumerate(_NUMBERS) if kinds else ():
         if letter in kinds and values[place] is not None:
             cells[place] = MARKS.get(kinds[letter], "≈") + cells[place]
     return cells
 
 
-def _text(value: float, form: str) -> str:
+def _text(value: float | None, form: str) -> str:
     """A number with its exponent as all tables have it: ``4.17e-9``."""
+    if value is None or isnan(value):
+        return MISSING if value is None else "nan"
     text = format(value, form)
     return text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-") if "e" in text else text
 
@@ -259,9 +248,8 @@ class Remarks:
             oddities.append(printable(f"recorded as “{report.recorded_verdict}” in {row.source}"))
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
         causes = [f"(b) fires: {cause}"] if cause else []
-        for found, said in zip(
-            self._said, (report.caveats(brief=True), causes, [mode] if mode else [], oddities), strict=True
-        ):
+        kinds = (report.caveats(brief=True), causes, [mode] if mode else [], oddities)
+        for found, said in zip(self._said, kinds, strict=True):
             for words in said:
                 found.setdefault(words, []).append(name)
 
@@ -273,20 +261,19 @@ class Remarks:
             yield "0 runs"
             return
         trusted, unmeasured = self._verdicts[self._thresholds.reading.passes], self._verdicts[NOT_MEASURED]
-        parts = [counts_text(trusted, runs - trusted - unmeasured, protocol)]
+        parts = [diagnostics.counts_text(trusted, runs - trusted - unmeasured, protocol)]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
-        yield cell_legend(protocol)
+        yield diagnostics.cell_legend(protocol)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
         for found in self._said:
-            yield from (
-                f"{listed(names, NAMED_AT_MOST)}: {words}" for words, names in islice(found.items(), LINES_AT_MOST)
-            )
+            for words, names in islice(found.items(), LINES_AT_MOST):
+                yield f"{listed(names, NAMED_AT_MOST)}: {words}"
             if len(found) > LINES_AT_MOST:
                 more = len(found) - LINES_AT_MOST
                 yield f"{more} more of this kind: see --format json, or a run in the explorer"
@@ -346,7 +333,7 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
-    shown = columns_of(HEADINGS, criteria.thresholds.protocol)
+    shown = diagnostics.columns_of(HEADINGS, criteria.thresholds.protocol)
     yield "| " + " | ".join(shown.values()) + " |"
     yield "|" + "|".join("---" if HEADINGS[place] in _LEFT else "---:" for place in shown) + "|"
     for row, label in named(rows, criteria):
@@ -369,7 +356,7 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
         names, *others = zip(HEADINGS, *lines, strict=True)
         widths = [max(map(width_of, names)), *(max(map(len, column)) for column in others)]
         _print_lines(console, lines, widths, criteria.thresholds.protocol)
-    for note in (worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
+    for note in (diagnostics.worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
@@ -383,7 +370,7 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         widths: of the columns, in cells of the terminal.
         protocol: whose columns.
     """
-    headings, room = columns_of(HEADINGS, protocol), console.width
+    headings, room = diagnostics.columns_of(HEADINGS, protocol), console.width
     shown = [*headings]
     if room >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)

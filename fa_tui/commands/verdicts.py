@@ -49,11 +49,7 @@ def show_command(
     raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort)))
 
 
-def check_command(
-    paths: options.NamedPaths,
-    *,
-    chosen: options.Chosen,
-) -> None:
+def check_command(paths: options.NamedPaths, *, chosen: options.Chosen) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
     1 some is not, 2 wrong usage, 3 unreadable input, 4 undecided. A run without a measurement is not trustworthy.

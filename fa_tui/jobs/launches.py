@@ -43,14 +43,11 @@ class Launch(threading.Thread):
         self._pace, self._cancelled, self.left_alone = Pace(), False, threading.Event()
         self._progress = log.with_suffix(".progress")
         self._progress.unlink(missing_ok=True)
+        words = [sys.executable, "-m", "fa_tui", *planned.words]
+        env, nothing = {**_environment(), PROGRESS_FILE: str(self._progress)}, subprocess.DEVNULL
         with log.open("wb") as sink:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "fa_tui", *planned.words],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env={**_environment(), PROGRESS_FILE: str(self._progress)},
-                start_new_session=True,
+                words, stdin=nothing, stdout=sink, stderr=sink, env=env, start_new_session=True
             )
         self._pace.turn(running=True)
         self._listed = Listed(

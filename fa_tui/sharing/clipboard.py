@@ -69,9 +69,8 @@ def copy(text: str, send: Callable[[str], None]) -> Copied:
 
 def _programs(env: Mapping[str, str]) -> list[tuple[tuple[str, ...], str]]:
     """The programs that may set a clipboard here, as far as they are installed, and which one each sets."""
-    local = (
-        [("pbcopy",)] if sys.platform == "darwin" else [program for variable, program in _LOCAL if env.get(variable)]
-    )
+    here = [program for variable, program in _LOCAL if env.get(variable)]
+    local = [("pbcopy",)] if sys.platform == "darwin" else here
     remote = any(env.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
     installed = [] if remote else [(program, "the clipboard") for program in local if shutil.which(program[0])]
     return [*(_TMUX if env.get("TMUX") else ()), *installed]
@@ -85,9 +84,8 @@ def _takes_sequence(env: Mapping[str, str]) -> bool:
 
 def _run(program: Sequence[str], data: bytes) -> bool:
     try:
-        done = subprocess.run(
-            program, input=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_SECONDS, check=False
-        )
+        unread = subprocess.DEVNULL
+        done = subprocess.run(program, input=data, stdout=unread, stderr=unread, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

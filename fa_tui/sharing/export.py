@@ -127,9 +127,8 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
         from fa_core.formats.audit_table_writer import write_audit_table
 
-        write_audit_table(
-            path, [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
-        )
+        judged = ((row, row.report.with_thresholds(shared.thresholds)) for row in shared.rows)
+        write_audit_table(path, [replace(row, report=report) for row, report in judged])
         return [path]
     from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable
@@ -157,12 +156,9 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
             for curve in chart.curves:
                 _, of_method, colour = curve.style.rpartition("method-")
                 alone = len(curve.points) == 1
-                panel.plot(
-                    *zip(*curve.points, strict=True),
-                    color=f"#{colour}" if of_method else _COLOURS.get(curve.style),
-                    marker="x" if alone else "",
-                    label="" if alone else curve.name or curve.mark,
-                )
+                drawn = f"#{colour}" if of_method else _COLOURS.get(curve.style)
+                marker, label = ("x", "") if alone else ("", curve.name or curve.mark)
+                panel.plot(*zip(*curve.points, strict=True), color=drawn, marker=marker, label=label)
             if chart.band:
                 panel.axhspan(*chart.band, color=NULL, linewidth=0)
             if math.isfinite(chart.limit):

@@ -179,21 +179,17 @@ def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts:
         lines: of the comparison.
         verdicts: of the runs.
     """
-    rows = [
-        ("verdict", *verdicts, "")
-        if line.spread is None
-        else (
-            line.name,
-            *(
-                MISSING if value is None else brief(value, 6) + (" (assumed)" if place in line.assumed else "")
-                for place, value in enumerate(line.spread.values)
-            ),
-            "" if line.spread.ratio is None else brief(line.spread.ratio, 4),
-        )
-        for line in lines
-        if line.kind != "heading"
-    ]
-    return Grid(headings=("", *names, "max/min"), rows=tuple(rows))
+    rows = tuple(_compared_cells(line, verdicts) for line in lines if line.kind != "heading")
+    return Grid(headings=("", *names, "max/min"), rows=rows)
+
+
+def _compared_cells(line: ComparedLine, verdicts: Sequence[str]) -> tuple[str, ...]:
+    if line.spread is None:
+        return ("verdict", *verdicts, "")
+    cells = [MISSING if value is None else brief(value, 6) for value in line.spread.values]
+    for place in line.assumed:
+        cells[place] += " (assumed)" if cells[place] != MISSING else ""
+    return (line.name, *cells, "" if line.spread.ratio is None else brief(line.spread.ratio, 4))
 
 
 def command_line(
@@ -273,11 +269,6 @@ def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: 
     named = one if len(runs) == 1 else f"{len(runs)} marked runs {at}"
     exported = rows if epochs.marked else epochs.rows
     traces = [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
-    return Shared(
-        [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more],
-        exported,
-        f"{runs_words(len(exported))} {at}",
-        epochs.thresholds,
-        lambda: traces,
-        table,
-    )
+    pieces = [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more]
+    names = f"{runs_words(len(exported))} {at}"
+    return Shared(pieces, exported, names, epochs.thresholds, lambda: traces, table)

@@ -54,11 +54,7 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
     """What the counts of seeds say of other seeds: few seeds bound a share from one side at best."""
-    shares = {
-        (group.fired[x], group.measured[x]): share
-        for group in analysis.groups
-        for x, share in group.fired_share.items()
-    }
+    shares = {(one.fired[x], one.measured[x]): share for one in analysis.groups for x, share in one.fired_share.items()}
     said = [f"{hits} of {n}: {share_words(share)}" for (hits, n), share in sorted(shares.items()) if hits and n > 1]
     if said:
         yield f"Share of all seeds that a count of seeds stands for (exact binomial, 95 %): {'; '.join(said)}"
@@ -81,12 +77,9 @@ def group_name(group: Condition | MethodTimeline) -> str:
 
 def _inexact(group: SeedGroup) -> Iterator[str]:
     states = {"bound": "that can show it fires, not that it passes"}
-    # what is assumed is said once for the whole table
-    return (
-        f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
-        for x, kind in group.evidence.items()
-        if kind != ASSUMED
-    )
+    for x, kind in group.evidence.items():
+        if kind != ASSUMED:  # that is said once for the whole table
+            yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
 def _axis(group: SeedGroup, axis: str) -> str:
@@ -103,11 +96,8 @@ def _stats_grid(
     """Those of some numbers over seeds that a row has; no table where none has any."""
     shown = [name for name in numbers if any(stats[name].n for _, stats in named)]
     if shown:
-        yield Grid(
-            headings=(title, *(NUMBERS[name][2] for name in shown)),
-            rows=tuple((name, *(stat_words(stats[number]) for number in shown)) for name, stats in named),
-            caption=caption,
-        )
+        rows = tuple((name, *(stat_words(stats[number]) for number in shown)) for name, stats in named)
+        yield Grid((title, *(NUMBERS[name][2] for name in shown)), rows, caption)
 
 
 def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
@@ -140,18 +130,14 @@ def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
 
     A group on which nothing fires or is undecided reads ``–``.
     """
-    counts = (
-        f"{name} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}"
-        + (f" ~{group.undecided[x]}" if x in group.undecided else "")
-        for x, name in checks.items()
-        if group.fired[x] or x in group.undecided
-    )
-    return ", ".join(counts) or "–"
+    shown = [x for x in checks if group.fired[x] or x in group.undecided]
+    return ", ".join(f"{checks[x]} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in shown) or "–"
 
 
 def _basis(group: SeedGroup, letter: str) -> str:
     kind = group.evidence.get(letter)
-    return "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
+    words = "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
+    return f"{words} ~{group.undecided[letter]}" if letter in group.undecided else words
 
 
 def stat_words(stat: Stat) -> str:

@@ -90,9 +90,8 @@ def _interval(intervals: Mapping[str, Interval], name: str) -> str:
 def _precision(shown: Sequence[Run]) -> Iterator[Block]:
     known = [(run.name, one) for run in shown if (one := run.report.reference_precision)]
     if not known:
-        yield Paragraph(
-            "Reference precision: N/A, no gradient was compared with its float64 version (`fa-tui audit --precision`)."
-        )
+        why = "no gradient was compared with its float64 version (`fa-tui audit --precision`)"
+        yield Paragraph(f"Reference precision: N/A, {why}.")
     else:
         deepest = max(len(one.cosine) for _, one in known)
         yield Grid(
@@ -163,9 +162,8 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             words=2,
         )
     pooled = ((run.name, aggregations(run.report.credit)) for run in runs)
-    if known := [
-        (name, *(_shown("gamma", v) for v in values)) for name, values in pooled if not all(map(math.isnan, values))
-    ]:
+    known = [(name, *(_shown("gamma", v) for v in by)) for name, by in pooled if not all(map(math.isnan, by))]
+    if known:
         yield Grid(
             headings=("run", *AGGREGATIONS),
             rows=tuple(known),
@@ -177,9 +175,8 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
 
 
 def _per_layer(values: Any) -> bool:
-    return (
-        isinstance(values, list) and len(values) > 1 and all(v is None or isinstance(v, (int, float)) for v in values)
-    )
+    several = isinstance(values, list) and len(values) > 1
+    return several and all(v is None or isinstance(v, (int, float)) for v in values)
 
 
 def _deep_mean(report: DiagnosticReport, metric: str) -> str:

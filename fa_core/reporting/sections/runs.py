@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.diagnostics import (
-    DIAGNOSTICS,
-    LETTERS,
-    NOT_MEASURED,
-    DiagnosticThresholds,
-    cell_legend,
-    counts_text,
-)
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, cell_legend, counts_text
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
@@ -71,12 +64,9 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         word = "seed" if len(seeds) == 1 else "seeds"
         said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")
-    yield Paragraph(
-        counts_text(trusted, walked, thresholds.protocol)
-        + (f", {unmeasured} not measured" if unmeasured else "")
-        + (f"; {doubtful} undecided on some diagnostic" if doubtful else "")
-        + "."
-    )
+    more = f", {unmeasured} not measured" if unmeasured else ""
+    more += f"; {doubtful} undecided on some diagnostic" if doubtful else ""
+    yield Paragraph(f"{counts_text(trusted, walked, thresholds.protocol)}{more}.")
     yield from _caveats(table, thresholds)
 
 
@@ -110,19 +100,14 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         shown_runs(table, thresholds),
         {
             "run": lambda run: run.name,
-            thresholds.judges: lambda run: (
-                run.report.cell() + ("*" if run.report.evidence else "") + _if_assumed(run, ", d assumed")
-            ),
+            thresholds.judges: _cell,
             "verdict": lambda run: "; ".join(filter(None, [run.report.short_verdict, run.report.doubt])),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
             "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
             "(c) drift": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
-            "(d) pp": lambda run: (
-                fixed(run.report.margin_pp, 2, sign=True)
-                + _if_assumed(run, f" (baseline {run.report.baseline_words()})")
-            ),
+            "(d) pp": _margin,
         },
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; drift: mean "
@@ -133,6 +118,14 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     )
     if (left := len(table) - ROWS_AT_MOST) > 0:
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
+
+
+def _cell(run: Run) -> str:
+    return f"{run.report.cell()}{'*' if run.report.evidence else ''}{_if_assumed(run, ', d assumed')}"
+
+
+def _margin(run: Run) -> str:
+    return fixed(run.report.margin_pp, 2, sign=True) + _if_assumed(run, f" (baseline {run.report.baseline_words()})")
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -147,33 +140,24 @@ def evidence_note(table: AuditTable) -> Iterator[Block]:
         for letter, kind in table.report(i).evidence.items():
             kinds[f"({letter}) is a {kind}"] += 1
     if kinds:
-        yield Paragraph(
-            "* From partial logs: "
-            + "; ".join(f"{what} on {_runs(count)}" for what, count in sorted(kinds.items()))
-            + ". A lower bound can show that (a) fires, not that it passes; a proxy stands for another layer."
-        )
+        found = "; ".join(f"{what} on {_runs(count)}" for what, count in sorted(kinds.items()))
+        meaning = "A lower bound can show that (a) fires, not that it passes; a proxy stands for another layer."
+        yield Paragraph(f"* From partial logs: {found}. {meaning}")
 
 
 def layer_tables(table: AuditTable) -> Iterator[Block]:
     """‖h_l‖ and ‖g_l‖ of every run, layer by layer."""
     shown = shown_runs(table)
-    for field, symbol, what in (
-        ("residual_norms", "‖h_l‖", "Diagnostic (a): median residual norm per layer"),
-        (
-            "bp_grad_norms",
-            "‖g_l‖",
-            "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)",
-        ),
-    ):
+    of_residual = "Diagnostic (a): median residual norm per layer"
+    of_gradient = "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)"
+    streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
+    for field, symbol, what in streams:
         rows = {run.name: row for run in shown if (row := run.report.by_layer(field))}
         layers = in_order(layer for row in rows.values() for layer in row)
         cells = [(run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()]
         headings = ("run", *(f"l = {layer}" for layer in layers))
-        yield (
-            Grid(headings=headings, rows=tuple(cells), caption=f"{what}, {symbol}.")
-            if cells
-            else Paragraph(f"{what}: not measured on any run.")
-        )
+        grid = Grid(headings=headings, rows=tuple(cells), caption=f"{what}, {symbol}.")
+        yield grid if cells else Paragraph(f"{what}: not measured on any run.")
 
 
 def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1) -> Grid:
@@ -240,9 +224,8 @@ def pitfalls_block() -> Iterator[Block]:
     """The disclosure, for numbers measured by this project; recorded numbers are their source's."""
     yield Heading("Pitfalls disclosure", 2)
     yield Bullets(PITFALLS, numbered=True)
-    yield Paragraph(
-        "This holds for what fa-tui measured. Numbers read from other files are as their authors computed them."
-    )
+    others = "Numbers read from other files are as their authors computed them."
+    yield Paragraph(f"This holds for what fa-tui measured. {others}")
 
 
 def provenance(table: AuditTable) -> Iterator[Block]:
