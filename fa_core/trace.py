@@ -102,7 +102,8 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
         depth: number of blocks L ≥ 1, or None.
 
     Returns:
-        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or ‖h_0‖ is not positive.
+        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or ‖h_0‖ is not
+            positive.
 
     Source: docs/protocol.md §9, partial audits.
 
