@@ -195,7 +195,7 @@ async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         await pilot.press(*"new", "enter")
-        await until(pilot, lambda: "mend the file first" in said(app))
+        await until(pilot, lambda: "correct the file first" in said(app))
 
 
 async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp) -> None:
