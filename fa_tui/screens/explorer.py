@@ -68,13 +68,7 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
     Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
     Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding(
-        "P",
-        "app.show_problems",
-        "Problems",
-        key_display="P",
-        tooltip="files, settings not read, or only in part",
-    ),
+    Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="files, settings not read, or only in part"),
 ]
 
 

@@ -42,7 +42,7 @@ class HelpScreen(Dialog[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc"),
+        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc")
     ]
 
     def __init__(self, of: Screen[object]) -> None:

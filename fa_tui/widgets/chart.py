@@ -160,11 +160,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     left_out = _mark_ends(cells, chart, taken)
     labels = tick_labels(chart.y, lines, chart.axis - 2, glyphs)
     rows: list[Row] = [
-        [
-            (labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"),
-            (glyphs.divider, "dim"),
-            *cells.row(line),
-        ]
+        [(labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"), (glyphs.divider, "dim"), *cells.row(line)]
         for line in range(lines)
     ]
     left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
@@ -267,10 +263,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
     points = [float(curve.points[at - 1]) for at in kept]
     fired, walked = ([int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs))
     return Chart(
-        [
-            Curve(steps(points, fired, x), "curve-1", curve.letter),
-            Curve(steps(points, walked, x), "text", "w"),
-        ],
+        [Curve(steps(points, fired, x), "curve-1", curve.letter), Curve(steps(points, walked, x), "text", "w")],
         x,
         # quarters of it are whole numbers
         Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
