@@ -157,12 +157,13 @@ class CompareScreen(JudgedScreen):
                 self.query_one(f"#{line}", Line).set()
             return
         window = self.view.window
-        home = f"{group.home} " if group.home else ""
-        seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}{' (< >)' * window.hides}"
-        about = f"{home}{seen}   {self._at + 1}/{len(self._groups)} (n p)"
+        seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
+        place = f"   {self._at + 1}/{len(self._groups)} (n p)"
+        texts = (f"{group.home} " if group.home else "", seen, " (< >)" if window.hides else "", place)
+        about = [(text, "dim") for text in texts]
         scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
         bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
-        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), (about, "dim"), *scope, (bars, "accent"))
+        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent"))
         self.query_one("#agreement", Line).set(*self._agreement(group))
         self._say_here()
 

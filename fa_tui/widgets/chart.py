@@ -159,7 +159,8 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     left_out = _mark_ends(cells, chart, taken)
     edge = chart.axis - 2
     labels = tick_labels(chart.y, lines, edge, glyphs)
-    rows = [[(f"{labels.get(line, ''):>{edge}} {glyphs.divider}", "dim"), *cells.row(line)] for line in range(lines)]
+    heads = [(f"{labels.get(line, ''):>{edge}} ", "dim") for line in range(lines)]
+    rows = [[head, (glyphs.divider, "dim"), *cells.row(line)] for line, head in enumerate(heads)]
     left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
     more = f"{chart.x_label}   +{left_out} more ends"
     room = max(0, columns - len(left) - len(right))
