@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.analysis.seeds import SeedTable, differences, over_seeds
@@ -43,7 +44,7 @@ class AnalysisScreen(JudgedScreen):
         session: the runs and what judges them.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         *(
             Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")
             for place, name in enumerate(NAMES, 1)
@@ -175,19 +176,13 @@ class AnalysisScreen(JudgedScreen):
         look = look_now(self.app)
         options += Look(filter=look.filter).options()
         table = Table(name, self._blocks, self.table.line if self.table.line_count() else None, self._record)
-        names = runs_words(len(rows))
+        names, judged, every = runs_words(len(rows)), session.thresholds, self.runs.rows is None
+        own = partial(traces_of, rows)
+        copies = [*table_pieces(table), *run_pieces(rows, f"all {names}" if every else names, judged)]
+        copies += commands(self.app, look, name, *options)
+        charts = [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else []
         return Shared(
-            [
-                *table_pieces(table),
-                *run_pieces(rows, f"all {names}" if self.runs.rows is None else names, session.thresholds),
-                *commands(self.app, look, name, *options),
-            ],
-            rows,
-            names,
-            session.thresholds,
-            lambda: session.traces if self.runs.rows is None else traces_of(rows, session.traces),
-            table,
-            [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else (),
+            copies, rows, names, judged, lambda: session.traces if every else own(session.traces), table, charts
         )
 
     def _record(self) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import ClassVar
 
 import numpy as np
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.diagnostics import cell_text, letters_of
@@ -36,7 +35,7 @@ class CompareScreen(JudgedScreen):
         at: the run to start with: its method over its seeds, where fewer than two runs are marked.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
         Binding("p,shift+tab", "flip(-1)", "Previous", key_display="p", tooltip="compare the method before"),
         Binding("z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"),
@@ -118,20 +117,10 @@ class CompareScreen(JudgedScreen):
         table = Table("comparison", [pieces.compared_grid(names, self.view.lines, verdicts)], self._table_line())
         of = f"{group.name}: {pieces.runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
-        return Shared(
-            [
-                *pieces.cell_piece(self._value_here()),
-                *pieces.table_pieces(table),
-                *pieces.run_pieces(rows, of, session.thresholds),
-                *commands(self.app, look, unnamed="compared"),
-            ],
-            rows,
-            of,
-            session.thresholds,
-            lambda: pieces.traces_of(rows, session.traces),
-            table,
-            self.charts.charts,
-        )
+        judged, charts = session.thresholds, self.charts.charts
+        copies = [*pieces.cell_piece(self._value_here()), *pieces.table_pieces(table)]
+        copies += [*pieces.run_pieces(rows, of, judged), *commands(self.app, look, unnamed="compared")]
+        return Shared(copies, rows, of, judged, lambda: pieces.traces_of(rows, session.traces), table, charts)
 
     def _value_here(self) -> str:
         """The value under the cursor with its digits."""
@@ -168,16 +157,13 @@ class CompareScreen(JudgedScreen):
                 self.query_one(f"#{line}", Line).set()
             return
         window = self.view.window
-        self.set_title(
-            (" compare ", "accent"),
-            (f" {group.name} ", "strong"),
-            (f"{group.home} " if group.home else "", "dim"),
-            (f"  {window.words} {'run' if window.total == 1 else 'runs'}", "dim"),
-            (" (< >)" if window.hides else "", "dim"),
-            (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
-            *([(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else ()),
-            ("" if self._shared or not self._draws else "   bars: own scale (z)", "accent"),
-        )
+        seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
+        place = f"   {self._at + 1}/{len(self._groups)} (n p)"
+        texts = (f"{group.home} " if group.home else "", seen, " (< >)" if window.hides else "", place)
+        about = [(text, "dim") for text in texts]
+        scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
+        bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
+        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent"))
         self.query_one("#agreement", Line).set(*self._agreement(group))
         self._say_here()
 
@@ -192,10 +178,8 @@ class CompareScreen(JudgedScreen):
         who = "runs" if group.name == MARKED else "seeds"
         if disagree:
             fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in disagree.items())
-            return [
-                (f" {who} disagree: {', '.join(fired)}", "warn"),
-                (f"; agree on {', '.join(agree)}" if agree else "", "dim"),
-            ]
+            rest = f"; agree on {', '.join(agree)}" if agree else ""
+            return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
         flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
         cell = cell_text(flags, agree, doubt, ascii_only=not self.app.terminal.unicode)

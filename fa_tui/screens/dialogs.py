@@ -83,17 +83,14 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
     indices = sorted(session.marked) or session.scope
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
+    judged, names = session.thresholds, runs_words(len(exported))
+    copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
+    copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
+    drawn = app.explorer.charts.charts if app.explorer.charts is not None else ()
+    own = partial(pieces.traces_of, exported)
+    every = indices is None
     return Shared(
-        [
-            *pieces.cell_piece(shown.cell_text()),
-            *pieces.run_pieces(rows, name, session.thresholds),
-            *commands(app, look_now(app), unnamed="marked" if session.scope_text else ""),
-        ],
-        exported,
-        runs_words(len(exported)),
-        session.thresholds,
-        lambda: session.traces if indices is None else pieces.traces_of(exported, session.traces),
-        charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
+        copies, exported, names, judged, lambda: session.traces if every else own(session.traces), charts=drawn
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -68,13 +68,7 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
     Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
     Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding(
-        "P",
-        "app.show_problems",
-        "Problems",
-        key_display="P",
-        tooltip="files, settings not read, or only in part",
-    ),
+    Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="files, settings not read, or only in part"),
 ]
 
 
@@ -91,12 +85,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
         title: what to call what is open, for the top line (default: its paths).
         look: how the runs are shown at first.
         classes: as for any widget.
+
+    Attributes:
+        is_due: whether something is still to be shown for the last key.
     """
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
+    BINDINGS = EXPLORER_KEYS
 
     def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
         super().__init__(session, classes=classes)
@@ -109,7 +106,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_view()
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
-        self._detail_due = False
+        self.is_due = False
         self._filter_line: FilterLine | None = None
         self._filter_from: int | None = None
         self.flips: Sequence[Flip] = ()
@@ -192,20 +189,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
         closing = self._filter_line is not None and self._filter_line.is_done
         return self.sliders is not None and self.sliders.is_mounted and not closing
 
-    @property
-    def busy(self) -> bool:
-        """Whether something is still to be shown for the last key."""
-        return self._detail_due
-
     @on(LineTable.Moved)
     def _moved(self) -> None:
-        if not self._detail_due:
-            self._detail_due = True
+        if not self.is_due:
+            self.is_due = True
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
         """Show the run under the cursor, draw its line where there is space, and offer to measure it if that can be."""
-        self._detail_due = False
+        self.is_due = False
         row = self.row
         run = None if row is None else self.session.rows[row]
         if self.detail is not None:

@@ -109,7 +109,8 @@ class RunsShown:
 
     def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
         self._session, self._glyphs = session, glyphs
-        self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), id="matrix")
+        self.matrix = Matrix(session, look.axes, BY_NAME.get(look.show))
+        self.matrix.id = "matrix"
         self.matrix.display = not look.long
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
         self._laid_out: list[int] | None = None
@@ -136,15 +137,8 @@ class RunsShown:
     @property
     def look(self) -> Look:
         """How the runs are shown now."""
-        matrix = self.matrix
-        return Look(
-            show=matrix.quantity.name if matrix.quantity else CELL_LETTERS,
-            rows=matrix.axes.lines,
-            columns=matrix.axes.columns,
-            filter=self._session.scope_text,
-            sort=self.order,
-            long=self.in_table,
-        )
+        show = self.matrix.quantity.name if self.matrix.quantity else CELL_LETTERS
+        return Look(show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table)
 
     async def toggle(self, body: Widget) -> None:
         """Show the other view; the cursor stays on its run."""
@@ -191,11 +185,9 @@ class RunsShown:
     def overview(self) -> Overview:
         """What the top line shows of it."""
         matrix, order = self.matrix, self.order
-        return Overview(
-            axes="" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
-            quantity=matrix.quantity.label if matrix.quantity and not self.in_table else "",
-            order=order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}",
-        )
+        axes = "" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes)
+        quantity = matrix.quantity.label if matrix.quantity and not self.in_table else ""
+        return Overview(axes, quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}")
 
     def cell_text(self) -> str:
         """What the cell under the cursor says."""

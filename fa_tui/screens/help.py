@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec.toml
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.geometry import Offset, Size
 from textual.screen import Screen
@@ -41,9 +41,7 @@ class HelpScreen(Dialog[None]):
         of: the screen that help was asked for on.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc"),
-    ]
+    BINDINGS = [Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc")]
 
     def __init__(self, of: Screen[object]) -> None:
         super().__init__()
@@ -74,9 +72,7 @@ class ProblemsScreen(Screen[None]):
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
-    ]
+    BINDINGS = [Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -144,7 +140,7 @@ class JumpScreen(Question[Widget | None]):
         targets: the panes by their letters.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import Screen
 
@@ -178,7 +178,7 @@ class JobsScreen(Screen[None]):
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
@@ -239,12 +239,8 @@ class JobsScreen(Screen[None]):
         active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
         # the line under the cursor may be a tenth of a second old
         here = [job for job in jobs if under is not None and job.id == under.id]
-        return {
-            "cancel": [job for job in here if job in active],
-            "cancel_all": active[::-1],
-            "retry": [job for job in here if job in failed],
-            "retry_all": failed,
-        }
+        cancel, retry = ([job for job in here if job in some] for some in (active, failed))
+        return {"cancel": cancel, "cancel_all": active[::-1], "retry": retry, "retry_all": failed}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""

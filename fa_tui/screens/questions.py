@@ -6,12 +6,12 @@ Most are a framed box in the middle.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -81,7 +81,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         does: what Enter does with an entry, as the key bar says it.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("home,g", "go_to(0)", "First", show=False),
@@ -157,7 +157,7 @@ class ChoiceScreen(Dialog[Any]):
         does: what Enter does with the entry.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
@@ -188,7 +188,7 @@ class SeveralScreen(ChoiceScreen):
         turn: called with the value of the entry that was chosen.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
+    BINDINGS = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
 
     def __init__(self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]) -> None:
         super().__init__(title, list(choices()), "Next group")
@@ -209,7 +209,7 @@ class EntryScreen(Question[str | None]):
         check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
@@ -253,7 +253,7 @@ class QuitScreen(Dialog[str | None]):
         commands: how many commands run next to the explorer.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("y,q,enter,ctrl+c,ctrl+q", "dismiss('leave')", "Leave", key_display="y", tooltip="commands go on"),
         Binding("s", "dismiss('stop')", "Stop and leave", tooltip="leave, and stop the commands"),
         Binding("n,escape", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),

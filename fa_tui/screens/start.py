@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
@@ -23,9 +23,8 @@ from textual.widgets import Input
 from fa_core.errors import UnreadableInput
 from fa_core.rows import AuditRow
 from fa_core.runs import is_run
+from fa_tui import options
 from fa_tui.jobs.form import Fault, Field, Planned, command_words, fields_of, names_for, plan, shell_line
-from fa_tui.options import command as command_named
-from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, Question, choose
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.export import free_name
@@ -67,7 +66,7 @@ class StartScreen(Question[Planned | None]):
         values: what is in the fields at first, by name; what is missing is the default.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("ctrl+s,f5", "start", "Start", key_display="^s", tooltip="start the command", priority=True),
         Binding("ctrl+y", "copy", "Copy", key_display="^y", tooltip="copy the command line", priority=True),
         Binding("enter,down", "app.focus_next", "Next", key_display="enter", tooltip="the next field", priority=True),
@@ -103,10 +102,9 @@ class StartScreen(Question[Planned | None]):
         self._show()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        about = [row.field.help for row in self._rows if row.entry is event.widget]
-        self.query_one("#start-help", TextLines).set_lines(
-            [text or "Audit files, runs, checkpoints." for text in about]
-        )
+        focused = [row.field for row in self._rows if row.entry is event.widget]
+        about = [field.help or "Audit files, runs, checkpoints." for field in focused]
+        self.query_one("#start-help", TextLines).set_lines(about)
 
     @on(Input.Changed)
     @on(Pick.Changed)
@@ -164,13 +162,11 @@ async def start_something(app: ExplorerApp) -> None:
     session = app.session
     marked = [session.rows[index] for index in session.measurable(sorted(session.marked))]
     of = f"of {len(marked)} marked" if marked else "of what is open"
-    choices = [
-        Choice("t", "training run", "method, seed, width, ... into run folders", "train"),
-        Choice("a", "audit", f"{of}, with all its options, into one table", "audit"),
-    ]
-    name = await choose(app, "Start", choices)
+    training = Choice("t", "training run", "method, seed, width, ... into run folders", "train")
+    audit = Choice("a", "audit", f"{of}, with all its options, into one table", "audit")
+    name = await choose(app, "Start", [training, audit])
     with app.keys.asking_more():
-        command = await asyncio.to_thread(command_named, name)
+        command = await asyncio.to_thread(options.command, name)
         fields = await asyncio.to_thread(fields_of, command)
         values = first_values(name, app.paths, marked)
         planned = await app.push_screen_wait(StartScreen(command, fields, values))
@@ -190,7 +186,7 @@ def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]
         folders = [path for path in paths if path.is_dir() and not is_run(path)]
         with suppress(UnreadableInput):
             # the runs that come with the program are no place to write into
-            samples = sample_runs().resolve()
+            samples = options.sample_runs().resolve()
             folders = [path for path in folders if not path.resolve().is_relative_to(samples)]
         return {"out": str(next(iter(folders), "runs"))}
     places = [row.checkpoint for row in marked if row.checkpoint is not None] or [str(path) for path in paths]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
@@ -50,26 +50,24 @@ class SlidersScreen(Screen[None]):
     Args:
         session: the runs and what judges them.
         classes: as for any widget.
+
+    Attributes:
+        judged: the runs that the sliders show and count.
     """
 
     app: ExplorerApp
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
         for letter in LETTERS
     ]
 
     def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
-        self.session = session
+        self.session = self.judged = session
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
-
-    @property
-    def judged(self) -> Session:
-        """The runs that the sliders show and count."""
-        return self.session
 
     def set_title(self, *pieces: tuple[str, str]) -> None:
         """Show the top line."""
@@ -146,7 +144,7 @@ class JudgedScreen(SlidersScreen):
 
     HORIZONTAL_BREAKPOINTS, VERTICAL_BREAKPOINTS = WIDTHS, HEIGHTS
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix")
     ]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
@@ -44,7 +43,7 @@ class TimelineScreen(JudgedScreen):
         UsageError: there is no trace.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
         Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
         Binding("left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="where letters changed"),
@@ -67,7 +66,7 @@ class TimelineScreen(JudgedScreen):
         if not replay.traces:
             raise epoch_views.without_traces(session)
         super().__init__(session)
-        self._epochs = epoch_views.EpochSession(replay, session.thresholds)
+        self.judged = self._epochs = epoch_views.EpochSession(replay, session.thresholds)
         self._start = None if at is None else epoch_views.run_of(replay, session, at)
         self._missing = ""
         if at is not None and self._start is None:
@@ -77,10 +76,6 @@ class TimelineScreen(JudgedScreen):
         self._only = self._zoom = 0
         self._drawn: int | None = None
         self._stops: list[EarlyStop | None] = []
-
-    @property
-    def judged(self) -> Session:
-        return self._epochs
 
     def body(self) -> Iterable[Widget]:
         self.charts = [epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN]
@@ -238,16 +233,11 @@ class TimelineScreen(JudgedScreen):
         # beyond the last one drawn nothing moves
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
-        stop = None if chosen is None else self._stops[chosen]
-        drawn = epoch_chart.Drawn(
-            runs,
-            [self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND for run in runs],
-            chosen,
-            x,
-            {run: epochs.first_fires(run) for run in runs},
-            None if stop is None else stop.epoch,
-            None if chosen is None else self._nulls[chosen],
-        )
+        looks = [self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND for run in runs]
+        first = {run: epochs.first_fires(run) for run in runs}
+        stop, null = (None, None) if chosen is None else (self._stops[chosen], self._nulls[chosen])
+        stopped = None if stop is None else stop.epoch
+        drawn = epoch_chart.Drawn(runs, looks, chosen, x, first, stopped, null)
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
                 others = f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})" if self._alone else ""

@@ -345,9 +345,7 @@ def _are_simple(segments: Iterable[Segment]) -> bool:
 
 def _harmless(text: str) -> str:
     """The text without control characters: a name out of a file must not steer the terminal (they take no cell)."""
-    if text.isprintable():
-        return text
-    return "".join(character for character in text if category(character) != "Cc")
+    return text if text.isprintable() else "".join(sign for sign in text if category(sign) != "Cc")
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -125,6 +126,8 @@ class Pacing:
             self._slow = now - asked > _SLOW_SECONDS
 
 
+_Update: TypeAlias = ChopsUpdate | LayoutUpdate
+
 _FAREWELL_SECONDS = 1.0
 _SETTLE_SECONDS = 0.05
 """A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
@@ -187,7 +190,7 @@ class Painter:
 
     def update(self, renderable: RenderableType | None) -> RenderableType | None:
         """What to display for it now; None while a frame has to wait."""
-        if not isinstance(renderable, (ChopsUpdate, LayoutUpdate)) or self._app.is_inline:
+        if not isinstance(renderable, _Update) or self._app.is_inline:
             return renderable
         if self._leaving is not None:
             # no more questions
@@ -204,7 +207,7 @@ class Painter:
         self.has_painted = True
         return _FrameUpdate(self._encode, renderable)
 
-    def _encode(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
+    def _encode(self, update: _Update, console: Console) -> str:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
@@ -250,9 +253,7 @@ class Painter:
 class _FrameUpdate(CompositorUpdate):
     """An update of the compositor, encoded against the frame at the moment it is sent."""
 
-    def __init__(
-        self, encode: Callable[[ChopsUpdate | LayoutUpdate, Console], str], update: ChopsUpdate | LayoutUpdate
-    ) -> None:
+    def __init__(self, encode: Callable[[_Update, Console], str], update: _Update) -> None:
         self._encode, self._update = encode, update
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -171,13 +171,8 @@ def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
     fired, walked = curve.at(one.threshold)
     span = f", no letter changes in {plateau_words(one)}" if one.plateau else ""
     span += f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
-    return [
-        (f" {curve.letter}", "accent"),
-        (f" fires on {fired}   ", ""),
-        ("w", "accent"),
-        (f" walks back {walked}   ", ""),
-        (f"at {short(one.threshold)}{span}", "dim"),
-    ]
+    counts = [(f" fires on {fired}   ", ""), ("w", "accent"), (f" walks back {walked}   ", "")]
+    return [(f" {curve.letter}", "accent"), *counts, (f"at {short(one.threshold)}{span}", "dim")]
 
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:

@@ -165,10 +165,7 @@ class Column(NamedTuple):
 
 def identity_columns() -> list[Column]:
     """Method and seed, which never scroll away; their widths follow the runs."""
-    return [
-        Column("method", "method", 0, own("method"), own("method")),
-        Column("seed", "seed", 0, own("seed"), _seed),
-    ]
+    return [Column("method", "method", 0, own("method"), own("method")), Column("seed", "seed", 0, own("seed"), _seed)]
 
 
 def columns_of(session: Session) -> list[Column]:

@@ -179,13 +179,7 @@ def _name(trace: Trace) -> tuple[str, str]:
 
 
 def title_words(
-    epochs: EpochSession,
-    runs: int,
-    drawn: int | None,
-    quantity: str,
-    skipped: int = 0,
-    scope: str = "",
-    missing: str = "",
+    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int, scope: str = "", missing: str = ""
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
 
@@ -241,9 +235,8 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
     >>> fire_words({"a": 3, "b": None}, {"b": "proxy"})
     [('first fires: ', 'dim'), ('(a) 3  (b) never [proxy]', '')]
     """
-    words = [
-        f"({letter}) {'never' if epoch is None else epoch}{_kind(kinds, letter)}" for letter, epoch in fires.items()
-    ]
+    epochs = {letter: "never" if epoch is None else epoch for letter, epoch in fires.items()}
+    words = [f"({letter}) {epoch}{_kind(kinds, letter)}" for letter, epoch in epochs.items()]
     return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
 
 
@@ -260,11 +253,9 @@ def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kind
     if stop is None:
         return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
     here = "here" if stop.epoch == epoch else f"at epoch {stop.epoch}"
-    return [
-        (f"{name} would have stopped {here} ", "warn"),
-        (f"({', '.join(letter + _kind(kinds, letter) for letter in stop.on)})", "bad"),
-        (f": saves {stop.saved:.0%}" if stop.saved else ": its last epoch so far", "strong"),
-    ]
+    on = ", ".join(letter + _kind(kinds, letter) for letter in stop.on)
+    saves = f": saves {stop.saved:.0%}" if stop.saved else ": its last epoch so far"
+    return [(f"{name} would have stopped {here} ", "warn"), (f"({on})", "bad"), (saves, "strong")]
 
 
 def accuracy_words(stop: EarlyStop | None) -> str:
@@ -277,11 +268,8 @@ def accuracy_words(stop: EarlyStop | None) -> str:
 def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> Pieces:
     """How many runs would have been stopped, and the share of all epochs that saves."""
     stopped = sum(stop is not None for stop in stops)
-    return [
-        (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
-        (f"{stopped} of {runs_words(len(stops))}", ""),
-        (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim"),
-    ]
+    share = (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim")
+    return [(f"stop on {' or '.join(stop_on)} (s): ", "dim"), (f"{stopped} of {runs_words(len(stops))}", ""), share]
 
 
 def _kind(kinds: Mapping[str, str], letter: str) -> str:

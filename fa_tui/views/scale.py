@@ -99,11 +99,6 @@ class Scale(msgspec.Struct, frozen=True):
                 return power_of_ten(exponent)
         return short(value, digits)
 
-    @property
-    def decades(self) -> float:
-        """Length of a logarithmic scale in powers of ten."""
-        return math.log10(self.hi / self.lo)
-
 
 def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float] | None = None) -> Scale | None:
     """A scale that holds every finite value (every positive one if log) with round ends, or None if there is none.
@@ -131,10 +126,9 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)
     room = span * _SPARE
     unit = 10.0 ** math.floor(math.log10(span / 2))
-    return Scale(
-        lo if at_least and lo == at_least[0] else math.floor((lo - room) / unit) * unit,
-        hi if at_least and hi == at_least[1] else math.ceil((hi + room) / unit) * unit,
-    )
+    low = lo if at_least and lo == at_least[0] else math.floor((lo - room) / unit) * unit
+    high = hi if at_least and hi == at_least[1] else math.ceil((hi + room) / unit) * unit
+    return Scale(low, high)
 
 
 _WIDE_DECADES = 6
@@ -143,8 +137,6 @@ _WIDE_DECADES = 6
 R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
 """Renard's preferred numbers, 20 per decade: even in the logarithm, short as decimals."""
 R10 = R20[::2]
-R3 = (1.0, 2.0, 5.0)
-R1 = (1.0,)
 
 
 def next_multiple(value: float, unit: float, *, upward: bool) -> float:
@@ -196,7 +188,8 @@ class Track(msgspec.Struct, frozen=True):
     def _next(self, value: float, stride: bool, *, upward: bool) -> float:
         if not self.scale.log:
             return next_multiple(value, 10 * self.unit if stride else self.unit, upward=upward)
-        step, far = (R10, R1) if self.scale.decades > _WIDE_DECADES else (R20, R3)
+        decades = math.log10(self.scale.hi / self.scale.lo)
+        step, far = (R10, (1.0,)) if decades > _WIDE_DECADES else (R20, (1.0, 2.0, 5.0))
         return next_rung(value, far if stride else step, upward=upward)
 
 

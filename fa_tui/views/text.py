@@ -113,9 +113,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
-        if self.name == "unicode":
-            return text
-        return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
+        return text if self.name == "unicode" else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
 
     def bar(self, fraction: float) -> str:
         """The bar for a height in [0, 1]; the lowest is still visible."""

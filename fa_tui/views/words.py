@@ -95,22 +95,17 @@ def problem_words(session: Session) -> str:
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
     in_part = paths.intersection(row.source for row in session.rows)
     in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
-    counts = (
-        (len(paths - settings - in_part), "not opened"),
-        (len(in_part - settings), "in part"),
-        (sum(problem.path in settings for problem in session.problems), "in settings"),
-    )
+    wrong, in_part = sum(problem.path in settings for problem in session.problems), in_part - settings
+    counts = ((len(paths - settings - in_part), "not opened"), (len(in_part), "in part"), (wrong, "in settings"))
     return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def walk_back_words(session: Session) -> str:
     """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs in scope."""
     measured, counted = session.measured(), len(session.counted)
-    facts = (
-        (session.doubtful(), "undecided"),
-        (counted - measured, "not measured"),
-        (controls := len(session.in_scope) - counted, f"control{'s' * (controls > 1)} not counted"),
-    )
+    controls = len(session.in_scope) - counted
+    called = f"control{'s' * (controls > 1)} not counted"
+    facts = ((session.doubtful(), "undecided"), (counted - measured, "not measured"), (controls, called))
     more = "".join(f", {count} {what}" for count, what in facts if count)
     return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
 
@@ -271,10 +266,8 @@ def _differing(rows: Sequence[AuditRow]) -> list[str]:
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
     """Of each row its file, or the heading that its folder has in the matrix, or its whole place if that says more."""
-    homes = [
-        f"({place_label(row) if Path(row.source).suffix else home})"
-        for row, home in zip(rows, homes_of([row.source for row in rows]), strict=True)
-    ]
+    headed = zip(rows, homes_of([row.source for row in rows]), strict=True)
+    homes = [f"({place_label(row) if Path(row.source).suffix else home})" for row, home in headed]
     places = _places(rows)
     told = places if len(set(places)) > len(set(homes)) else homes
     return told if len(set(told)) > 1 else [""] * len(rows)

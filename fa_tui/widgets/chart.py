@@ -74,7 +74,6 @@ def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tupl
     return kept, len({end.mark for end in ends} - {end.mark for end in kept})
 
 
-_BRAILLE = 0x2800
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
 _STOP = "stop"
@@ -158,15 +157,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
-    labels = tick_labels(chart.y, lines, chart.axis - 2, glyphs)
-    rows: list[Row] = [
-        [
-            (labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"),
-            (glyphs.divider, "dim"),
-            *cells.row(line),
-        ]
-        for line in range(lines)
-    ]
+    edge = chart.axis - 2
+    labels = tick_labels(chart.y, lines, edge, glyphs)
+    heads = [(f"{labels.get(line, ''):>{edge}} ", "dim") for line in range(lines)]
+    rows = [[head, (glyphs.divider, "dim"), *cells.row(line)] for line, head in enumerate(heads)]
     left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
     more = f"{chart.x_label}   +{left_out} more ends"
     room = max(0, columns - len(left) - len(right))
@@ -207,7 +201,7 @@ class _Cells:
         if 0 <= column < self.columns and 0 <= line < self.lines:
             bits = self._dots.get((line, column), 0) | _DOTS[y % 4][x % 2]
             self._dots[line, column] = bits
-            self._characters[line][column] = (chr(_BRAILLE | bits), style)
+            self._characters[line][column] = (chr(0x2800 | bits), style)
 
     def write(self, column: int, line: int, text: str, style: str) -> None:
         for offset, character in enumerate(text):
@@ -266,17 +260,11 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         kept = sorted({*curve.points.searchsorted(slices, side="right").tolist()} - {0})
     points = [float(curve.points[at - 1]) for at in kept]
     fired, walked = ([int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs))
-    return Chart(
-        [
-            Curve(steps(points, fired, x), "curve-1", curve.letter),
-            Curve(steps(points, walked, x), "text", "w"),
-        ],
-        x,
-        # quarters of it are whole numbers
-        Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
-        cursor=threshold,
-        x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
-    )
+    curves = [Curve(steps(points, fired, x), "curve-1", curve.letter), Curve(steps(points, walked, x), "text", "w")]
+    # quarters of it are whole numbers
+    y = Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4))
+    label = f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}"
+    return Chart(curves, x, y, cursor=threshold, x_label=label)
 
 
 def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
@@ -290,22 +278,21 @@ def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tupl
 
 
 class Canvas(PaintedWidget):
-    """Shows a `Chart`."""
+    """Shows a `Chart`.
 
-    _chart: Chart | None = None
+    Attributes:
+        chart: what it shows.
+    """
 
-    @property
-    def chart(self) -> Chart | None:
-        """What it shows."""
-        return self._chart
+    chart: Chart | None = None
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""
-        self._chart = chart
+        self.chart = chart
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [] if self._chart is None else draw_chart(self._chart, width, height, self._glyphs)
+        return [] if self.chart is None else draw_chart(self.chart, width, height, self._glyphs)
 
 
 _TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
@@ -330,9 +317,7 @@ class LayerCharts(Horizontal):
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, self._canvases[name])
 
-    def show(
-        self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str] = ()
-    ) -> None:
+    def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str]) -> None:
         """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
         for name, stream, scale in (("h", "residual_norms", h), ("g", "bp_grad_norms", g)):
             norms = [report.stream(stream) for report in reports]
@@ -375,7 +360,9 @@ class LineCharts(Vertical):
     Args:
         session: the runs.
         matrix: whose line under the cursor is drawn.
-        glyphs: characters to draw with.
+
+    Attributes:
+        waiting: runs until a line that the cursor has just come to is drawn.
     """
 
     def __init__(self, session: Session, matrix: Matrix) -> None:
@@ -385,7 +372,7 @@ class LineCharts(Vertical):
         self._charts = LayerCharts()
         self._beside = Size(0, 0)
         self._wanted: tuple[str, list[AuditRow]] = ("", [])
-        self._waiting: TimerHandle | None = None
+        self.waiting: TimerHandle | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -403,11 +390,6 @@ class LineCharts(Vertical):
     def charts(self) -> list[tuple[str, Chart]]:
         """What is drawn now, with titles; nothing where there is no room."""
         return self._charts.charts if self.display else []
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the cursor has just come to the line and it is still to be drawn."""
-        return self._waiting is not None
 
     def follow(self) -> None:
         """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
@@ -434,12 +416,12 @@ class LineCharts(Vertical):
         wanted = count, [self._session.rows[row] for row in rows]
         if wanted != self._wanted:
             self._wanted = wanted
-            if self._waiting is not None:
-                self._waiting.cancel()
-            self._waiting = after(_RESTS_SECONDS, self, self._draw)
+            if self.waiting is not None:
+                self.waiting.cancel()
+            self.waiting = after(_RESTS_SECONDS, self, self._draw)
 
     def _draw(self) -> None:
-        self._waiting = None
+        self.waiting = None
         count, rows = self._wanted
         reports = [row.report for row in rows]
         runs = ["".join(name) for name in told_apart(rows)]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.message import Message
 
 from fa_core.numbers import short
@@ -89,7 +89,7 @@ class CompareView(LineTable):
         bar_cells: how long a bar may be; 0 where there is no room for bars.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
             "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs diverge, ..."
@@ -200,15 +200,10 @@ class CompareView(LineTable):
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
-        peaks = {comparison.block_name(_peak(report)) for report in self.reports}
-        return [
-            number
-            for number, line in enumerate(self.lines)
-            if number == 0
-            or line.parts
-            or self.lines[number - 1].kind == "heading"
-            or (line.kind == "growth" and line.label in peaks)
-        ]
+        peaks = {("growth", comparison.block_name(_peak(report))) for report in self.reports}
+        lines = list(enumerate(self.lines))
+        firsts = {0, *(number + 1 for number, line in lines if line.kind == "heading")}
+        return [at for at, line in lines if at in firsts or line.parts or (line.kind, line.label) in peaks]
 
     def action_landmark(self, direction: int) -> None:
         """Go to the next line worth going to, or the last one before."""

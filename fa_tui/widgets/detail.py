@@ -8,9 +8,9 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds
@@ -33,7 +33,7 @@ _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph shows too."""
 _LEFT_OUT = re.compile(r" \([^)]*\)| the limit")
 _PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
-_GONE = "no longer on disk: shown as it was read last"
+
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
@@ -147,7 +147,7 @@ class RunPage:
         judged, coverage = (report.flags, report.undecided, report.coverage), report.coverage
         lines = [*self._part("title", judged, self._title)]
         if gone:
-            lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")
+            lines += self._wrapped(f"{self._glyphs.gone} no longer on disk: shown as it was read last", "note")
         if coverage:
             found = None if report.resampling is None else confidence(report)
             same = None if found is None else found.same_verdict
@@ -429,11 +429,9 @@ def _accuracy(report: DiagnosticReport) -> str:
 
 
 def _batches(report: DiagnosticReport) -> str:
-    return _listed(
-        f"B = {report.batch_size}" if report.batch_size else "",
-        f"K = {report.n_batches}" if report.n_batches else "",
-        f"drift at layer {report.stability_layer}" if report.stability_layer is not None else "",
-    )
+    drift = "" if report.stability_layer is None else f"drift at layer {report.stability_layer}"
+    counts = (("B", report.batch_size), ("K", report.n_batches))
+    return _listed(*(f"{name} = {count}" for name, count in counts if count), drift)
 
 
 def _listed(*parts: object) -> str:
@@ -461,7 +459,7 @@ class DetailPane(PaintedScroll, can_focus=True):
         glyphs: characters to draw with.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
         *SCROLL_KEYS[1:],
     ]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
@@ -151,7 +151,7 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
     """Those that can be picked: run → points."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        chart, lines = self._chart, self.size.height - 1
+        chart, lines = self.chart, self.size.height - 1
         if chart is None or event.x < self.presses_from:
             return
         at = self.epoch_at(event.x)
@@ -229,22 +229,30 @@ class EpochChart(Vertical):
         seen = [curve.points for curve in layers or ()] or [*bright.values()] or [points[run] for run in drawn.runs]
         inside = [[point for point in run if x.contains(point[0])] for run in seen]
         scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, shown)
-        chart = Chart(
-            list(_curves(epochs, shown, points, drawn, scale, self._glyphs)) if layers is None else layers,
-            x,
-            scale,
-            limit=line,
-            cursor=min(float(epochs.epoch), x.hi),
-            x_label="epoch",
-            stop=None if drawn.stop is None or not x.contains(drawn.stop) else float(drawn.stop),
-            level=math.nan if point is None else point[1],
-            x_spans=len(epochs.replay.epochs) > 1,
-            axis=axis_width(epochs.replay.epochs),
-            band=band,
-        )
+        curves = list(self._curves(epochs, points, drawn, scale)) if layers is None else layers
+        stop = None if drawn.stop is None or not x.contains(drawn.stop) else float(drawn.stop)
+        cursor, level = min(float(epochs.epoch), x.hi), math.nan if point is None else point[1]
+        spans, axis = len(epochs.replay.epochs) > 1, axis_width(epochs.replay.epochs)
+        chart = Chart(curves, x, scale, line, cursor, "epoch", stop, spans, level, axis, band)
         self._canvas.curves = bright
         self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
         self._canvas.set_chart(chart)
+
+    def _curves(self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale) -> Iterator[Curve]:
+        """The runs' curves, the chosen one's on top, and above all of them the first fires of the bright ones."""
+        looks, glyphs = list(zip(drawn.runs, drawn.looks, strict=True)), self._glyphs
+        for run, look in looks:
+            # what lies beyond the axes is not drawn at their ends
+            inside = (point for point in points[run] if drawn.x.contains(point[0]))
+            seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in inside]
+            if run == drawn.chosen:
+                yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark, name=epochs.label(run))
+            else:
+                yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
+        for run, look in looks:
+            first = drawn.first[run].get(self.shown.letter)
+            if look.mark and first is not None and drawn.x.contains(first):
+                yield fire_point(points[run], first, scale, glyphs)
 
 
 def axis_width(epochs: Sequence[int]) -> int:
@@ -300,14 +308,11 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
     steps = min(last, LAYERS_AT_MOST - 1)
     layers = [round(last * step / steps) for step in range(steps + 1)] if steps > 0 else []
     inside = [epoch for epoch in trace.epochs if x.contains(epoch.epoch)]
-    return [
-        Curve(
-            [(float(epoch.epoch), _number(epoch.gamma[layer : layer + 1])) for epoch in inside],
-            f"curve-{place % _COLOURS + 1}",
-            f"l={layer}",
-        )
-        for place, layer in enumerate(layers)
-    ]
+    curves = []
+    for place, layer in enumerate(layers):
+        points = [(float(epoch.epoch), _number(epoch.gamma[layer : layer + 1])) for epoch in inside]
+        curves.append(Curve(points, f"curve-{place % _COLOURS + 1}", f"l={layer}"))
+    return curves
 
 
 def null_band(trace: Trace, shown: Shown, null: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -334,9 +339,7 @@ def null_words(band: tuple[float, float] | None) -> str:
 
 def _gamma(layers: Sequence[float | None], method: str) -> float:
     """The mean over layers whose credit does not come free, or the one number that was logged; NaN for none."""
-    if len(layers) == 1:
-        return _number(layers)
-    return deep_gamma({"gamma": list(layers)}, method)
+    return _number(layers) if len(layers) == 1 else deep_gamma({"gamma": list(layers)}, method)
 
 
 def _number(values: Sequence[float | None]) -> float:
@@ -388,7 +391,7 @@ class EpochMatrix(Matrix):
 
     lead = 2
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space", "mark", "Pin", tooltip="keep the curves of these runs bright, wherever the cursor goes"),
         Binding("asterisk", "unmark", "Unpin", show=False, tooltip="pin no run any more"),
     ]
@@ -419,9 +422,7 @@ class EpochMatrix(Matrix):
         (text, tone), *rest = super().frozen(line)
         runs = [] if line is None else self._grid.lines[line].runs()
         look = next((self._looks[run] for run in runs if run in self._looks), None)
-        if look is None:
-            return [(text, tone), *rest]
-        return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
+        return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest] if look else [(text, tone), *rest]
 
     def action_unmark(self) -> None:
         """Pin no run any more."""
@@ -435,7 +436,7 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         glyphs: characters to draw with.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("left,h", "step(-1)", "Earlier", key_display="←"),
         Binding("right,l", "step(1)", "Later", key_display="→"),
         Binding("pageup", "stride(-1)", "Tenth back", show=False),
@@ -538,24 +539,6 @@ def drawn_runs(runs: Iterable[int], bright: Collection[int], chosen: int | None,
     background = [] if alone else [run for run in runs if run not in bright and run != chosen]
     kept = [*background[: max(0, DRAWN_AT_MOST - 1 - len(front))], *front]
     return kept if chosen is None else [*kept, chosen]
-
-
-def _curves(
-    epochs: EpochSession, shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs
-) -> Iterator[Curve]:
-    """The runs' curves, the chosen one's on top, and above all of them the marks of first fires of the bright ones."""
-    looks = list(zip(drawn.runs, drawn.looks, strict=True))
-    for run, look in looks:
-        # what lies beyond the axes is not drawn at their ends
-        seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in points[run] if drawn.x.contains(x)]
-        if run == drawn.chosen:
-            yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark, name=epochs.label(run))
-        else:
-            yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
-    for run, look in looks:
-        first = drawn.first[run].get(shown.letter)
-        if look.mark and first is not None and drawn.x.contains(first):
-            yield fire_point(points[run], first, scale, glyphs)
 
 
 def _at(epochs: EpochSession, points: Sequence[tuple[float, float]], run: int) -> tuple[float, float] | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
@@ -37,7 +36,7 @@ class FilterLine(Vertical):
         is_done: it has been kept or dropped, and is about to go.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("enter", "keep", "Keep", priority=True),
         Binding("escape", "drop", "Drop", key_display="esc", priority=True),
         # a question mark can be typed here
@@ -70,9 +69,8 @@ class FilterLine(Vertical):
         with Horizontal():
             yield Line(id="filter-sign")
             # behind a blank: what is typed now is a term of its own
-            yield Input(
-                self._applied and f"{self._applied} ", placeholder="method:dfa flag:b growth>100", select_on_focus=False
-            )
+            before = self._applied and f"{self._applied} "
+            yield Input(before, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
         yield self._note
 
     def on_mount(self) -> None:

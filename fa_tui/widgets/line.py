@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import ClassVar
 
 import msgspec
 from rich.style import Style
 from textual import events
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import ActiveBinding, Binding
 from textual.message import Message
 from textual.screen import Screen
 
@@ -50,7 +49,7 @@ _wrapped = lru_cache(maxsize=4096)(wrapped)
 class TextLines(PaintedScroll, can_focus=True):
     """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading."""
 
-    BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
+    BINDINGS = SCROLL_KEYS
 
     follows = False
     """Whether it stays at the end when lines are added (a log)."""
@@ -130,13 +129,9 @@ class StatusLine(Line):
             swatches = shades if self._matrix.style_of("shade-0") else [("..", "dim")]
             low, high = (quantity.say(end) for end in (scale.lo, scale.hi))
             span = [(f"{low} ", ""), *swatches, (f" {high}", ""), (" log" if scale.log else "", "dim")]
-        self.set(
-            label,
-            *span,
-            (f"   ({quantity.letter}) fires" if quantity.letter else "", "bad"),
-            ("   ×3 median of 3" if cells.suffix_width else "", "dim"),
-            ("   · not measured", "dim"),
-        )
+        fires = f"   ({quantity.letter}) fires" if quantity.letter else ""
+        several = "   ×3 median of 3" if cells.suffix_width else ""
+        self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
 
 
 class Choices(PaintedWidget):
@@ -170,7 +165,7 @@ class Pick(Choices, can_focus=True):
         value: what is picked at first.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space,right,l", "step(1)", "Change", key_display="space", tooltip="the next value"),
         Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
     ]
@@ -286,10 +281,8 @@ class KeyBar(Choices):
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        hints = [
-            Hint(active.binding.key, self._glyphs.say(key), active.binding.description)
-            for active, key in offered(screen, lambda binding: binding.show and binding.description)
-        ]
+        shown = offered(screen, lambda binding: binding.show and binding.description)
+        hints = [Hint(active.binding.key, self._glyphs.say(key), active.binding.description) for active, key in shown]
         # before help and quit
         pinned = [hint for hint in hints if hint.key == self._pinned]
         others = [hint for hint in hints if hint.key != self._pinned]

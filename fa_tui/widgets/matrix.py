@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import ClassVar
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 
@@ -52,7 +51,7 @@ class Matrix(RunsView):
     lead = 1
     """Cells before a line's label."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
         Binding("V", "show_next(-1)", "Numbers back", show=False),
         Binding("enter", "next_here", "Next in cell", show=False, tooltip="the next of several runs in one cell"),
@@ -61,15 +60,8 @@ class Matrix(RunsView):
     class ShowsChanged(Message):
         """Another quantity (or the verdict letters) is shown."""
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        axes: Axes = METHODS_BY_SEEDS,
-        quantity: Quantity | None = None,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(session, id=id)
+    def __init__(self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None) -> None:
+        super().__init__(session)
         self._grid: Grid = build_grid(())
         self._gap = 0
         self.quantity = quantity

@@ -12,10 +12,10 @@ from array import array
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.color import Color
 from textual.widget import Widget
 
@@ -85,9 +85,7 @@ def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubt
 
 def several_tone(fired: int, measured: int) -> str:
     """The style of several runs: ``warn`` where they disagree."""
-    if 0 < fired < measured:
-        return "warn"
-    return "bad" if fired else "good" if measured else "dim"
+    return "warn" if 0 < fired < measured else "bad" if fired else "good" if measured else "dim"
 
 
 def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], glyphs: Glyphs) -> str:
@@ -121,7 +119,7 @@ class RunsView(LineTable):
 
     app: ExplorerApp
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("plus", "mark_all", "Mark scope", show=False, key_display="+", tooltip="mark every run in scope"),
         Binding(

@@ -6,9 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 
 from fa_core.diagnostics import BIT
 from fa_core.errors import printable
@@ -38,7 +37,7 @@ class RunTable(RunsView):
         order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("s", "sort", "Sort", tooltip="sort by the column under the cursor; again: the other way round"),
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
@@ -114,16 +113,10 @@ class RunTable(RunsView):
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.cursor_tone if line == self.line else "text"
         lit = "+flipped" if index in self.flipped else ""
-        source = cut_middle(
-            self._glyphs.say(place_label(row)), max(0, self._frozen["source"] - 2), self._glyphs.ellipsis
-        )
-        return [
-            (f"{mark} ", "accent"),
-            (padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]), tone),
-            *((text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)),
-            ("  ", "text"),
-            (padded(source, self._frozen["source"]), "source"),
-        ]
+        verdict = [(text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)]
+        room, called = self._frozen["source"], padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"])
+        source = padded(cut_middle(self._glyphs.say(place_label(row)), max(0, room - 2), self._glyphs.ellipsis), room)
+        return [(f"{mark} ", "accent"), (called, tone), *verdict, ("  ", "text"), (source, "source")]
 
     def cell(self, line: int | None, column: int) -> Row:
         kind, width = self._columns[column], self._columns[column].width - 2

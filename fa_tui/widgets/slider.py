@@ -64,9 +64,7 @@ class Flips:
         round_number = just_past(flip, upward, self._at(beyond))
         if round_number is not None:
             return round_number
-        if upward == self._above:
-            return flip
-        return math.nextafter(flip, math.inf if upward else -math.inf)
+        return flip if upward == self._above else math.nextafter(flip, math.inf if upward else -math.inf)
 
     def _at(self, index: int) -> float:
         """One of the values, or what is beyond them."""
@@ -218,15 +216,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
         # a part of it would look like a mark on the track
         under = f"{side if len(side) < room else '':{room}}{low}"
-        return [
-            [*label, *(refused or runs), *value],
-            [
-                ("   ", ""),
-                (under, "dim"),
-                *self._draw_track([""] * cells, plateau),
-                *self._draw_plateau(high, plateau, value_width),
-            ],
-        ]
+        track = [*self._draw_track([""] * cells, plateau), *self._draw_plateau(high, plateau, value_width)]
+        return [[*label, *(refused or runs), *value], [("   ", ""), (under, "dim"), *track]]
 
     def _draw_label(self, width: int) -> Row:
         letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
@@ -263,10 +254,8 @@ class ThresholdSlider(Dragged, can_focus=True):
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
         knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
-        (low, high), (left, right) = (
-            (scale.cell(ends[0], cells), scale.cell(ends[1], cells)) if ends else (cells, -1)
-            for ends in (plateau, self._interval)
-        )
+        spans = (plateau or (), self._interval or ())
+        (low, high), (left, right) = ([scale.cell(end, cells) for end in ends] or (cells, -1) for ends in spans)
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"

@@ -143,9 +143,7 @@ class SlidersPanel(Vertical):
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
         self._count = ""
-        self._sliders = {
-            letter: ThresholdSlider(one, one.limit(start), id=f"slider-{letter}") for letter, one in DIAGNOSTICS.items()
-        }
+        self._sliders = {x: ThresholdSlider(one, one.limit(start), id=f"slider-{x}") for x, one in DIAGNOSTICS.items()}
         self._sliders["a"].add_class("-expanded")
         self._show_judged()
 
@@ -253,11 +251,10 @@ class SlidersPanel(Vertical):
                 self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
-        if thresholds == self.thresholds:
-            # what is typed into one of them stays
-            return
-        self.thresholds = thresholds
-        self._show_judged()
+        # else what is typed into one of them stays
+        if thresholds != self.thresholds:
+            self.thresholds = thresholds
+            self._show_judged()
 
     def _show_judged(self) -> None:
         """The sliders of what the protocol judges, at the thresholds."""

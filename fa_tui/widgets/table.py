@@ -9,11 +9,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -31,7 +30,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
     (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
+    BINDINGS = [
         Binding("up,k", "cursor(-1, 0)", "Up", show=False),
         Binding("down,j", "cursor(1, 0)", "Down", show=False),
         Binding("left,h", "cursor(0, -1)", "Left", show=False),
@@ -211,11 +210,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
         self.line = line if self.rests_on(line) else self._resting_line(line, 1 if line >= self.line else -1)
         if column is not None and self.column_count:
             self.column = max(0, min(column, self.column_count - 1))
-        if (self.line, self.column) == before:
-            return
-        self.repaint_cursor(before)
-        self.scroll_to_cursor()
-        self.post_message(self.Moved())
+        if (self.line, self.column) != before:
+            self.repaint_cursor(before)
+            self.scroll_to_cursor()
+            self.post_message(self.Moved())
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         """Repaint what a cursor move changes."""
@@ -308,9 +306,8 @@ class GridTable(LineTable):
         self._headings = [say(text) for text in grid.headings]
         self._rows = [[say(text) for text in row] for row in grid.rows]
         self._words, self._marked = grid.words, grid.marked
-        if before == (self._headings, self._rows, self._marked):
-            return
-        self._fit()
+        if before != (self._headings, self._rows, self._marked):
+            self._fit()
 
     def _fit(self) -> None:
         name, *widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]

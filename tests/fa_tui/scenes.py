@@ -306,6 +306,6 @@ def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
     charts = app.explorer.charts
-    if charts is not None and charts.is_due:
+    if charts is not None and charts.waiting is not None:
         return True
-    return app.explorer.busy or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
+    return app.explorer.is_due or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)

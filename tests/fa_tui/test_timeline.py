@@ -237,9 +237,9 @@ async def test_the_axis_ends_at_the_last_epoch_drawn_and_a_press_on_a_curve_pick
         screen = await _open(pilot)
         assert screen.scrubber.epochs_shown == Scale(1.0, 5.0) and " epoch 5 " in screen_text(app)
         canvas = screen.charts[0]._canvas
-        assert canvas._chart is not None
+        assert canvas.chart is not None
         lines = canvas.size.height - 1
-        await pilot.click(canvas, offset=(59, lines - 1 - canvas._chart.y.cell(dict(canvas.curves[1])[5.0], lines)))
+        await pilot.click(canvas, offset=(59, lines - 1 - canvas.chart.y.cell(dict(canvas.curves[1])[5.0], lines)))
         await settled(pilot, screen)
         assert screen.run_chosen == 1
 
@@ -319,7 +319,7 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     screen = TimelineScreen(session)
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
-    assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "")
+    assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "", 0)
     assert [shown.letter for shown in SHOWN] == ["a", "b", "c", "d", "", ""]
 
 

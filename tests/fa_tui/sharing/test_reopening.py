@@ -60,7 +60,7 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
 
 
 async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.busy)
+    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.is_due)
     await pilot.pause()
 
 
