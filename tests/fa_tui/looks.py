@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
@@ -45,6 +46,8 @@ async def settled(pilot: Pilot[Any], screen: JudgedScreen) -> None:
 
 def screen_text(app: ExplorerApp) -> str:
     """What is on screen, as lines."""
+    # as Textual does before it renders: a dialog keeps what it finds below itself
+    visible_screen_stack.set(app._background_screens)
     return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
 
 

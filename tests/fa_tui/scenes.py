@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -307,5 +308,8 @@ def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
     charts = app.explorer.charts
     if charts is not None and charts.waiting is not None:
+        return True
+    if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
+        # what is found is listed in several steps
         return True
     return app.explorer.is_due or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
