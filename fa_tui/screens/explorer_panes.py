@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _MANY = 10_000
 """Runs from which it is worth it."""
-_PAUSE_SECONDS = 0.4
-"""Behind the frame that shows what was done, and the next key of a word that is typed."""
+_PAUSE_SECONDS = 1.5
+"""Behind the frame that shows what was done, also where that is held for a second, and the next key that is typed."""
 
 
 def tidy_soon(node: MessagePump, session: Session) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -161,7 +162,8 @@ class Painter:
         self._settled_at = 0.0
         self._held_until = 0.0
         self._idle_looks = 0
-        self._on_top: Screen[object] | None = None
+        # weakly: a screen that was left, and all runs that it shows, are freed
+        self._on_top: Callable[[], Screen[object] | None] = lambda: None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
@@ -196,9 +198,9 @@ class Painter:
             # no more questions
             return None
         now, screen = time.monotonic(), self._app.screen
-        if self.has_painted and screen is not self._on_top:
+        if self.has_painted and screen is not self._on_top():
             self.hold()
-        self._on_top = screen
+        self._on_top = weakref.ref(screen)
         wait = max(self._pacing.wait(now), self._settled_at - now, self._held_until - now)
         if wait > 0:
             if self._owed is None:
