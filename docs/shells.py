@@ -134,7 +134,7 @@ def zsh(known: list[Command]) -> Iterator[str]:
     yield from ("    )", "    if (( CURRENT == 2 )); then", "        _describe command known", "        _files")
     yield from ("        return", "    fi", "    shift words", "    (( CURRENT-- ))", '    case "$words[1]" in')
     for one in sorted(known, key=lambda one: one.name == "open"):
-        yield f"        {'*' if one.name == 'open' else one.name})  # `fa-tui PATH` is `fa-tui open PATH`"
+        yield f"        {'*)  # `fa-tui PATH` is `fa-tui open PATH`' if one.name == 'open' else f'{one.name})'}"
         yield "            _arguments \\"
         for option in one.options:
             what = f":{quoted(option.takes)}:{among(option.values)}" if option.takes else ""

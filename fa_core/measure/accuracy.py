@@ -117,7 +117,7 @@ def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin)
         right[near] = classified(again, y[near].to(again.device)).to(right.device)
 
 
-def accuracy(model: nn.Module, batches: Iterable[Any], **options: Any) -> float:
+def accuracy(model: nn.Module, batches: Iterable[Any], taps: Taps = None, dtype: str | None = None) -> float:
     """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and errors: `run_accuracy`.
 
     >>> net = nn.Linear(2, 2, bias=False)
@@ -125,7 +125,7 @@ def accuracy(model: nn.Module, batches: Iterable[Any], **options: Any) -> float:
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    right = torch.cat(run_accuracy(model, batches, **options).right)
+    right = torch.cat(run_accuracy(model, batches, taps, dtype).right)
     return int(right.sum()) / len(right)
 
 

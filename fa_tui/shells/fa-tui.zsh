@@ -30,7 +30,7 @@ _fa-tui() {
     shift words
     (( CURRENT-- ))
     case "$words[1]" in
-        show)  # `fa-tui PATH` is `fa-tui open PATH`
+        show)
             _arguments \
                 '*--help[Show the help]' \
                 '*--format=[How to print the rows]:CHOICE:(table json csv markdown)' \
@@ -48,7 +48,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        audit)  # `fa-tui PATH` is `fa-tui open PATH`
+        audit)
             _arguments \
                 '*--help[Show the help]' \
                 '*--out=[The audit table to write (JSON)]:FILE:_files' \
@@ -82,7 +82,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        check)  # `fa-tui PATH` is `fa-tui open PATH`
+        check)
             _arguments \
                 '*--help[Show the help]' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
@@ -98,7 +98,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        seeds)  # `fa-tui PATH` is `fa-tui open PATH`
+        seeds)
             _arguments \
                 '*--help[Show the help]' \
                 '*--by=[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
@@ -118,7 +118,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        sweep)  # `fa-tui PATH` is `fa-tui open PATH`
+        sweep)
             _arguments \
                 '*--help[Show the help]' \
                 '*--healthy=[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
@@ -137,7 +137,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        utility)  # `fa-tui PATH` is `fa-tui open PATH`
+        utility)
             _arguments \
                 '*--help[Show the help]' \
                 '*--chance=[Accuracy of guessing, a fraction (S0 withdraws it)]:ACC:_files' \
@@ -155,7 +155,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        timeline)  # `fa-tui PATH` is `fa-tui open PATH`
+        timeline)
             _arguments \
                 '*--help[Show the help]' \
                 '*--stop-on=[Diagnostics that would end a run, e.g. b or ab]:LETTERS:_files' \
@@ -175,7 +175,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        report)  # `fa-tui PATH` is `fa-tui open PATH`
+        report)
             _arguments \
                 '*--help[Show the help]' \
                 '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
@@ -195,7 +195,7 @@ _fa-tui() {
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
-        train)  # `fa-tui PATH` is `fa-tui open PATH`
+        train)
             _arguments \
                 '*--help[Show the help]' \
                 '*--method=[Credit rules, e.g. bp,dfa]:STR:(bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets)' \
@@ -228,7 +228,7 @@ _fa-tui() {
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
                 '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*:argument:_files' ;;
-        replicate)  # `fa-tui PATH` is `fa-tui open PATH`
+        replicate)
             _arguments \
                 '*--help[Show the help]' \
                 '*--cifar10=[Folder of CIFAR-10]:DIR:_files' \
@@ -239,7 +239,7 @@ _fa-tui() {
                 '*--evidence=[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*:argument:(audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit)' ;;
-        verify)  # `fa-tui PATH` is `fa-tui open PATH`
+        verify)
             _arguments \
                 '*--help[Show the help]' \
                 '*--data=[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
@@ -254,33 +254,33 @@ _fa-tui() {
                 '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
                 '*--format=[How to print the outcome]:CHOICE:(table json)' \
                 '*:argument:_files' ;;
-        pitfalls)  # `fa-tui PATH` is `fa-tui open PATH`
+        pitfalls)
             _arguments \
                 '*--help[Show the help]' \
                 '*--scan=[Search Python files for `.norm(-1)` and clamped cosines instead]:PATH:_files' \
                 '*--run=[Run folder with saved feedback for 4 to 7]:FOLDER:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*:argument:(norm-axis cosine-eps half-flush null-feedback aggregations layer-zero missing-feedback)' ;;
-        serve)  # `fa-tui PATH` is `fa-tui open PATH`
+        serve)
             _arguments \
                 '*--help[Show the help]' \
                 '*--port=[Where to listen]:INT RANGE:_files' \
                 '*:argument:_files' ;;
-        schema)  # `fa-tui PATH` is `fa-tui open PATH`
+        schema)
             _arguments \
                 '*--help[Show the help]' \
                 '*:argument:(report audit-table manifest trace settings)' ;;
-        settings)  # `fa-tui PATH` is `fa-tui open PATH`
+        settings)
             _arguments \
                 '*--help[Show the help]' \
                 '1:argument:(list get set)' \
                 '2:argument:(theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol)' \
                 '*:argument:_files' ;;
-        completion)  # `fa-tui PATH` is `fa-tui open PATH`
+        completion)
             _arguments \
                 '*--help[Show the help]' \
                 '*:argument:(bash zsh fish man)' ;;
-        doctor)  # `fa-tui PATH` is `fa-tui open PATH`
+        doctor)
             _arguments \
                 '*--help[Show the help]' \
                 '*--format=[How to print]:CHOICE:(table json)' \

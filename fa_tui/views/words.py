@@ -78,7 +78,8 @@ def scope_pieces(session: Session) -> Pieces:
     """How many runs another screen is of, and why not of all."""
     total = runs_words(len(session))
     if session.scope is None:
-        return [(f" {total}", "dim"), ("   all, not only those that pass the filter (f)" * session.wide, "warn")]
+        widened = "   all, not only those that pass the filter (f)" if session.wide else ""
+        return [(f" {total}", "dim"), (widened, "warn")]
     return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
 
 

@@ -38,15 +38,15 @@ def app(session: Session) -> ExplorerApp:
 
 @pytest.fixture
 def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
-    """Makes an explorer on unmeasured checkpoints of the given names; `fake_measure` measures them."""
-    monkeypatch.chdir(Path(__file__).parent)
+    """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them."""
+    monkeypatch.chdir(Path(__file__).parents[1] / "fa_core" / "engine")  # workers import `faults` from there
 
     def make(*names: str, **different: Any) -> ExplorerApp:
         rows = [
             AuditRow(source=str(tmp_path / name), key=name, method=name, seed=42, checkpoint=str(tmp_path / name))
             for name in names
         ]
-        setup = Setup(Placement(device="cpu"), out=tmp_path / "results.json", measure="fake_measure:measure")
+        setup = Setup(Placement(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown")
         setup = msgspec.structs.replace(setup, **different)
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 

@@ -1,4 +1,4 @@
-"""Measuring functions for workers under test: what goes wrong is the name of the job's checkpoint, up to a dash."""
+"""Measuring functions for workers under test: the checkpoint, by its name or as a JSON file, says what happens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import DeviceFull, Job, Watch, input_hashes
-from fa_core.errors import UnreadableInput
+from fa_core.errors import MeasureError, UnreadableInput
 
 if "cuda:9" in sys.argv:  # of the worker that imports this
     raise RuntimeError("there is no such card")
@@ -88,6 +89,51 @@ def described_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     }
 
 
+def gate_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+    """Writes itself into the file ``begun``, then waits until the file ``until`` is there, then reports."""
+    described = json.loads(Path(job.checkpoint).read_text())
+    with Path(described["begun"]).open("a") as begun:
+        begun.write(f"{job.method}\n")
+    watch.progress(0, 1)
+    while not Path(described["until"]).exists():
+        threading.Event().wait(0.02)
+    if "error" in described:
+        raise ZeroDivisionError(described["error"])
+    return {
+        "method_name": job.method,
+        "notes": device,
+        "residual_norms": [1.0, float("inf")],
+        "bp_grad_norms": [1e-3, 1e-3],
+        "seed": job.seed,
+        "provenance": {
+            "checkpoint": job.checkpoint,
+            "hashes": input_hashes(Path(job.checkpoint)),
+            "settings": msgspec.to_builtins(job.options),
+        },
+    }
+
+
+def shown_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+    """A report that fires (a); ``wait`` waits for a file ``go``, ``broken`` fails
+    until there is one, ``killed`` dies of SIGKILL."""
+    checkpoint = Path(job.checkpoint)
+    watch.progress(1, 3)
+    if "broken" in checkpoint.name and not (checkpoint.parent / "go").exists():
+        raise MeasureError("the weights are empty", where=checkpoint)
+    if "killed" in checkpoint.name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while "wait" in checkpoint.name and not (checkpoint.parent / "go").exists():
+        watch.progress(1, 3)
+        time.sleep(0.01)
+    watch.progress(3, 3)
+    return {
+        "method_name": job.method,
+        "residual_norms": [1.0, 100.0],
+        "bp_grad_norms": [1e-3, 1e-3],
+        "cross_batch_stability": 0.1,
+    }
+
+
 class Runner:
     """Measures the jobs of a worker with a function of this module, one by one."""
 
@@ -111,3 +157,11 @@ class measure(Runner):  # noqa: N801 (named as what it measures with)
 
 class measure_described(Runner):  # noqa: N801
     measured = staticmethod(described_measured)
+
+
+class measure_at_gate(Runner):  # noqa: N801
+    measured = staticmethod(gate_measured)
+
+
+class measure_shown(Runner):  # noqa: N801
+    measured = staticmethod(shown_measured)

@@ -1,4 +1,4 @@
-"""Audits as the command line does, with `remote:measure`: ADDRESS OUT CHECKPOINT…; says what happens, line by line."""
+"""Audits with `faults:measure_at_gate` as the command line does: ADDRESS OUT CHECKPOINT…; says what happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(address: str, out: str, *checkpoints: str) -> None:
         Placement(engine="ray", address=address),
         on_event=lambda view: print(view.state.value, view.job.method, flush=True),
         on_plan=lambda todo, skipped: print("todo", todo, "skipped", skipped, flush=True),
-        measure="remote:measure",
+        measure="faults:measure_at_gate",
     )
     result = audit(rows, Path(out), options, how, resume=True)
     print("interrupted" if result.interrupted else "finished", len(result.rows), flush=True)

@@ -59,5 +59,5 @@ class Gate:
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    monkeypatch.chdir(HERE)
+    monkeypatch.chdir(HERE.parent)  # workers import `faults` from there
     return Gate(tmp_path)

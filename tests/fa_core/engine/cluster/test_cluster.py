@@ -35,7 +35,7 @@ def on(cluster, **how):
 
 @pytest.fixture
 def pool(cluster, told, gate, tmp_path):
-    with RayPool(on(cluster), told, measure="remote:measure") as made:
+    with RayPool(on(cluster), told, measure="faults:measure_at_gate") as made:
         yield made
 
 
@@ -91,7 +91,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
 
 
 def test_what_a_frozen_node_holds_is_measured_elsewhere(cluster, node_c, told, gate):
-    with RayPool(on(cluster, patience=2.0), told, measure="remote:measure") as pool:
+    with RayPool(on(cluster, patience=2.0), told, measure="faults:measure_at_gate") as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
         run_on(told, "c")
         cluster.freeze(node_c)
@@ -159,7 +159,7 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
     node = cluster.add("g", gpus=2)
     try:
         gate.open()
-        with RayPool(on(cluster), told, measure="remote:measure") as pool:
+        with RayPool(on(cluster), told, measure="faults:measure_at_gate") as pool:
             report = pool.submit(gate.job("net")).result(60)
         assert report.notes == "cuda:0"
         assert told.wait_for(lambda view: view.state is JobState.DONE).device.startswith("g/cuda:")
@@ -190,7 +190,7 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         gate.open()
         notices: list[str] = []
-        with RayPool(on_event=told, measure="remote:measure", on_notice=notices.append) as pool:
+        with RayPool(on_event=told, measure="faults:measure_at_gate", on_notice=notices.append) as pool:
             assert pool.submit(gate.job("net")).result(60).method_name == "net"
             started = psutil.Process(pool.pids()[0]).children(recursive=True)
         assert notices[0].startswith("Ray started on this machine, until this ends: 1 node, ")
@@ -202,7 +202,7 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
 def script(cluster, gate, *checkpoints: str) -> Iterator[subprocess.Popen[str]]:
     """An audit in a process of its own, ended by force should it hang."""
     arguments = [sys.executable, str(HERE / "audit_script.py"), cluster.address, str(gate.folder / "out.json")]
-    process = subprocess.Popen([*arguments, *checkpoints], stdout=-1, stderr=-1, text=True, cwd=HERE)
+    process = subprocess.Popen([*arguments, *checkpoints], stdout=-1, stderr=-1, text=True, cwd=HERE.parent)
     end = threading.Timer(60, process.kill)
     end.start()
     try:

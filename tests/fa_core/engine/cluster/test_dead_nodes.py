@@ -32,7 +32,7 @@ def bare() -> Iterator[TestCluster]:
 
 def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
     notices: list[str] = []
-    how = {"measure": "remote:measure", "on_notice": notices.append}
+    how = {"measure": "faults:measure_at_gate", "on_notice": notices.append}
     with RayPool(Placement(engine="ray", address=bare.address), told, **how) as pool:
         future = pool.submit(gate.job("one"))
         waiting = told.wait_for(lambda view: "no node of the cluster has a core" in view.note).note
@@ -56,7 +56,7 @@ def test_the_death_of_this_machines_node_ends_all_jobs_with_the_same_words_and_t
     bare, told, gate, monkeypatch
 ):
     last = bare.add("last")
-    with RayPool(Placement(engine="ray", address=bare.address), told, measure="remote:measure") as pool:
+    with RayPool(Placement(engine="ray", address=bare.address), told, measure="faults:measure_at_gate") as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(20)]
         told.wait_for(lambda view: view.state is JobState.RUNNING)
         bare.behead()

@@ -31,7 +31,7 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
             Placement(engine="ray", address=cluster.address),
             MeasureOptions(data="synthetic"),
             out=tmp_path / "results.json",
-            measure="remote:measure",
+            measure="faults:measure_at_gate",
         ),
         on_job=told,
         on_measured=arrived,
