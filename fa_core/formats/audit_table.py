@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -220,7 +221,8 @@ def _repeats(nodes: Sequence[msgspec.Raw], reports: Sequence[Any]) -> bool:
     text = b"".join(nodes)
     for name in _DECIDING:
         found = b'"%s"' % name.encode()
-        expected = sum(getattr(report, name) not in (None, ()) for report in reports)
+        values = list(map(attrgetter(name), reports))
+        expected = len(values) - values.count(None) - values.count(())
         # one that is null, or a text, is found more often than it is expected
         if text.count(found) != expected and any(bytes(node).count(found) > 1 for node in nodes):
             return True

@@ -40,6 +40,8 @@ _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 _SPARK_CELLS = 24
 _LAYER, _NUMBER, _GROWTH, _COLUMN, _MARK = 4, 9, 10, 7, 2
 _LONGEST_BAR = 10
+_FIRST_AND_LAST = 1000
+"""Layers that have a line each, from either end."""
 
 _NAMES, _NAMES_NARROW = 12, 2
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
@@ -301,12 +303,15 @@ class RunPage:
         heads = ["‖h‖".ljust(_NUMBER + bar), ("growth" if blocks else "").ljust(growth_width)]
         heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
         lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
-        for layer in layers:
+        left_out = len(layers) - 2 * _FIRST_AND_LAST
+        for layer in layers if left_out <= 0 else [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]:
             row = [(f"{layer:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h.get(layer), h_scale, bar)]
             row.append(self._growth(growth_of.get(layer), growth_width, is_peak=layer == peak))
             row += self._number_and_bar(g.get(layer), g_scale, bar)
             row += [(column.get(layer, "").rjust(_COLUMN), "text") for _, column in more]
             lines.append(row)
+        if left_out > 0:
+            lines.insert(1 + _FIRST_AND_LAST, [(self._say(f" … {left_out} more layers"), "dim")])
         return [*lines, []]
 
     def _more_columns(self) -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,6 +1,6 @@
 """How far it goes: files and folders beyond all use, and a terminal that does not stop.
 
-    python -m tests.bench.bench_limits [--runs 800000 --layers 1000000 --files 50000 --keys 20000]
+    python -m tests.bench.bench_limits [--runs 1400000 --layers 1000000 --files 50000 --keys 20000]
 
 Each input is shown by `fa-tui show --format json` in a process of its own: its time, and what it had in memory at
 its peak. Then the explorer is opened, and its terminal misused. Needs 3 GB of temporary space.
@@ -166,7 +166,7 @@ def misuse(options: argparse.Namespace) -> Iterator[Figure]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=800_000)
+    parser.add_argument("--runs", type=int, default=1_400_000)
     parser.add_argument("--layers", type=int, default=1_000_000)
     parser.add_argument("--files", type=int, default=50_000)
     parser.add_argument("--keys", type=int, default=20_000)

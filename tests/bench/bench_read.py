@@ -106,10 +106,10 @@ def compacted(path: Path, to: Path) -> None:
 
 
 def explorer_megabytes(path: Path) -> dict[str, float]:
-    """What the explorer takes a moment after its first paint, in the long view, and at most."""
+    """What the explorer takes after its first paint, in the long view, and at most."""
     with PseudoTerminal([*EXPLORER, str(path)]) as terminal:
         terminal.wait_for("walk-back", limit=120)
-        terminal.read(quiet=1.0)
+        terminal.read(quiet=2.5)  # what opening left is collected after a pause
         resident = _megabytes(terminal, "VmRSS")
         terminal.press("t", quiet=1.0)
         return {
