@@ -207,7 +207,7 @@ class RayPool(Pool):
         if self._driver is not None:
             self._driver.kill()
             self._driver.close(0)
-        self._keep_logs |= str(self.log) in str(error)
+        self._keep_logs |= str(self.log) in str(error) and not self._table.closed
         with self._lock:
             self._driver = self._reader = None
             if self._connected.done():

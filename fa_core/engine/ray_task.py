@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from msgspec.structs import replace
 
@@ -37,24 +38,36 @@ class _Warm:
 
     worker: ChildProcess | None = None
     visible: str | None = None
+    folder: str = ""
+    log: IO[bytes] | None = None
 
     def get(self, setup: messages.Setup) -> ChildProcess:
         """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
-            log = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY), "worker.log")
+            self.folder = tempfile.mkdtemp(prefix=messages.TEMPORARY)
+            log = Path(self.folder, "worker.log")
             self.worker = worker_process(setup.device, threads=THREADS, measure=setup.measure, log=log)
             self.visible = visible
         return self.worker
+
+    def hide_log(self) -> None:
+        """Remove the log's folder, where a removed file can still be read: Ray kills both processes in the end."""
+        if self.worker is not None and Path("/proc/self/fd").exists():
+            self.log = self.worker.log.open("rb")
+            self.worker.log = Path(f"/proc/self/fd/{self.log.fileno()}")
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def end(self) -> None:
         """End the worker; the next job gets a new one."""
         if self.worker is not None:
             self.worker.kill()
             self.worker.close(0)
-            shutil.rmtree(self.worker.log.parent, ignore_errors=True)
-            self.worker = None
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if self.log is not None:
+                self.log.close()
+            self.worker = self.log = None
 
 
 _warm = _Warm()
@@ -105,7 +118,7 @@ def _conversation(
     while (message := worker.receive()) is not None:
         match message:
             case messages.Ready():
-                pass
+                _warm.hide_log()
             case messages.Idle():
                 return None
             case messages.Progress():

@@ -150,7 +150,7 @@ def json_case(number: int) -> tuple[str, bytes]:
             holder[last:last] = [copy.deepcopy(holder[last])] * chance.choice([1, 1, 200])
     text = _json_text(document)
     for mark, literal in literals:
-        text = text.replace(mark, literal)
+        text = text.replace(mark, literal, 200)  # in a list that is repeated twice it would become 200 MB
     if name == "trace.json" and isinstance(document, list) and chance.random() < 0.5:
         name, text = "trace.jsonl", b"\n".join(map(_json_text, document))
     return name, _with_bytes_changed(text, chance, 0.3)

@@ -64,7 +64,11 @@ def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
         "--out",
         str(tmp_path / "there.json"),
     ]
-    there = subprocess.run([*command, "--engine", "ray", "--address", cluster.address], capture_output=True, text=True)
+    command += ["--engine", "ray", "--address", cluster.address]
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    there = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert [*(tmp_path / "temporary").iterdir()] == []
     first, which, *done = there.stderr.splitlines()
     assert (there.returncode, first) == (0, "3 runs to measure")
     assert which.startswith(f"Ray cluster at {cluster.address}: 3 nodes, 2 cores")

@@ -57,6 +57,14 @@ def test_a_worker_serves_one_task_after_another(measured):
     assert len(pids) == 1
 
 
+def test_no_file_of_a_worker_stays_where_ray_kills_both_processes(measured, monkeypatch, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(ray_task.tempfile, "tempdir", str(tmp_path / "temporary"))
+    said = measured("chatty")
+    assert [*(tmp_path / "temporary").iterdir()] == []
+    assert any(isinstance(message, messages.Note) and "must not reach" in message.text for message in said)
+
+
 def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
     said = measured("one", "killed", "two")
     found = ends(said)
