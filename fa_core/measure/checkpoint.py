@@ -352,7 +352,7 @@ def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
         names = _unwrapped(checkpoint.tensors).values()
-        network = planned(arch_of(manifest.arch, dict.fromkeys(names)), **manifest.arch_args)
+        network = planned(arch_of(manifest.arch, dict.fromkeys(names)), len(names), **manifest.arch_args)
         own = network.state_dict()
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
@@ -369,7 +369,7 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             shapes = {new: tensors[old].shape for old, new in names.items()}
             try:
                 arch, arch_args = recognise(shapes)
-                return planned(arch, **arch_args).to_empty(device="cpu")
+                return planned(arch, len(shapes), **arch_args).to_empty(device="cpu")
             except UnknownNetwork as error:
                 failed.append(error)
     if folder := hub_folder(checkpoint.path):

@@ -63,8 +63,20 @@ class _Undrawn(TorchFunctionMode):
         return kwargs["tensor"] if func is nn.init.normal_ else func(*args, **kwargs or {})
 
 
-def planned(arch: str, /, **args: Any) -> StreamNet:
-    """As `build`, on the meta device: drawing initial weights takes longer than reading those that replace them."""
+def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
+    """As `build`, on the meta device: drawing initial weights takes longer than reading those that replace them.
+
+    Args:
+        arch: the network.
+        tensors: how many a file has for it; a network of more blocks is refused before it is built.
+        args: its arguments.
+
+    Raises:
+        UsageError: as `build`.
+    """
+    blocks = args.get("L")
+    if isinstance(blocks, int) and blocks > tensors:
+        raise UsageError(f"L is {blocks}, of {tensors} tensors")
     with torch.device("meta"), _Undrawn():
         return build(arch, **args)
 
@@ -103,7 +115,7 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     for arch, network in ARCHS.items():
         try:
             args = network.infer_args(seen)
-            expected = {name: tuple(tensor.shape) for name, tensor in planned(arch, **args).state_dict().items()}
+            expected = {name: tuple(tensor.shape) for name, tensor in planned(arch, len(seen), **args).state_dict().items()}
         except (KeyError, IndexError, ValueError, TypeError, UsageError):
             continue
         if expected == seen:

@@ -140,8 +140,12 @@ def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, An
     }
 
 
+LARGEST = 2**24
+"""Of a network's sizes: the products of any two can be counted in bytes."""
+
+
 def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor arguments of a network, in its order; a size below 1 (``L`` may be 0) is refused by name.
+    """The constructor arguments of a network, in its order; a size is 1 (``L``: 0) to `LARGEST`.
 
     Args:
         network: the class that declares the constructor.
@@ -153,6 +157,7 @@ def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str
     args = {name: given[name] for name in signature(network).parameters}
     for name, size in args.items():
         least = 0 if name == "L" else 1
-        if name != "terminal_ln" and (isinstance(size, bool) or not isinstance(size, int) or size < least):
-            raise UsageError(f"{name} is {size!r}", hint=f"give a whole number of at least {least}")
+        is_size = isinstance(size, int) and not isinstance(size, bool) and least <= size <= LARGEST
+        if name != "terminal_ln" and not is_size:
+            raise UsageError(f"{name} is {size!r}", hint=f"give a whole number from {least} to {LARGEST}")
     return args
