@@ -529,10 +529,13 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
 def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) -> DataSet | GivenBatches:
     """What a SPEC names, to be measured on; the training part may be empty unless it is asked for. As `load_data`."""
     name, _, rest = spec.partition(":")
-    if name == "imagefolder":
-        return load_images(spec, rest, train)
-    if name in SPECS:
-        return SPECS[name](spec, rest)
+    try:
+        if name == "imagefolder":
+            return load_images(spec, rest, train)
+        if name in SPECS:
+            return SPECS[name](spec, rest)
+    except MemoryError as error:
+        raise UsageError(f"the data set {spec!r} does not fit into memory", hint=str(error)) from error
     check_data_set(spec)
     if not allow_code:
         hint = f"type it yourself if you trust it: --data {spec}"

@@ -27,8 +27,9 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
     """
     if not folder.is_dir():
         raise UnreadableInput("no such folder", where=folder)
-    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    found = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).rglob("*"))]
+    with reading(folder):
+        classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+        found = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).rglob("*"))]
     files = [(path, label) for path, label in found if path.suffix.lower() in SUFFIXES]
     if not files:
         raise UnreadableInput("has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png")

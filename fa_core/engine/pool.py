@@ -36,7 +36,7 @@ class Pool(AbstractContextManager["Pool"]):
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
 
     Attributes:
-        log_dir: where workers log; kept at `close` only if a job failed.
+        log_dir: where workers log; kept at `close` only if a job failed and one of them wrote something.
     """
 
     def __init__(self, on_event: OnEvent | None) -> None:
@@ -97,7 +97,8 @@ class Pool(AbstractContextManager["Pool"]):
         self._events.put(None)
         if threading.current_thread() is not self._notifier:
             self._notifier.join()
-        if not self._keep_logs and not any(view.state is JobState.FAILED for view in self.jobs()):
+        has_failed = self._keep_logs or any(view.state is JobState.FAILED for view in self.jobs())
+        if not has_failed or not any(log.stat().st_size for log in self.log_dir.glob("*.log")):
             shutil.rmtree(self.log_dir, ignore_errors=True)
 
     @abstractmethod

@@ -161,9 +161,12 @@ def main() -> None:
     control.start()
 
     def send(message: messages.FromWorker) -> None:
+        try:
+            stdout.write(messages.encode(message))
+            stdout.flush()
+        except BrokenPipeError:
+            control.join()  # it ends this process: the client is gone
         control.has_failed |= isinstance(message, messages.Failed)
-        stdout.write(messages.encode(message))
-        stdout.flush()
 
     os.chdir(cwd)
     try:

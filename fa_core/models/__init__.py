@@ -49,11 +49,14 @@ def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
     for name in args:
         if name not in known:
             raise UsageError(f"{arch} has no argument {name!r}", hint=nearest(name, known))
-    if seed is None:
-        return ARCHS[arch](**args)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return ARCHS[arch](**args)
+    try:
+        if seed is None:
+            return ARCHS[arch](**args)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return ARCHS[arch](**args)
+    except TypeError as error:  # None or a text, where a default is computed from a size
+        raise UsageError(f"{arch}: {error}", hint="give whole numbers") from error
 
 
 class _Undrawn(TorchFunctionMode):
@@ -115,7 +118,8 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     for arch, network in ARCHS.items():
         try:
             args = network.infer_args(seen)
-            expected = {name: tuple(tensor.shape) for name, tensor in planned(arch, len(seen), **args).state_dict().items()}
+            own = planned(arch, len(seen), **args).state_dict()
+            expected = {name: tuple(tensor.shape) for name, tensor in own.items()}
         except (KeyError, IndexError, ValueError, TypeError, UsageError):
             continue
         if expected == seen:

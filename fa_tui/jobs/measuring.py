@@ -24,6 +24,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, is_run
 from fa_tui.jobs.listing import Listed, Pace
+from fa_tui.views.words import told_apart
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement
@@ -223,6 +224,7 @@ class Measuring:
         self.results = Results(setup.out)
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
+        self._names: dict[str, str] = {}
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
 
@@ -256,13 +258,15 @@ class Measuring:
         if not new:
             return []
         pool = self._pool_for(len(self._unfinished) + len(new))
+        self._rows |= {str(index): (index, row) for index, row in new}
+        names = told_apart([row for _, row in self._rows.values()])
+        self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
             options, checkpoint = self._setup.options or MeasureOptions(), Path(str(row.checkpoint)).resolve()
             if row.report.coverage:
                 options = recorded_options(row, options, resamples=True)
                 checkpoint = find_checkpoint(row)
             there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
-            self._rows[str(index)] = (index, row)
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
 
@@ -291,9 +295,8 @@ class Measuring:
         return [] if self._pool is None else self._pool.pids()
 
     def name(self, job_id: str) -> str:
-        """The run a job measures, e.g. ``dfa s42``."""
-        row = self._rows[job_id][1]
-        return row.method if row.seed is None else f"{row.method} s{row.seed}"
+        """The run a job measures, e.g. ``dfa s42``, with what tells it from the others."""
+        return self._names[job_id]
 
     def close(self) -> None:
         """Cancel what is left and end the workers."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.fuzz.readers import KINDS
 
 SLOW, LARGE = 2.0, 200 << 10
-SHARES = {"json": 40, "run folders": 8, "checkpoints": 12, "toml": 12, "options": 1}
+SHARES = {"json": 40, "run folders": 8, "checkpoints": 12, "measured runs": 1, "toml": 12, "options": 1}
 
 
 def main() -> int:

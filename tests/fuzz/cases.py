@@ -84,6 +84,16 @@ MANIFEST = {
     "method_args": {}, "versions": {"torch": "2"},
 }  # fmt: skip
 
+SPECS = (
+    *(
+        "synthetic:input=16,ambient=99999999999",
+        "synthetic:train=0,test=0",
+        "synthetic:input=-1",
+        "imagefolder:/proc/1",
+    ),
+    *("npz:/dev/null", "cifar10:/dev", "digits:x", "os:system", "x"),
+)
+
 DOCUMENTS: dict[str, Any] = {
     "table.json": {"reports": {"dfa_s42": REPORT, "bp_s1": REPORT}, "summary": [{"method": "dfa", "seed": 42}]},
     "dfa_s42.json": REPORT,
@@ -156,12 +166,15 @@ def json_case(number: int) -> tuple[str, bytes]:
     return name, _with_bytes_changed(text, chance, 0.3)
 
 
-def manifest_case(number: int) -> bytes:
-    """The manifest of a run folder, changed."""
+def manifest_case(number: int, manifest: Any = None) -> bytes:
+    """The manifest of a run folder, or another, changed at one place."""
     chance = random.Random(number)
-    manifest: dict[str, Any] = copy.deepcopy(MANIFEST)
-    manifest[chance.choice([*manifest])] = chance.choice(VALUES)
-    return _with_bytes_changed(_json_text(manifest), chance, 0.3)
+    holder = found = copy.deepcopy(MANIFEST if manifest is None else manifest)
+    *above, last = chance.choice(_places(found))
+    for key in above:
+        holder = holder[key]
+    holder[last] = chance.choice(SPECS if last == "data" else VALUES)
+    return _with_bytes_changed(_json_text(found), chance, 0.3)
 
 
 def _with_bytes_changed(data: bytes, chance: random.Random, share: float) -> bytes:

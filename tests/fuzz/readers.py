@@ -105,6 +105,23 @@ def read_checkpoint(folder: Path, number: int) -> None:
     path.unlink()
 
 
+def measure(folder: Path, number: int) -> None:
+    from fa_core.engine.group_runner import measure_run
+    from fa_core.engine.jobs import Job, Watch
+    from tests.fa_core.engine.runs_for_tests import make_run
+
+    run = folder / ("dfa", "ep", "kp")[number % 3]
+    if not run.exists():
+        make_run(run, run.name)
+        (run / "manifest.json").rename(run / "as written.json")
+    manifest = json.loads((run / "as written.json").read_text())
+    (run / "manifest.json").write_bytes(cases.manifest_case(number, manifest))
+    try:
+        measure_run(Job(id="", checkpoint=str(run), method=run.name), "cpu", Watch())
+    except FaError as error:
+        assert "\n" not in str(error)
+
+
 def read_settings(folder: Path, number: int) -> None:
     path = folder / "settings.toml"
     path.write_bytes(cases.toml_case(number))
@@ -133,6 +150,7 @@ KINDS: dict[str, Callable[[Path, int], None]] = {
     "json": read_json,
     "run folders": read_manifest,
     "checkpoints": read_checkpoint,
+    "measured runs": measure,
     "toml": read_settings,
     "options": read_options,
 }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.readers import KINDS
 
-CASES = {"json": 1200, "run folders": 300, "checkpoints": 600, "toml": 800, "options": 60}
+CASES = {"json": 1200, "run folders": 300, "checkpoints": 600, "measured runs": 100, "toml": 800, "options": 60}
 BLOCKS = 4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -38,10 +39,11 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["stuck", "endless"])
+def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path, fault: str) -> None:
     temporary, checkpoint = tmp_path / "temporary", tmp_path / "dfa_s1.json"
     temporary.mkdir()
-    checkpoint.write_text('{"fault": "stuck", "provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}}')
+    checkpoint.write_text(json.dumps({"fault": fault}))
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(checkpoint)],
         stdout=subprocess.PIPE,

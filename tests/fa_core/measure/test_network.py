@@ -46,9 +46,32 @@ def test_a_manifest_names_the_network_and_a_shape_that_differs_says_both(saved):
 
 def test_a_manifest_that_asks_for_petabytes_is_refused_before_they_are_taken(saved):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
-    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 10**9}, data="synthetic", seed=1)
-    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(1000000000, 6\) in the network"):
+    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 10**7}, data="synthetic", seed=1)
+    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(10000000, 6\) in the network"):
         network_for(saved(net.state_dict()), manifest)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"L": 300_000}, r"L is 300000, of 12 tensors"),
+        ({"d": 10**18}, r"d is 1000000000000000000; give a whole number from 1 to 16777216"),
+        ({"d": None}, r"resmlp: .*; give whole numbers"),
+    ],
+)
+def test_a_manifest_of_a_network_that_cannot_be_is_refused_before_it_is_built(saved, args, said):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
+    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, **args}, data="synthetic", seed=1)
+    with pytest.raises(UnknownNetwork, match=rf"manifest\.json: {said}"):
+        network_for(saved(net.state_dict()), manifest)
+
+
+@pytest.mark.parametrize("block", ["9" * 30, "300000"])
+def test_a_checkpoint_with_the_tensors_of_a_far_block_is_of_no_known_network(saved, block):
+    tensors = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0).state_dict()
+    tensors[f"blocks.{block}.w1.weight"] = tensors["blocks.0.w1.weight"].clone()
+    with pytest.raises(UnknownNetwork):
+        network_for(saved(tensors))
 
 
 def test_a_manifest_of_an_unknown_network_names_the_manifest(saved):
