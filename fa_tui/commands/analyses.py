@@ -60,6 +60,7 @@ def seeds_command(
     if out is not None:
         output.check_folder(out)
         write_bytes(out, seeds_file(analysis, out))
+        output.say_written(out)
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
     blocks = chain(seeds_blocks(analysis, thresholds.protocol), differences_blocks(apart))
     _print(runs, thresholds.protocol, format, record, blocks)

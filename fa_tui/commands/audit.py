@@ -134,6 +134,8 @@ def audit_command(
         kept = kept if result.unsaved is None else "see above for what is finished"
         print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
+    if result.unsaved is None and out.exists():
+        output.say_written(out)
     incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
 

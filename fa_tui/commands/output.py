@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fa_core.errors import FaError, UsageError, printable
 
@@ -75,10 +75,16 @@ def check_folder(out: Path) -> None:
         raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
 
 
-def link(file: Path) -> str:
-    """The name of a file that was written; on a terminal it can be clicked (OSC 8)."""
+def link(file: Path, to: TextIO | None = None) -> str:
+    """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC 8)."""
     name = printable(str(file))
-    return f"\x1b]8;;{file.resolve().as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if sys.stdout.isatty() else name
+    return f"\x1b]8;;{file.resolve().as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if (to or sys.stdout).isatty() else name
+
+
+def say_written(file: Path) -> None:
+    """Name a file that was written besides what is printed, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"fa-tui: wrote {link(file, sys.stderr)}", file=sys.stderr)
 
 
 PIPE_WIDTH = 10_000

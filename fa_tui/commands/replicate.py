@@ -59,7 +59,7 @@ def replicate_command(
     if evidence is not None:
         from fa_core.reporting.form import write_blocks
 
-        print(*write_blocks(evidence, list(evidence_blocks(out))), sep="\n")
+        print(*map(output.link, write_blocks(evidence, list(evidence_blocks(out)))), sep="\n")
         return
     if name is None:
         known = [(one.name, one.title) for one in experiments()]

@@ -43,7 +43,7 @@ _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """What is at work comes first, then what failed; what is over comes last, and of that the latest first."""
 _AROUND_NAME = 3
 _LEAST = {"name": 12, "bar": 6, "says": 12}
-_TURNS = (("says", 20), ("name", 33), ("bar", 10), ("says", 60), ("name", 1000), ("bar", 40), ("says", 1000))
+_TURNS = (("says", 20), ("name", 38), ("bar", 10), ("says", 60), ("name", 1000), ("bar", 40), ("says", 1000))
 """Which column gets the cells that are left, and up to how many, one after the other."""
 
 

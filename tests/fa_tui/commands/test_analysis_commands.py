@@ -64,6 +64,17 @@ def test_the_sweep_is_one_table_in_120_columns(
         assert (len(rows) == 1) == (width == 120), "a narrower terminal gets the columns below each other"
 
 
+def test_on_a_terminal_a_written_file_is_named_as_a_link(
+    sample_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "seeds.csv"
+    _, _, err = run(capsys, "seeds", sample_runs / "audit_cnn_3seed.json", "--out", out)
+    assert err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    _, _, err = run(capsys, "seeds", sample_runs / "audit_cnn_3seed.json", "--out", out)
+    assert err == f"fa-tui: wrote \x1b]8;;{out.as_uri()}\x1b\\{out}\x1b]8;;\x1b\\\n"
+
+
 def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
