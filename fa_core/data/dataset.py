@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -314,13 +315,16 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     alpha, inputs = float(options["alpha"]), int(options["input"])
     if not 0.0 <= alpha <= 1.0:
         raise UsageError(f"alpha={alpha:g} lies outside [0, 1]", where=spec)
-    train, test = int(options["train"]), int(options["test"])
+    train, test, ambient = int(options["train"]), int(options["test"]), int(options["ambient"])
+    # float64 latents and maps, float32 samples: numbers are drawn bit by bit, and the system would end the process
+    needed = 8 * inputs * (2 * (train + test) + 2 * ambient + WIDTH) + 4 * (train + test) * ambient
+    if needed > psutil.virtual_memory().available:
+        raise UsageError(f"needs {needed / 1e9:.3g} GB of memory", where=spec, hint="ask for fewer or smaller samples")
     rng = np.random.Generator(np.random.PCG64(int(options["seed"])))
     shapes = ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES))
     weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
     x = rng.standard_normal((train + test, inputs))
     y = np.concatenate([_teacher_labels(chunk, weights, alpha) for chunk in np.array_split(x, max(1, len(x) // 4096))])
-    ambient = int(options["ambient"])
     seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
     samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
     if channels := int(options["channels"]):
@@ -529,13 +533,10 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
 def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) -> DataSet | GivenBatches:
     """What a SPEC names, to be measured on; the training part may be empty unless it is asked for. As `load_data`."""
     name, _, rest = spec.partition(":")
-    try:
-        if name == "imagefolder":
-            return load_images(spec, rest, train)
-        if name in SPECS:
-            return SPECS[name](spec, rest)
-    except MemoryError as error:
-        raise UsageError(f"the data set {spec!r} does not fit into memory", hint=str(error)) from error
+    if name == "imagefolder":
+        return load_images(spec, rest, train)
+    if name in SPECS:
+        return SPECS[name](spec, rest)
     check_data_set(spec)
     if not allow_code:
         hint = f"type it yourself if you trust it: --data {spec}"
