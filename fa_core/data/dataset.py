@@ -25,6 +25,7 @@ from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardise
 from fa_core.data.image_folder import read_images
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UsageError, missing_package
+from fa_core.numbers import brief
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
 
@@ -319,7 +320,8 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     # float64 latents and maps, float32 samples: numbers are drawn bit by bit, and the system would end the process
     needed = 8 * inputs * (2 * (train + test) + 2 * ambient + WIDTH) + 4 * (train + test) * ambient
     if needed > psutil.virtual_memory().available:
-        raise UsageError(f"needs {needed / 1e9:.3g} GB of memory", where=spec, hint="ask for fewer or smaller samples")
+        what = f"needs {brief(needed / 1e9, 3)} GB of memory"
+        raise UsageError(what, where=spec, hint="ask for fewer or smaller samples")
     rng = np.random.Generator(np.random.PCG64(int(options["seed"])))
     shapes = ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES))
     weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
