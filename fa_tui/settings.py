@@ -20,6 +20,7 @@ import platformdirs
 from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.numbers import exact
 from fa_core.rows import Problem
 
 FILE = "settings.toml"
@@ -103,6 +104,15 @@ def named_values(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings)
     thresholds = values.pop("thresholds")
     return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
+
+
+def written(value: object) -> str:
+    """A setting as TOML has it.
+
+    >>> written(1e-7), written("auto")
+    ('1e-7', '"auto"')
+    """
+    return exact(value) if isinstance(value, float) else json.dumps(value)
 
 
 def remember(name: str, text: object, path: Path | None = None) -> Path:
@@ -292,7 +302,7 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
     if isinstance(field.default, msgspec.Struct):
         return f"write [{field.name}] and its values below, for example"
     examples = [example for part in parts if isinstance(part, msgspec.Meta) for example in part.examples or ()]
-    return f"write {field.name} = {json.dumps([*examples, field.default][0])}, for example"
+    return f"write {field.name} = {written([*examples, field.default][0])}, for example"
 
 
 PROTOCOLS = {"protocol": DiagnosticThresholds(), "protocol v2": DiagnosticThresholds(protocol="v2")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Literal
 
@@ -29,7 +28,7 @@ def settings_command(
 
         fa-tui settings set thresholds.h_norm_explosion_ratio 12
     """
-    from fa_tui.settings import load_settings, named_values, remember, settings_file
+    from fa_tui.settings import load_settings, named_values, remember, settings_file, written
 
     if action == "set":
         print(output.link(remember(name, value)))
@@ -39,8 +38,8 @@ def settings_command(
         print(f"fa-tui: {problem.message}", file=sys.stderr)
     values = named_values(loaded.settings)
     if action == "list":
-        print(f"# {settings_file()}", *(f"{key} = {json.dumps(one)}" for key, one in values.items()), sep="\n")
+        print(f"# {settings_file()}", *(f"{key} = {written(one)}" for key, one in values.items()), sep="\n")
     elif name in values:
-        print(values[name])
+        print(written(values[name]).strip('"'))
     else:
         raise unknown_name("setting", name, values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,16 @@ from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.screens.start import start_something
 from fa_tui.session import Session
-from fa_tui.settings import PROTOCOLS, Presets, load_settings, name_problem, named_values, remember, settings_file
+from fa_tui.settings import (
+    PROTOCOLS,
+    Presets,
+    load_settings,
+    name_problem,
+    named_values,
+    remember,
+    settings_file,
+    written,
+)
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
@@ -176,9 +184,9 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
 async def change_setting(app: ExplorerApp) -> None:
     """Ask which setting to change and to what: it is kept, and counts from the next start."""
     values = named_values(load_settings().settings)
-    choices = [Choice("", name, json.dumps(value), name) for name, value in values.items()]
+    choices = [Choice("", name, written(value), name) for name, value in values.items()]
     name = await choose(app, "Settings", choices, "Change")
-    text = await ask(app, name, text=str(values[name]), hint=str(settings_file()), check=lambda text: "")
+    text = await ask(app, name, text=written(values[name]).strip('"'), hint=str(settings_file()), check=lambda text: "")
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 

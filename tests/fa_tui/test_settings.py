@@ -47,12 +47,12 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("\n\nthem = 'fa-dark'", 3, "them: unknown setting", "did you mean theme?"),
         ("glyphs = 7", 1, "glyphs: expected str, got int", 'write one of "auto", "unicode", "ascii"'),
         ("live = 'sometimes'", 1, "live: there is no 'sometimes'", '"auto", "polling", "off"'),
-        ("poll_seconds = 0", 1, "poll_seconds: expected float >= 0.1", "write poll_seconds = 2.0"),
-        ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
-        ("thresholds.g_norm_floor = 'x'", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
-        ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
+        ("poll_seconds = 0", 1, "poll_seconds: expected float >= 0.1", "write poll_seconds = 2"),
+        ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
+        ("thresholds.g_norm_floor = 'x'", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
+        ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
         ("[thresholds]\nstability_drift_ceiling = nan", 1, "stability_drift_ceiling is NaN", "defaults are used"),
-        ("[thresholds]\ng_norm_floor = -1", 2, "thresholds.g_norm_floor: expected float >= 0", "g_norm_floor = 1e-07"),
+        ("[thresholds]\ng_norm_floor = -1", 2, "thresholds.g_norm_floor: expected float >= 0", "g_norm_floor = 1e-7"),
         ("[thresholds]\nfloor = 1", 2, "thresholds.floor: unknown setting", "known: g_norm_floor"),
         ("[themes.a]\nprimary = 'red'", 1, "themes: unknown setting, left out", "did you mean theme?"),
         ("theme = 3", 1, "theme: expected str, got int", 'write one of "", "fa-dark"'),
@@ -159,7 +159,7 @@ def test_settings_are_listed_got_and_set_by_name(own_file: Path, capsys: pytest.
     assert float(capsys.readouterr().out) == 12.0
     assert main(["settings"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"# {file}" and 'theme = "fa-light"' in lines and "thresholds.g_norm_floor = 1e-07" in lines
+    assert lines[0] == f"# {file}" and 'theme = "fa-light"' in lines and "thresholds.g_norm_floor = 1e-7" in lines
     assert len(lines) == 1 + len(named_values(load_settings(file).settings))
 
 
