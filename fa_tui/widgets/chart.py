@@ -162,7 +162,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     heads = [(f"{labels.get(line, ''):>{edge}} ", "dim") for line in range(lines)]
     rows = [[head, (glyphs.divider, "dim"), *cells.row(line)] for line, head in enumerate(heads)]
     left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
-    more = f"{chart.x_label}   +{left_out} more ends"
+    more = f"{chart.x_label}   +{left_out} more end{'s' if left_out > 1 else ''}"
     room = max(0, columns - len(left) - len(right))
     middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[:room].center(room)
     return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
