@@ -171,10 +171,10 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
     from fa_core.engine.audit import replace_audit
     from fa_core.formats import scan
 
-    row, old = again.row, again.row.report.provenance
+    row, old, new = again.row, again.row.report.provenance, _paired(again)
     # where the files are stays as it was written down, and so does what came from other runs
-    facts = {**old, **again.measured.provenance, **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {})}
-    row = msgspec.structs.replace(row, report=msgspec.structs.replace(again.measured, provenance=facts))
+    facts = {**old, **new.provenance, **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {})}
+    row = msgspec.structs.replace(row, report=msgspec.structs.replace(new, provenance=facts))
     source = Path(row.source)
     if is_run(source):
         kept = replace_audit(source / AUDIT, row.report)
@@ -183,13 +183,23 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
     return next(each for each in scan([source]).rows if each.key == row.key), kept
 
 
+def _paired(again: Verification) -> DiagnosticReport:
+    """The new measurement, with the recorded paired interval of (d) if its samples are right as before."""
+    old, new = again.row.report, again.measured
+    paired = old.intervals.get("margin_pp")
+    if paired is None or (old.right, old.frozen_baseline_acc) != (new.right, new.frozen_baseline_acc):
+        return new
+    return msgspec.structs.replace(new, intervals={**new.intervals, "margin_pp": paired})
+
+
 def lost_with(again: Verification) -> list[str]:
     """What the recorded audit holds and the new measurement does not."""
-    old, new = again.row.report, again.measured
+    old, new = again.row.report, _paired(again)
     held = {
         "resamples": (old.resampling, new.resampling),
         "credit": (old.credit, new.credit),
         "float64 gradients": (old.reference_precision, new.reference_precision),
+        "the paired interval of (d)": (old.intervals.get("margin_pp"), new.intervals.get("margin_pp")),
     }
     return [name for name, (before, now) in held.items() if before and not now]
 

@@ -15,7 +15,7 @@ from fa_core.report import DiagnosticReport, Resampling
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Measured, lost_with
+from fa_tui.jobs.measuring import Measured, lost_with, replace_record
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Flip
@@ -111,6 +111,17 @@ def test_what_a_new_measurement_lacks_of_the_audit_is_named() -> None:
     row = AuditRow(source="run", key="run", method="run", report=old)
     assert lost_with(verification(row, new)) == ["resamples", "credit"]
     assert lost_with(verification(row, old)) == []
+
+
+def test_the_paired_interval_of_d_stays_where_the_same_samples_are_right(tmp_path: Path) -> None:
+    new = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.5, frozen_baseline_acc=0.4, right="one")
+    old = replace(new, intervals={"margin_pp": (9.0, 11.0)})
+    row = AuditRow(source=str(tmp_path / "run.json"), key="run", method="run", report=old)
+    (tmp_path / "run.json").write_text(json.dumps(old.to_dict()))
+    assert lost_with(verification(row, new)) == []
+    replaced, _ = replace_record(verification(row, new))
+    assert replaced.report.intervals == {"margin_pp": (9.0, 11.0)}
+    assert lost_with(verification(row, replace(new, right="other"))) == ["the paired interval of (d)"]
 
 
 async def test_the_slider_answers_while_a_run_is_measured(measuring_app: MakeApp, tmp_path: Path) -> None:
