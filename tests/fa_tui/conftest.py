@@ -15,7 +15,9 @@ from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
+from fa_tui.screens import dialogs
 from fa_tui.session import Session
+from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
@@ -51,6 +53,19 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 
     return make
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was copied, by a clipboard that takes everything."""
+    texts: list[str] = []
+
+    def take(text: str, send: Callable[[str], None]) -> Copied:
+        texts.append(text)
+        return Copied("the clipboard")
+
+    monkeypatch.setattr(dialogs, "copy", take)
+    return texts
 
 
 @pytest.fixture(autouse=True)

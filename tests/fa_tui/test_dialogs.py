@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,11 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading
-from fa_tui.screens import dialogs
 from fa_tui.screens.help import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings
 from fa_tui.sharing import clipboard
-from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.looks import screen_text
@@ -41,19 +38,6 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     work.mkdir()
     monkeypatch.chdir(work)
     return work
-
-
-@pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was copied, by a clipboard that takes everything."""
-    texts: list[str] = []
-
-    def take(text: str, send: Callable[[str], None]) -> Copied:
-        texts.append(text)
-        return Copied("the clipboard")
-
-    monkeypatch.setattr(dialogs, "copy", take)
-    return texts
 
 
 async def ready(pilot: Pilot[int]) -> ExplorerApp:

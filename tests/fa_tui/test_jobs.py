@@ -12,11 +12,9 @@ from msgspec.structs import replace
 from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Pace, machine_lines, progress_line
-from fa_tui.screens import dialogs
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.screens.questions import ChoiceScreen
-from fa_tui.sharing.clipboard import Copied
 from fa_tui.views.text import ASCII
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.scenes import StagedJobs
@@ -206,16 +204,7 @@ async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
     app.close_jobs()
 
 
-async def test_the_log_and_the_list_are_copied_from_the_jobs(
-    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copied: list[str] = []
-
-    def take(text: str, send: object) -> Copied:
-        copied.append(text)
-        return Copied("the clipboard")
-
-    monkeypatch.setattr(dialogs, "copy", take)
+async def test_the_log_and_the_list_are_copied_from_the_jobs(measuring_app: MakeApp, copied: list[str]) -> None:
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
@@ -231,25 +220,13 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
     assert "| one s42 | done | cpu |" in copied[1]
 
 
-class OnACluster:
+class OnACluster(StagedJobs):
     """A job that a cluster has, and from some moment on one of its machines."""
 
     device = "ray"
 
     def listed(self) -> list[Listed]:
         return [Listed(id="1", name="dfa s42", state="running", device=self.device, done=1, total=9)]
-
-    def cancel(self, job_id: str) -> bool:
-        return False
-
-    def retry(self, job_id: str) -> None:
-        return None
-
-    def move(self, job_id: str, step: int) -> bool:
-        return False
-
-    def pids(self) -> list[int]:
-        return []
 
 
 async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: ExplorerApp) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +15,13 @@ from fa_core.formats import Trace, scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.screens import dialogs
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
-from fa_tui.sharing.clipboard import Copied
 from fa_tui.sharing.pieces import traces_of
 from tests.fa_tui.looks import app_on, opened
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
-
-
-@pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was copied, by a clipboard that takes everything."""
-    texts: list[str] = []
-
-    def take(text: str, send: Callable[[str], None]) -> Copied:
-        texts.append(text)
-        return Copied("the clipboard")
-
-    monkeypatch.setattr(dialogs, "copy", take)
-    return texts
 
 
 @pytest.fixture
