@@ -112,12 +112,19 @@ class _GroupWatch(Watch):
 
 
 class Control(threading.Thread):
-    """Reads the client's messages, so that a cancellation is noticed while a batch is computed."""
+    """Reads the client's messages, so that a cancellation is noticed while a batch is computed.
+
+    Attributes:
+        has_failed: whether the client was told of a failure, whose log then stays.
+        sending: held while it is told something.
+        runs: what it wants measured.
+    """
 
     def __init__(self, stdin: IO[bytes]) -> None:
         super().__init__(name="control", daemon=True)
         self._logs = Path.cwd()
         self.has_failed = False
+        self.sending = threading.Lock()
         self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._stdin = stdin
         self._cancelled: set[str] = set()
@@ -131,6 +138,7 @@ class Control(threading.Thread):
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
         # The client is gone, or wants no more: nothing here is worth finishing.
+        self.sending.acquire(timeout=1.0)
         if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
             self._tidy()
         os._exit(0)
@@ -161,12 +169,16 @@ def main() -> None:
     control.start()
 
     def send(message: messages.FromWorker) -> None:
-        try:
-            stdout.write(messages.encode(message))
-            stdout.flush()
-        except BrokenPipeError:
-            control.join()  # it ends this process: the client is gone
-        control.has_failed |= isinstance(message, messages.Failed)
+        with control.sending:
+            failed_before = control.has_failed
+            control.has_failed |= isinstance(message, messages.Failed)
+            try:
+                stdout.write(messages.encode(message))
+                stdout.flush()
+                return
+            except BrokenPipeError:
+                control.has_failed = failed_before
+        control.join()  # it ends this process: the client is gone
 
     os.chdir(cwd)
     try:
