@@ -115,9 +115,9 @@ class Control(threading.Thread):
     """Reads the client's messages, so that a cancellation is noticed while a batch is computed.
 
     Attributes:
-        has_failed: whether the client was told of a failure, whose log then stays.
-        sending: held while it is told something.
-        runs: what it wants measured.
+        has_failed: whether a failure was sent to the client: then the log stays.
+        sending: held while a message is sent.
+        runs: what the client wants measured.
     """
 
     def __init__(self, stdin: IO[bytes]) -> None:

@@ -305,7 +305,7 @@ class Measuring:
         return [] if self._pool is None else self._pool.pids()
 
     def name(self, job_id: str) -> str:
-        """The run a job measures, e.g. ``dfa s42``, with what tells it from the others."""
+        """The run a job measures, e.g. ``dfa s42``, with what distinguishes it from the others."""
         return self._names[job_id]
 
     def close(self) -> None:
