@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,6 +29,9 @@ from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.numbers import brief
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
+
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +323,7 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     train, test, ambient = int(options["train"]), int(options["test"]), int(options["ambient"])
     # float64 latents and maps, float32 samples: numbers are drawn bit by bit, and the system would end the process
     needed = 8 * inputs * (2 * (train + test) + 2 * ambient + WIDTH) + 4 * (train + test) * ambient
-    if needed > psutil.virtual_memory().available:
+    if needed > free_ram():
         what = f"needs {brief(needed / 1e9, 3)} GB of memory"
         raise UsageError(what, where=spec, hint="ask for fewer or smaller samples")
     rng = np.random.Generator(np.random.PCG64(int(options["seed"])))
@@ -335,6 +339,14 @@ def load_synthetic(spec: str, text: str) -> DataSet:
             raise UsageError(f"ambient={ambient} values are no square images of {channels} channels", where=spec)
         samples = samples.reshape(-1, channels, side, side)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
+
+
+def free_ram() -> int:
+    """Bytes of RAM that this process can still get, as the system estimates them and its container allows."""
+    free: int = psutil.virtual_memory().available
+    with suppress(OSError, ValueError):
+        free = min(free, int(CONTAINER_LIMIT.read_text()))
+    return free
 
 
 def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray[np.float32]:

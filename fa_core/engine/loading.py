@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,11 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
 import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
+from fa_core.data.dataset import free_ram
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
 from fa_core.errors import FaError, MeasureError, UnreadableInput
@@ -35,9 +34,6 @@ GROUP_SHARE = 0.7
 
 FULL_OF_OTHERS = 0.5
 """A device of which other processes hold this part and more counts as theirs."""
-
-CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
 
 T = TypeVar("T")
 
@@ -267,10 +263,7 @@ def free_memory(device: str) -> int:
     if device.startswith("cuda"):
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
-    free: int = psutil.virtual_memory().available
-    with contextlib.suppress(OSError, ValueError):
-        free = min(free, int(CONTAINER_LIMIT.read_text()))
-    return free
+    return free_ram()
 
 
 def check_fits(path: Path, device: str) -> None:

@@ -79,7 +79,7 @@ def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
     """
     blocks = args.get("L")
     if isinstance(blocks, int) and blocks > tensors:
-        raise UsageError(f"L is {blocks}, of {tensors} tensors")
+        raise UsageError(f"L is {blocks}, and the file has {tensors} tensors")
     with torch.device("meta"), _Undrawn():
         return build(arch, **args)
 

@@ -54,7 +54,7 @@ def test_a_manifest_that_asks_for_petabytes_is_refused_before_they_are_taken(sav
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ({"L": 300_000}, r"L is 300000, of 12 tensors"),
+        ({"L": 300_000}, r"L is 300000, and the file has 12 tensors"),
         ({"d": 10**18}, r"d is 1000000000000000000; give a whole number from 1 to 16777216"),
         ({"d": None}, r"resmlp: .*; give whole numbers"),
     ],
