@@ -39,8 +39,8 @@ trained otherwise is said and never agrees. Where the band comes from:
   With s the published sample deviation over n seeds it is the published mean ± 3·s·√(2/n), three standard deviations
   of the difference between two such means; of geometric means by logarithms. Where the figures of the seeds are
   published (a/b/c), mean and s are taken from them.
-- A figure published without a deviation has that of a neighbour: accuracies ± 0.02 (DFA's 0.306 ± 0.008), Γ ± 0.06 and
-  margins ± 0.12 points (DFA's with penalty). Norms have a factor of 3, since they are published as orders of magnitude.
+- A figure published without a deviation has that of a neighbour: accuracies ± 0.02 (DFA's 0.306 ± 0.008), Γ ± 0.06,
+  margins ± 0.24 points (DFA's accuracy with penalty). Norms have a factor of 3, being orders of magnitude.
 - Epochs of a first fire: the same, at least ± 1 epoch, and it fires on as many seeds. Letters: the same on each seed.
 - Where the published seeds differ so much that nothing could lie outside (a band of more than ± 0.3 for a drift, (c)'s
   ceiling, or a factor of 10 for a norm), and where only an order can be compared, the figure is shown and not checked.

@@ -181,10 +181,10 @@ def brief(option: Option) -> str:
 
 CODES = (
     ("0", "Done; of check: every run is trustworthy, and none undecided."),
-    ("1", "check: some run needs walk-back; verify: a run differs; pitfalls --scan: something was found."),
+    ("1", "check: some run needs walk-back; verify: a run differs or its record lacks something."),
     ("2", "Usage: an option or argument that cannot be meant."),
     ("3", "An input cannot be read, or a run could not be measured or saved."),
-    ("4", "check: no run needs walk-back, but some run is undecided."),
+    ("4", "check: no run needs walk-back, but some run is undecided; verify: a recorded value was not compared."),
     ("130, 143, 129", "Interrupted, SIGTERM, SIGHUP; finished runs are kept."),
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +66,51 @@ def keep_old(path: Path) -> Path | None:
 def place_of(path: Path) -> Path:
     """Where a file named `path` lies once its links are followed.
 
-    A rename would put a regular file in the place of a device or a FIFO that others rely on, so those are refused.
+    A rename would put a regular file in the place of a device or a FIFO that others rely on, so those are refused. So
+    is every link on the way that somebody else may have put there, to have this user's rights write where it leads.
 
     Raises:
-        UsageError: a folder, a device, a FIFO or a socket is there.
+        UsageError: a folder, a device, a FIFO or a socket is there, or a link of another user is on the way.
     """
+    with contextlib.suppress(OSError):
+        for link in _links_to(path):
+            if _is_foreign(link):
+                what = f"is a link that another user may have put there, to {link.readlink()}"
+                raise UsageError(what, where=link, hint="write to where it leads, or elsewhere")
     with contextlib.suppress(OSError):  # what else is wrong with the place shows when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():
             kind = "folder" if path.is_dir() else "device, FIFO or socket"
             raise UsageError(f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file")
     return Path(os.path.realpath(path))
+
+
+_MOST_LINKS = 40
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def _links_to(path: Path) -> Iterator[Path]:
+    """The links on the way to a path, folders included, in the order in which the system follows them."""
+    place, found = Path(), 0
+    parts = [*reversed(path.absolute().parts)]
+    while parts and found < _MOST_LINKS:
+        part = parts.pop()
+        place = place.parent if part == ".." else place / part
+        if place.is_symlink():
+            yield place
+            found += 1
+            parts += reversed(place.readlink().parts)
+            place = place.parent
+
+
+def _is_foreign(link: Path) -> bool:
+    """Whether another user owns a link: root, too, where others can put links beside."""
+    if not hasattr(os, "geteuid"):  # Windows, where links take an administrator
+        return False
+    owner = link.lstat().st_uid
+    if owner == os.geteuid():
+        return False
+    return owner != 0 or bool(link.parent.stat().st_mode & _OTHERS_WRITE)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.intervals import paired_margin
+from fa_core.method_style import METHOD_STYLES
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -70,7 +71,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
     by_method: Mapping[str, float] = {}
 
     def check(self, methods: Iterable[str]) -> None:
-        """Refuse a method that no run has; of no runs at all nothing is said.
+        """Refuse a name that no run has and no method; of no runs at all nothing is said.
 
         Args:
             methods: of the runs, in order.
@@ -82,7 +83,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
         known = dict.fromkeys(methods)
         for name in self.by_method:
-            if known and name not in known:
+            if known and name not in known and name not in METHOD_STYLES:
                 raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
 
     def __bool__(self) -> bool:
@@ -105,9 +106,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
     def filled(self, row: AuditRow) -> AuditRow:
         """A row judged by the baseline, if anything of it was measured."""
-        report = row.report
-        lent = self.lent_to(report, row.method)
-        return row if lent is report or not report.coverage else replace(row, report=lent)
+        return row.judged_by(self)
 
     def recorded(self, row: AuditRow) -> AuditRow:
         """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.

@@ -15,9 +15,13 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.files import check_room
 
 DEEPEST = 64
 """Levels of arrays and objects; a report of this project has 5."""
+
+MANY, VALUE_BYTES = 1 << 24, 72
+"""Bytes of JSON from which memory is looked at before, and what a value takes at most."""
 
 LARGEST = 1 << 63
 """What every integer of a file lies below, in absolute value."""
@@ -52,7 +56,11 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
 
     Raises:
         ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the place.
+        UnreadableInput: more values than memory holds.
     """
+    if len(data) > MANY:
+        values = sum(data.count(sign) for sign in (b",", b"{", b"["))
+        check_room(VALUE_BYTES * values, len(data))
     if not is_odd(data):
         try:
             value = msgspec.json.decode(data)
@@ -156,7 +164,7 @@ def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Itera
         raise UnreadableInput(f"{what} ({reason_of(error)})", where=path, hint=hint) from error
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of what a parser says, led by its kind where that says more.
 
     >>> reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")), reason_of(EOFError())
@@ -164,6 +172,8 @@ def reason_of(error: Exception) -> str:
     """
     if isinstance(error, RecursionError):
         return TOO_DEEP
+    if isinstance(error, MemoryError):
+        return "more than memory holds"
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8 at byte {error.start}"
     text = (str(error).strip() or "it ends too early").splitlines()[0][:200]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from fa_core.numbers import brief
+from fa_core.numbers import as_float, brief
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
+UNDECIDED = "undecided"
+CONTROL = "control"
+"""What a control is called in place of a verdict: it makes no claim that could be trusted or walked back."""
+
+BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
+"""Kinds of numbers that are not exact: a lower bound, another layer's, and (d) by a baseline that is not measured."""
 
 NEVER_NEGATIVE: Mapping[str, str] = {"g_norm_floor": "a gradient norm", "h_norm_explosion_ratio": "growth per block"}
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
@@ -88,8 +95,10 @@ _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
 """A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
 
 
-class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
+class DiagnosticThresholds(msgspec.Struct, frozen=True):
     """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
+
+    Numbers of any type are taken; they become floats.
 
     Attributes:
         g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
@@ -100,6 +109,10 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
 
     Raises:
         ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
+        UsageError: if a threshold is no number.
+
+    >>> DiagnosticThresholds(1e-8, 12.0).h_norm_explosion_ratio
+    12.0
     """
 
     g_norm_floor: _FromZero = 1e-7
@@ -112,11 +125,12 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         # for each report of a file: faster than over `numbers`
         for name in self.__struct_fields__[:-1]:
             value = getattr(self, name)
+            if type(value) is not float or not value:
+                # equal thresholds are written alike: -0.0 equals 0.0
+                value = as_float(value, f"threshold {name}") or 0.0
+                msgspec.structs.force_setattr(self, name, value)
             if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
-            if not value:
-                # equal thresholds are written alike: -0.0 equals 0.0
-                msgspec.structs.force_setattr(self, name, 0.0)
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
                 raise ValueError(f"threshold {name} is {brief(getattr(self, name))}: {compared} is never negative")
@@ -197,6 +211,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         """The threshold set with this one threshold moved."""
         return msgspec.structs.replace(thresholds, **{self.threshold: limit})
 
+    def rule(self, thresholds: DiagnosticThresholds) -> str:
+        """When it fires, e.g. ``"growth per block > 50"``."""
+        return f"{self.name} {'>' if self.fires_above else '<'} {brief(self.limit(thresholds))}"
+
     def text(self, value: float) -> str:
         """Its number as text, without its unit."""
         return brief(value, self.digits) if self.log else f"{value:+.{self.digits}f}"
@@ -216,7 +234,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
         """Whether a finite number fires; None (not measured) and NaN do not (`DiagnosticReport.nonfinite` does)."""
-        return value is not None and self.beyond(value, self.limit(thresholds)) is True
+        return value is not None and bool(self.beyond(value, self.limit(thresholds)))
 
 
 _FACTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic])
@@ -269,43 +287,123 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
 
 
-def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
-    """How many runs pass and fail, in the protocol's words.
+def standing(
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    control: bool = False,
+    protocol: Protocol = "v1",
+) -> str:
+    """A run's word: what it is counted as, in tables, summaries and exit codes.
 
-    >>> counts_text(6, 1), counts_text(6, 9, "v2")
-    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL')
+    >>> standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab", control=True)
+    ('walk-back', 'undecided', 'trustworthy', 'control')
+    """
+    if not coverage:
+        return NOT_MEASURED
+    if control:
+        return CONTROL
+    if flags:
+        return READINGS[protocol].fails
+    return UNDECIDED if undecided else READINGS[protocol].passes
+
+
+def counts_text(counts: Mapping[str, int], protocol: Protocol = "v1", grounds: Mapping[str, int] | None = None) -> str:
+    """How many runs have each word of `standing`.
+
+    Args:
+        counts: word → runs.
+        protocol: whose words.
+        grounds: of the trustworthy ones, what `grounds_text` says → runs.
+
+    >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2}), counts_text({"PASS": 6, "FAIL": 9}, "v2")
+    ('6 trustworthy, 1 needs walk-back, 2 controls', '6 PASS, 9 FAIL')
+    >>> counts_text({"trustworthy": 6}, grounds={"": 2, "on a, b": 4})
+    '6 trustworthy (4 on a, b), 0 need walk-back'
     """
     reading = READINGS[protocol]
-    return f"{passing} {reading.passes}, {failing} {reading.needs[failing != 1]}"
+    failing, controls = counts.get(reading.fails, 0), counts.get(CONTROL, 0)
+    trusted = f"{counts.get(reading.passes, 0)} {reading.passes}{_on(grounds or {})}"
+    text = f"{trusted}, {failing} {reading.needs[failing != 1]}"
+    if undecided := counts.get(UNDECIDED, 0):
+        text += f", {undecided} {UNDECIDED}"
+    if unmeasured := counts.get(NOT_MEASURED, 0):
+        text += f", {unmeasured} {NOT_MEASURED}"
+    return f"{text}, {controls} {CONTROL}{'s' * (controls > 1)}" if controls else text
 
 
-def cell_legend(protocol: Protocol = "v1") -> str:
-    """How `cell_text` is read."""
+def _on(grounds: Mapping[str, int]) -> str:
+    """On what trustworthy runs are, if any of them is not on all."""
+    partial = {said: count for said, count in Counter(grounds).most_common() if said}
+    if len(grounds) == 1:
+        return "".join(f" {said}" for said in partial)
+    return f" ({'; '.join(f'{count} {said}' for said, count in partial.items())})" if partial else ""
+
+
+_BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
+
+
+def grounds_text(letters: Iterable[str], kinds: Mapping[str, str], protocol: Protocol = "v1") -> str:
+    """On what a verdict stands, as said behind it; ``""`` for all diagnostics of the protocol, measured exactly.
+
+    Args:
+        letters: the diagnostics that it stands on.
+        kinds: letter → `BOUND`, `PROXY` or `ASSUMED` where its number is not exact.
+        protocol: whose diagnostics.
+
+    >>> grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}), grounds_text("abcd", {})
+    ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
+    """
+    checks, letters = READINGS[protocol].checks, sorted(letters)
+    exact = [checks[letter] for letter in letters if letter not in kinds]
+    if not letters or len(exact) == len(checks):
+        return ""
+    others = [worded(f"({letter}) {_BY.get(kinds[letter], '')}", protocol) for letter in letters if letter in kinds]
+    if len(letters) > 1:
+        return f"on {', '.join([*exact, *others])}"
+    return worded(f"on {others[0] if others else f'({letters[0]})'} alone", protocol)
+
+
+def cell_legend(protocol: Protocol = "v1", *, controls: bool = False) -> str:
+    """How `cell_text` is read, where there are controls too."""
     reading = READINGS[protocol]
-    return f"✗ {reading.fails} ✓ {reading.passes}: letter fires, - passes, ~ undecided, · not measured"
+    marks = f"✗ {reading.fails} ✓ {reading.passes}{f' ▫ {CONTROL}' if controls else ''}"
+    return f"{marks}: letter fires, - passes, ~ undecided, · not measured"
 
 
 @lru_cache(maxsize=512)
 def cell_text(
-    flags: Collection[str], coverage: Collection[str], undecided: Collection[str] = "", *, ascii_only: bool = False
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    control: bool = False,
+    ascii_only: bool = False,
 ) -> str:
     """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`cell_legend`).
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        undecided: letters whose interval holds the threshold: they show that, and not whether they fire.
+        undecided: letters whose interval holds the threshold, or of which only a bound is known: they show that, and
+            not whether they fire. Where nothing else was measured the mark is ``?``.
+        control: whether it is a control's.
         ascii_only: for terminals without Unicode.
 
     >>> cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"), cell_text("", "")
     ('✗ab-d', '✓-~-·', '✗~-··', '?····')
+    >>> cell_text("", "a", "a"), cell_text("d", "abd", control=True)
+    ('?~···', '▫--·d')
     """
-    fires, passes, missing = "!+." if ascii_only else "✗✓·"
+    fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
     signs = (
         "~" if letter in undecided else letter if letter in flags else "-" if letter in coverage else missing
         for letter in LETTERS
     )
-    return (fires if flags else passes if coverage else "?") + "".join(signs)
+    decided = set(coverage) - set(undecided)
+    mark = fires if flags else passes if decided else "?"
+    return (own if control and coverage else mark) + "".join(signs)
 
 
 def doubt_text(undecided: Iterable[str], protocol: Protocol = "v1") -> str:

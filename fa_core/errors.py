@@ -29,6 +29,10 @@ EXTRAS: Mapping[str, str] = {
 """Optional package → its requirement, as pyproject.toml has it among the extras."""
 
 
+LONGEST = 1000
+"""Characters of a message, without its place and what to do: it may hold names from a file."""
+
+
 def printable(text: str) -> str:
     r"""The text with control characters, and half a surrogate of an odd file name, as escapes.
 
@@ -38,6 +42,10 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+INTERNAL_ERROR = 70
+"""Exit code of a defect in this program."""
 
 
 class FaError(Exception):
@@ -52,10 +60,10 @@ class FaError(Exception):
     exit_code = 3
 
     def __init__(self, what: str, *, where: str | Path = "", hint: str = "") -> None:
-        self.what = what
+        self.what = what if len(what) <= LONGEST else f"{what[:LONGEST]}…"
         self.where = str(where)
         self.hint = hint
-        text = f"{self.where}: {what}" if self.where else what
+        text = f"{self.where}: {self.what}" if self.where else self.what
         super().__init__(printable(" ".join((f"{text}; {hint}" if hint else text).split())))
 
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fa_core.gamma import null_gamma, within_null
+from fa_core.method_style import known_method
 from fa_core.numbers import brief
+from fa_core.runs import canonical_method, is_control
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -105,9 +108,12 @@ def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
 def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
     """In which mode a run fails, as text; ``""`` where it does not, or what would show it was not measured.
 
-    *Scale*: (a) fires, or (b) does while there is an error to send back. *Direction*: (d) fires while (a) and (b) were
-    measured and do not fail so. Where (b) or (c) fires, (c) interprets the gradient: *drift* if it fires (one direction
-    in every batch), *noise* if it is below 0.1 (no common one), else neither.
+    *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires while (a) and (b)
+    were measured and do not fail so. It is a failure of *direction* only where deep Γ was measured and lies within
+    the null that was drawn beside it: then the credit is no better than that of fresh feedback. BP's credit is the
+    gradient, and of a control none is claimed: never said of these. Where (b) or (c) fires, (c) interprets the
+    gradient: *drift* if it fires (one direction in every batch), *noise* if it is below 0.1 (no common one), else
+    neither.
 
     Args:
         report: judged by its thresholds.
@@ -119,14 +125,23 @@ def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
     >>> failure_mode(DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.992))
     'scale failure; drift (cosine +0.992)'
     >>> failure_mode(DiagnosticReport("", "", [1, 2], [4e-3], headline_acc=0.36, frozen_baseline_acc=0.349))
-    'direction failure'
+    'depth unused'
     """
     flags, cosine, said = report.flags, report.cross_batch_stability, []
     if "a" in flags or ("b" in flags and cause_of_floor(report) != "converged"):
         said.append("scale failure")
     elif "d" in flags and {"a", "b"} <= set(report.coverage):
-        said.append("direction failure")
+        said.append("direction failure" if _credit_is_chance(report) else "depth unused")
     if flags & {"b", "c"} and "c" in report.coverage and cosine is not None and math.isfinite(cosine):
         word = "drift" if "c" in flags else "noise" if cosine < NOISE_BELOW else "neither drift nor noise"
         said.append(word if brief else f"{word} (cosine {cosine:+.3f})")
     return "; ".join(said)
+
+
+def _credit_is_chance(report: DiagnosticReport) -> bool:
+    """Whether the method's credit is measured to be no better aligned than fresh feedback."""
+    method = report.method_name
+    if known_method(canonical_method(method)) == "bp" or is_control(method):
+        return False
+    drawn = math.isfinite(null_gamma(report.credit, method)[1])
+    return drawn and within_null(report) is True

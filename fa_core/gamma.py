@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fa_core.intervals import t_quantile
 from fa_core.method_style import known_method
+from fa_core.numbers import as_float
 from fa_core.runs import canonical_method
+
+if TYPE_CHECKING:
+    from fa_core.report import DiagnosticReport
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
@@ -98,8 +103,8 @@ def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collecti
 def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
     """The layers' numbers, without those that are left out or not defined."""
     values = enumerate(layers) if isinstance(layers, (list, tuple)) else ()
-    kept = [value for l, value in values if l not in left_out and isinstance(value, (int, float))]
-    return [float(value) for value in kept if math.isfinite(value)]
+    kept = [as_float(value) for l, value in values if l not in left_out and value is not None]
+    return [value for value in kept if math.isfinite(value)]
 
 
 def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
@@ -146,6 +151,50 @@ def null_band(
     if not (isinstance(d, int) and isinstance(classes, int) and classes > 1 and d > 0 and deep):
         return None
     return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))
+
+
+def within_null(report: DiagnosticReport) -> bool | None:
+    """Whether deep Γ is what feedback that knows nothing of the network gives, too.
+
+        |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
+
+    This is the 95 % prediction interval of one more draw. It is exact for a normal null, so that five draws are
+    judged by a wider one than two hundred. Where no feedback was drawn, m and s are `null_band`'s closed form and
+    R = ∞. A Γ far below its null is not within it either.
+
+    Args:
+        report: with a ``credit`` table.
+
+    Returns:
+        None where deep Γ or its null is not known, or not finite.
+
+    Source: docs/protocol.md §4; Hahn & Meeker, Statistical Intervals, 1991, §4.7.
+
+    >>> from fa_core.report import DiagnosticReport
+    >>> null = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 5}
+    >>> [within_null(DiagnosticReport(credit={"gamma": [0.9, x], "null": null})) for x in (0.05, 0.07, -0.07)]
+    [True, False, False]
+    """
+    deep = deep_gamma(report.credit, report.method_name)
+    band = null_band(report.credit, report.method_name, report.provenance)
+    if band is None or not math.isfinite(deep):
+        return None
+    mean, std = band
+    drawn = math.isfinite(null_gamma(report.credit, report.method_name)[1])
+    draws = null_draws(report.credit) if drawn else 0
+    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) if draws > 1 else t_quantile(math.inf)
+    return abs(deep - mean) <= reach * std
+
+
+def null_draws(credit: Mapping[str, Any] | None) -> int:
+    """How many fresh feedbacks a credit table's null is of; 0 where that is not recorded.
+
+    >>> null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}), null_draws(None)
+    (5, 0, 0)
+    """
+    null = (credit or {}).get("null")
+    draws = null.get("draws") if isinstance(null, Mapping) else None
+    return draws if isinstance(draws, int) else 0
 
 
 Credit: TypeAlias = Mapping[str, Any] | None

@@ -1,12 +1,70 @@
-"""Numbers as text and back: rounded for tables and screens, exact for command lines, `N/A` where there is none."""
+"""Numbers of any type as floats; as text and back: rounded for tables, exact for command lines, `N/A` for none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from fa_core.errors import UsageError
 
 MISSING = "N/A"
+
+
+def as_float(value: Any, name: str = "number") -> float:
+    """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction, Decimal.
+
+    Python floats compare, print and encode alike everywhere; ``np.float64(2) > 1 is True`` is False.
+
+    Args:
+        value: the number; NaN and ±inf stay what they are.
+        name: what it is called, for the message.
+
+    Raises:
+        UsageError: a bool, a text, an array of several numbers, or no number at all.
+
+    >>> from fractions import Fraction
+    >>> as_float(3), as_float(Fraction(1, 4))
+    (3.0, 0.25)
+    >>> as_float("0.31", "headline_acc")
+    Traceback (most recent call last):
+    fa_core.errors.UsageError: headline_acc is '0.31'; give a number
+    """
+    if type(value) is float:
+        return value
+    try:
+        number = value.item() if hasattr(value, "item") else value
+        if not isinstance(number, (bool, str, bytes)):
+            return float(number)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        pass
+    raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
+
+
+def as_floats(values: Any, name: str = "numbers") -> list[float]:
+    """Numbers of any type, in a list, a tuple, an array or a tensor, as a list of Python floats.
+
+    Raises:
+        UsageError: as `as_float`, or nothing that can be listed.
+    """
+    try:
+        listed = list(values)
+    except TypeError:
+        raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
+    return [as_float(value, f"{name}[{place}]") for place, value in enumerate(listed)]
+
+
+def as_json(value: Any) -> Any:
+    """What JSON gets for a value of a type that it does not have: a number, a list, or else the value as text."""
+    listed = getattr(value, "tolist", None)
+    plain = listed() if listed is not None else value
+    if isinstance(plain, (bool, int, float, str, list)):
+        return plain
+    try:
+        return as_float(plain)
+    except UsageError:
+        return str(plain)
 
 
 def significant(value: float | None, digits: int = 4, unit: str = "") -> str:

@@ -13,26 +13,34 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, TypedDict
+from operator import attrgetter
+from typing import Annotated, Any, NoReturn, TypeAlias, TypedDict
 
 import msgspec
 
 from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
 from fa_core.diagnostics import (
+    ASSUMED,
+    BOUND,
+    CONTROL,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
+    PROXY,
     DiagnosticThresholds,
     cell_text,
     doubt_text,
+    grounds_text,
     recorded_flags,
+    standing,
     verdict_text,
     worded,
 )
-from fa_core.errors import InvalidReport
+from fa_core.errors import InvalidReport, UsageError
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
-from fa_core.numbers import brief
+from fa_core.numbers import as_float, as_floats, as_json, brief
+from fa_core.runs import is_control
 
 Axis: TypeAlias = str | int | float | bool | None
 """A run's place along an axis of a sweep."""
@@ -51,6 +59,7 @@ class Credit(TypedDict, total=False):
     gamma: list[float | None]
     rho: list[float | None]
     rho_relative: list[float | None]
+    rho_finite: list[float | None]
     nudge: list[float | None]
     nudge_relative: list[float | None]
     zeros: list[float | None]
@@ -134,9 +143,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = "float32"
 
 
-ASSUMED = "assumed"
-"""What `DiagnosticReport.kinds` says of (d) where its baseline is not measured."""
-
 CUSTOM_BACKWARD = "custom_backward"
 """Where ``provenance`` names what of a network's backward pass is its own."""
 
@@ -149,8 +155,41 @@ WHAT_IF = "(what if)"
 NORMS = ("residual_norms", "bp_grad_norms")
 """The fields with a number per layer."""
 
+MOST_LAYERS = 10_000
+"""L of the deepest network that is read; the deepest that was published has as many."""
+
+
+def longest_list(report: Any) -> int:
+    """Values in the longest list of a report that has one for each layer."""
+    credit = report.credit or {}
+    null = credit.get("null")
+    held = [report.residual_norms, report.bp_grad_norms, *credit.values()]
+    held += null.values() if isinstance(null, Mapping) else ()
+    return max(len(values) for values in held if isinstance(values, (list, tuple)))
+
+
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
+
+
+_UNSTATED = DiagnosticThresholds()
+"""The thresholds of a report whose source states none."""
+
+_SCALARS = (
+    *("cross_batch_stability", "headline_acc", "frozen_baseline_acc"),
+    *("error_norm", "growth_bound", "assumed_baseline_acc"),
+)
+"""The fields with one number."""
+
+_COUNTS = ("stability_layer", "seed", "batch_size", "n_batches", "norm_batches")
+"""The fields with a whole number."""
+
+SOURCE_DRIFT = "cross_batch_direction_stability"
+"""What the protocol's own report class calls `cross_batch_stability`."""
+
+_scalars_of, _counts_of = attrgetter(*_SCALARS), attrgetter(*_COUNTS)
+_FLOAT, _MAYBE_FLOAT = frozenset({float}), frozenset({float, type(None)})
+_MAYBE_INT = frozenset({int, type(None)})
 
 
 def in_order(layers: Iterable[str]) -> list[str]:
@@ -163,11 +202,17 @@ def in_order(layers: Iterable[str]) -> list[str]:
 
 
 def _fires(letter: str) -> Callable[[DiagnosticReport], bool | None]:
-    return lambda report: letter in report.flags if letter in report.coverage else None
+    def found(report: DiagnosticReport) -> bool | None:
+        is_known = letter in report.coverage and letter not in report.unproven
+        return letter in report.flags if is_known else None
+
+    return found
 
 
 class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
+
+    Numbers of any type are taken (NumPy scalars, 0-d tensors, …); they become Python numbers.
 
     Attributes:
         method_name: as the source spells it, e.g. ``"DFA"``.
@@ -206,6 +251,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         assumed_baseline_acc: a frozen-baseline accuracy that is assumed, by which (d) is judged in place of what
             is recorded: a what-if. In no file: `to_dict` leaves it out.
 
+    Raises:
+        UsageError: a bool or a text where a number belongs.
+
     Source: docs/protocol.md §3; the first ten names are fixed by the published audit files.
     """
 
@@ -218,7 +266,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     headline_acc: float | None = None
     frozen_baseline_acc: float | None = None
     recorded_verdict: str | None = msgspec.field(default=None, name="verdict")
-    thresholds: DiagnosticThresholds = DiagnosticThresholds()
+    thresholds: DiagnosticThresholds = _UNSTATED
     seed: int | None = None
     headline_acc_source: str | None = None
     batch_size: Count | None = None
@@ -241,6 +289,19 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
+    def __post_init__(self) -> None:
+        # also for each report of a file, whose numbers are plain already
+        ends = itertools.chain.from_iterable(self.intervals.values())
+        if (
+            type(self.residual_norms) is type(self.bp_grad_norms) is list
+            and _MAYBE_FLOAT.issuperset(map(type, _scalars_of(self)))
+            and _MAYBE_INT.issuperset(map(type, _counts_of(self)))
+            and _FLOAT.issuperset(map(type, itertools.chain(self.residual_norms, self.bp_grad_norms, ends)))
+        ):
+            return
+        for name, value in _with_plain_numbers(self).items():
+            msgspec.structs.force_setattr(self, name, value)
+
     @cached_property
     def max_per_block_growth(self) -> float | None:
         """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
@@ -250,6 +311,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         if len(norms) < 2:
             return self.growth_bound
         return max(after / max(before, NORM_RATIO_EPS) for before, after in itertools.pairwise(norms))
+
+    @property
+    def cross_batch_direction_stability(self) -> float | None:
+        """`cross_batch_stability`, by the name that the protocol's own report class has for it."""
+        return self.cross_batch_stability
 
     @property
     def g_L(self) -> float | None:
@@ -360,9 +426,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def undecided(self) -> frozenset[str]:
-        """The measured diagnostics whose threshold lies within their number's interval: other samples might differ."""
+        """The measured diagnostics that neither fire nor pass for sure.
+
+        The threshold lies within the interval of their number, so that other samples might differ; or the number is
+        a lower bound, and does not fire (`unproven`).
+        """
         if not self.intervals:
-            return frozenset()
+            return self.unproven
         nonfinite, thresholds = self.nonfinite, self.thresholds
         found = []
         for letter in self.coverage:
@@ -370,7 +440,42 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             if ends and letter not in nonfinite:
                 low, high = (DIAGNOSTICS[letter].fires(end, thresholds) for end in ends)
                 found += [letter] if low != high else []
-        return frozenset(found)
+        return self.unproven.union(found)
+
+    @property
+    def unproven(self) -> frozenset[str]:
+        """The diagnostics of which only a bound is known, and does not fire: what lies beyond it may."""
+        if BOUND not in self.evidence.values():
+            return frozenset()
+        bounded = {letter for letter in self.coverage if self.evidence.get(letter) == BOUND}
+        return frozenset(bounded - self.flags)
+
+    @property
+    def grounds(self) -> str:
+        """On what a verdict that nothing fires stands: ``"on a, b"``, ``"on (a) alone"``, ``"on d, (b) by proxy"``."""
+        passed = set(self.coverage) - self.flags - self.undecided
+        return grounds_text(passed, self.kinds, self.thresholds.protocol)
+
+    def why_inexact(self, letter: str) -> str:
+        """Why a diagnostic was not measured, or not exactly; ``""`` where it was."""
+        kind = self.kinds.get(letter)
+        if letter not in self.coverage:
+            return self.unmeasured.get(letter) or _why_missing(self, letter)
+        if kind == ASSUMED:
+            return "by an assumed baseline"
+        return {BOUND: "only a lower bound", PROXY: "only by proxy"}.get(kind or "", "")
+
+    @property
+    def known(self) -> str:
+        """What was measured, for a line on the verdict: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
+        kinds = self.kinds
+        exact = "".join(letter for letter in self.coverage if letter not in kinds)
+        said = [f"{exact} measured"] if exact else []
+        for letter in self.coverage:
+            if letter in kinds:
+                basis = f"a baseline of {self.baseline_words()}" if kinds[letter] == ASSUMED else kinds[letter]
+                said.append(f"{letter} by {'a ' if kinds[letter] == BOUND else ''}{basis}")
+        return ", ".join(said) or "nothing measured"
 
     @property
     def noise_scale(self) -> float | None:
@@ -397,6 +502,25 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
         return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (self.coverage == "")
+
+    def recorded_words(self, recorded_by: DiagnosticThresholds) -> str:
+        """The recorded verdict, and by which thresholds it was judged where that is why it differs.
+
+        Args:
+            recorded_by: the thresholds that the file records, as they were read.
+
+        >>> loose = DiagnosticThresholds(1e-10)
+        >>> report = DiagnosticReport(bp_grad_norms=[1e-9], recorded_verdict="trustworthy", thresholds=loose)
+        >>> report.with_thresholds(DiagnosticThresholds()).recorded_words(report.thresholds)
+        'recorded as “trustworthy”, judged there at deepest ‖g_L‖ < 1e-10'
+        """
+        said = f"recorded as “{self.recorded_verdict}”"
+        recorded, then = recorded_flags(self.recorded_verdict), self.with_thresholds(recorded_by)
+        if recorded_by is _UNSTATED or recorded is None or recorded != then.flags:
+            return said
+        changed = [DIAGNOSTICS[letter] for letter in sorted(recorded ^ self.flags)]
+        limits = [diagnostic.rule(recorded_by) for diagnostic in changed]
+        return f"{said}, judged there at {', '.join(limits)}" if limits else said
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
         """The same measurements judged by these thresholds."""
@@ -430,6 +554,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 a cosine outside [-1, 1], an interval whose ends are out of order, a negative bound, members of
                 ``credit`` or ``provenance`` of another type than `Credit` and `Provenance` say.
         """
+        if (longest := longest_list(self)) > MOST_LAYERS:
+            what = f"{longest:,} values where there is one for each layer"
+            raise InvalidReport(what, where=where, hint=f"up to {MOST_LAYERS:,} layers are read")
         h, g = self.residual_norms, self.bp_grad_norms
         if h and g and len(h) != len(g) and not self.layers:
             what = f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms"
@@ -468,7 +595,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         baseline is left out, the verdict is without it.
         """
         report = self.as_recorded()
-        data: dict[str, Any] = msgspec.to_builtins(report)
+        data: dict[str, Any] = msgspec.to_builtins(report, enc_hook=as_json)
         data |= {"verdict": report.verdict, "thresholds": self.thresholds.numbers()}
         fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
         if self.recorded_verdict not in (None, report.verdict):
@@ -482,14 +609,17 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """A report from its JSON form.
 
         Args:
-            data: a mapping with any of the fields above; unknown keys are left alone.
+            data: a mapping with any of the fields above, numbers of any type; unknown keys are left alone.
             where: file and JSON path, for messages.
 
         Raises:
             InvalidReport: a field of the wrong type, or numbers that contradict each other.
         """
+        fields = dict(data)
+        if SOURCE_DRIFT in fields:
+            fields.setdefault("cross_batch_stability", fields.pop(SOURCE_DRIFT))
         try:
-            report = msgspec.convert(dict(data), cls)
+            report = _converted(fields)
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             raise InvalidReport(what, where=where + place.rstrip("`"), hint="see `fa-tui schema report`") from error
@@ -502,7 +632,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """The report as text, the verdict first: one line per diagnostic, the norms of every layer, notes.
 
         >>> print(DiagnosticReport("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25]))
-        dfa: trustworthy
+        dfa: trustworthy on a, b
           (a) passes: growth per block 2 (limit 50)
           (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-7)
           (c) not measured: not in the source
@@ -538,14 +668,40 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return bool(asked) and not any(value is not None for value in (self.credit or {}).get("gamma") or ())
 
     @property
-    def words(self) -> str:
-        """The verdict, and behind it what is undecided."""
-        doubt = self.doubt
-        return f"{self.verdict}; {doubt}" if doubt else self.verdict
+    def is_control(self) -> bool:
+        """Whether it is by its name the report of a control."""
+        return is_control(self.method_name)
 
-    def cell(self, *, ascii_only: bool = False) -> str:
-        """The verdict in five characters, as `cell_text` gives it."""
-        return cell_text(self.flags, self.coverage, self.undecided, ascii_only=ascii_only)
+    def standing(self, control: bool | None = None) -> str:
+        """What the run is counted as (`fa_core.diagnostics.standing`).
+
+        Args:
+            control: whether it is a control; None = by its name.
+        """
+        control = self.is_control if control is None else control
+        open_to = self.undecided or ("Γ" if self.lacks_gamma else "")
+        return standing(self.flags, self.coverage, open_to, control=control, protocol=self.thresholds.protocol)
+
+    @property
+    def words(self) -> str:
+        """The verdict, on what it stands and what is undecided; of a control that it is one."""
+        return self.words_as(self.is_control)
+
+    def words_as(self, control: bool, *, short: bool = False) -> str:
+        """`words` of a run of which it is known whether it is a control; ``short``: with `short_verdict`."""
+        if control and self.coverage:
+            return CONTROL
+        verdict = self.short_verdict if short else self.verdict
+        if not self.flags and self.coverage and not self.grounds and self.undecided:
+            verdict = ""
+        elif not self.flags and self.grounds:
+            verdict = f"{verdict} {self.grounds}"
+        return "; ".join(filter(None, [verdict, self.doubt]))
+
+    def cell(self, *, control: bool | None = None, ascii_only: bool = False) -> str:
+        """The verdict in five characters, as `cell_text` gives it; ``control`` as for `standing`."""
+        control = self.is_control if control is None else control
+        return cell_text(self.flags, self.coverage, self.undecided, control=control, ascii_only=ascii_only)
 
     def describe(self, letters: str = LETTERS) -> list[str]:
         """One line per diagnostic that is judged: whether it fires, number with interval, threshold; or why not."""
@@ -557,9 +713,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             if letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:
-                lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
+                lines.append(f"({letter}) not measured: {self.why_inexact(letter)}")
             else:
                 state = f"{'FIRES' if letter in flags else 'passes'}{', undecided' if letter in undecided else ''}"
+                state = "undecided" if letter in self.unproven else state
                 said = [
                     diagnostic.text(value) + ("" if diagnostic.log else diagnostic.suffix),
                     self.range_words(letter),
@@ -674,6 +831,50 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return f"{brief(assumed)} assumed" + ("" if recorded is None else f", {brief(recorded)} recorded")
 
 
+GIVE_ONE = " (give one with --frozen-baseline)"
+"""What to do where (d) has no baseline: it is then judged by one that is assumed."""
+
+
+def _refuse_to_change(report: object, name: str, value: object = None) -> NoReturn:
+    hint = "report.with_thresholds(DiagnosticThresholds(...)) gives a report that is judged by others"
+    raise AttributeError(f"{name} cannot be changed, reports and thresholds are immutable; {hint}")
+
+
+for _immutable in (DiagnosticReport, DiagnosticThresholds):
+    # msgspec has methods of its own for frozen classes, whose message says neither why nor what to do
+    _immutable.__setattr__ = _refuse_to_change  # type: ignore[method-assign]
+    _immutable.__delattr__ = _refuse_to_change  # type: ignore[method-assign]
+
+
+def _converted(fields: dict[str, Any]) -> DiagnosticReport:
+    """Fields as a report; numbers of other types than JSON's are converted where there are any."""
+    try:
+        return msgspec.convert(fields, DiagnosticReport)
+    except ValueError:
+        return msgspec.convert(msgspec.to_builtins(fields, enc_hook=as_json), DiagnosticReport)
+
+
+def _with_plain_numbers(report: DiagnosticReport) -> dict[str, Any]:
+    """The fields that hold numbers, as Python floats and ints."""
+    plain: dict[str, Any] = {name: as_floats(getattr(report, name), name) for name in NORMS}
+    for name in _SCALARS:
+        value = getattr(report, name)
+        plain[name] = None if value is None else as_float(value, name)
+    for name in _COUNTS:
+        value = getattr(report, name)
+        plain[name] = None if value is None else _as_count(value, name)
+    ends = report.intervals.items()
+    plain["intervals"] = {name: tuple(as_floats(pair, f"intervals.{name}")) for name, pair in ends}
+    return plain
+
+
+def _as_count(value: Any, name: str) -> int:
+    number = as_float(value, name)
+    if not number.is_integer():
+        raise UsageError(f"{name} is {number}", hint="give a whole number")
+    return int(value)
+
+
 _FIXED_FIELDS = 10
 """Of `to_dict`, the first ones of the class."""
 
@@ -685,7 +886,7 @@ def _why_missing(report: DiagnosticReport, letter: str) -> str:
     if letter == "d" and report.headline_acc is None:
         return "no accuracy in the source"
     if letter == "d":
-        return why_no_baseline(report.method_name) or "no frozen baseline (give one with --frozen-baseline)"
+        return why_no_baseline(report.method_name) or f"no frozen baseline{GIVE_ONE}"
     return NO_REASON
 
 

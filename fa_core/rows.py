@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from fa_core.baseline import CONTROLS, FrozenBaseline
 from fa_core.decode import harmless
+from fa_core.method_style import known_method
 from fa_core.report import DiagnosticReport
 from fa_core.runs import split_key
+
+K = TypeVar("K", bound=Hashable)
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +42,29 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     report: DiagnosticReport = DiagnosticReport()
     checkpoint: str | None = None
     axes: dict[str, Any] = {}
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is what others are compared with, and claims nothing itself."""
+        return self.method in CONTROLS
+
+    def standing(self) -> str:
+        """What a judged run is counted as: the one word for it on every surface."""
+        return self.report.standing(self.is_control)
+
+    def words(self, *, short: bool = False) -> str:
+        """A judged run's verdict as it is shown; of a control that it is one."""
+        return self.report.words_as(self.is_control, short=short)
+
+    def cell(self, *, ascii_only: bool = False) -> str:
+        """A judged run in five characters."""
+        return self.report.cell(control=self.is_control, ascii_only=ascii_only)
+
+    def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
+        """The run judged by a frozen baseline, if anything of it was measured."""
+        report = self.report
+        lent = baseline.lent_to(report, self.method)
+        return self if lent is report or not report.coverage else replace(self, report=lent)
 
 
 class RowStore(Protocol):
@@ -88,15 +116,30 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
     Attributes:
         store: holds its report.
         slot: the report's index in the store.
+        assumed: a frozen baseline to judge it by, as `DiagnosticReport.assumed_baseline_acc`.
     """
 
     store: RowStore
     slot: int
+    assumed: float | None = None
 
     @property  # type: ignore[misc]  # over an attribute, but that is read-only too
     def report(self) -> DiagnosticReport:
         """The report; another one if the row was given that (`msgspec.structs.replace`)."""
-        return self.store.report(self.slot) if self.is_as_stored else _own_report(self)
+        if not self.is_as_stored:
+            return _own_report(self)
+        report = self.store.report(self.slot)
+        return report if self.assumed is None else report.with_assumed_baseline(self.assumed)
+
+    def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
+        """As of any row, by what the store's columns say: a report takes long to read."""
+        if not self.is_as_stored:
+            return super().judged_by(baseline)
+        numbers, slot = self.store.numbers, self.slot
+        if not numbers.measured_anything[slot]:
+            return self
+        acc = baseline.assumed_for(self.method, 0.0 if numbers.recorded_baseline[slot] else None)
+        return self if acc is None else replace(self, assumed=acc)
 
     @property
     def is_as_stored(self) -> bool:
@@ -106,11 +149,15 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, AuditRow) or _names(self) != _names(other):
             return False
-        if isinstance(other, LazyRow) and self.is_as_stored and other.is_as_stored:
+        if isinstance(other, LazyRow) and self._is_stored_like(other):
             text = self.store.text(self.slot)
             if text is not None and text == other.store.text(other.slot):  # a file that was replaced, mostly alike
                 return True
         return bool(self.report == other.report)
+
+    def _is_stored_like(self, other: LazyRow) -> bool:
+        """Whether both are equal where their texts are."""
+        return self.is_as_stored and other.is_as_stored and self.assumed == other.assumed
 
     def __ne__(self, other: Any) -> bool:
         return not self == other  # not msgspec's own, to which other stores are other rows
@@ -160,12 +207,51 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
     return said
 
 
+def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
+    """The axes that differ among the rows of a group; such an axis belongs to the name of every row that has it.
+
+    A name without it would read as that of a plain run: of λ = 0.001 on one seed and λ = 0.01 on three, two seeds are
+    not repeated, but they are runs with λ all the same.
+
+    Args:
+        rows: the group of each (its method, its place), and the row.
+
+    Returns:
+        Group → axes, those that most rows have first.
+    """
+    seen: dict[K, Counter[frozenset[tuple[str, str]]]] = {}
+    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
+    for group, row in rows:
+        text = as_text.get(id(row.axes))
+        if text is None:
+            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
+        seen.setdefault(group, Counter())[text] += 1
+    return {group: _differing(kinds) for group, kinds in seen.items()}
+
+
+def _differing(kinds: Counter[frozenset[tuple[str, str]]]) -> list[str]:
+    shared = frozenset.intersection(*kinds)
+    rows_with: Counter[str] = Counter()
+    for axes, count in kinds.items():
+        for name, _ in axes - shared:
+            rows_with[name] += count
+    return sorted(rows_with, key=lambda name: (-rows_with[name], name))
+
+
 _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")
-_SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv|db)$", re.IGNORECASE)
+_SUFFIX = re.compile(
+    r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv)(?:\.(?:tar|gz))?$", re.IGNORECASE
+)
+_ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
+_GENERAL = frozenset({"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"})
+"""Names of files that say nothing of the run."""
 
 
 def row_of_file(path: str) -> AuditRow:
     """The row of a file without measurements: named by the file if its name has a seed, else by its folder.
+
+    A name that is only a seed has its method from the folder above, and so has one that says nothing in the folder of
+    a known method.
 
     >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
     >>> row.key, row.method, row.seed, row.axes
@@ -173,16 +259,23 @@ def row_of_file(path: str) -> AuditRow:
     >>> row = row_of_file("runs/ep_s7/epoch_10.pt")
     >>> row.key, row.method, row.seed, row.axes
     ('ep_s7/epoch_10', 'ep', 7, {'epoch': 10})
+    >>> row = row_of_file("dfa/seed42/model.pt")
+    >>> row.key, row.method, row.seed
+    ('dfa/seed42/model', 'dfa', 42)
     >>> row_of_file("weights.pt").method
     'weights'
     """
     file = Path(path)
-    key = harmless(_SUFFIX.sub("", file.name))
+    key = named_by = harmless(_SUFFIX.sub("", file.name))
+    folder, above = harmless(file.parent.name), harmless(file.parent.parent.name)
     method, seed, axes = split_key(key)
-    folder = harmless(file.parent.name)
     folder_method, folder_seed, folder_axes = split_key(folder)
     if seed is None and folder_seed is not None:
         epoch = _EPOCH.match(key.lower())
         axes = {**folder_axes, **axes, **({"epoch": int(epoch["number"])} if epoch else {})}
         key, method, seed = f"{folder}/{key}", folder_method, folder_seed
+        named_by, folder = folder, above
+    holder, _, more = split_key(folder)
+    if folder and (_ONLY_SEED.fullmatch(named_by) or (method in _GENERAL and known_method(holder))):
+        key, method, axes = f"{folder}/{key}", holder, {**more, **axes}
     return AuditRow(source=path, key=key, method=method or ("unknown" if seed is None else ""), seed=seed, axes=axes)

@@ -21,9 +21,10 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import TRAINED_BY, WITHOUT_BASELINE
+from fa_core.baseline import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
+from fa_core.files import is_file, read_file
 from fa_core.method_style import known_method
 
 MANIFEST = "manifest.json"
@@ -40,6 +41,9 @@ HUB_FILES = frozenset({f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_mo
 """Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder is the run."""
 
 FORMAT = "fa-run/1"
+
+LARGEST_MANIFEST = 1 << 20
+"""Bytes; one of this project has about a thousand."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,6 +164,15 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
 _CONTROL = re.compile(r"(frozen|shallow)_of_(\w+)|(\w+)_(frozen|shallow)")
 
 
+def is_control(method: str) -> bool:
+    """Whether a method, however it is spelled, is what others are compared with, and claims nothing itself.
+
+    >>> is_control("Random-Init"), is_control("dfa_frozen"), is_control("dfa")
+    (True, True, False)
+    """
+    return method in CONTROLS or control_of(canonical_method(method))[0] in CONTROLS
+
+
 def control_of(method: str) -> tuple[str, dict[str, Any]]:
     """A control, and as an axis the rule that trains it, where a name says both; any other method as it is.
 
@@ -186,10 +199,24 @@ def seed_in_words(text: str) -> int | None:
 def canonical_method(name: str) -> str:
     """A method's canonical name: lower case, words joined by ``_``, no control codes (names come from files).
 
-    >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE")
-    ('credit_bridge', 'state_bridge')
+    >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE"), canonical_method("SB")
+    ('credit_bridge', 'state_bridge', 'state_bridge')
     """
-    return _BETWEEN_WORDS.sub("_", name.strip()).lower()
+    plain = _BETWEEN_WORDS.sub("_", name.strip()).lower()
+    return _SHORT_NAMES.get(plain, plain)
+
+
+_SHORT_NAMES = {
+    "sb": "state_bridge",
+    "cb": "credit_bridge",
+    "backprop": "bp",
+    "backpropagation": "bp",
+    "eqprop": "ep",
+    "equilibrium_propagation": "ep",
+    "feedback_alignment": "fa",
+    "direct_feedback_alignment": "dfa",
+}
+"""Other names of the methods."""
 
 
 def run_place(source: str) -> str:
@@ -276,7 +303,7 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
 
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run folder."""
-    return (folder / MANIFEST).is_file()
+    return is_file(folder / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -287,7 +314,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
-        data = loads(path.read_bytes())
+        data = loads(read_file(path, LARGEST_MANIFEST))
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             hint = f"this version reads {FORMAT}"
             raise UnreadableInput(f"run format {data['format']!r} is not known here", hint=hint)

@@ -11,14 +11,24 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain, groupby
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
+from fa_core.baseline import CONTROLS
+from fa_core.diagnostics import (
+    BIT,
+    BOUND,
+    DIAGNOSTICS,
+    LETTERS,
+    DiagnosticThresholds,
+    letters_of,
+    standing,
+    verdict_text,
+)
 from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.numbers import brief
 from fa_core.option_values import listed
@@ -55,6 +65,7 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
+        bounded: bits of the diagnostics whose number is a lower bound; one that does not fire does not pass either.
         low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
             (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
@@ -77,6 +88,7 @@ class AuditTable:
     margin_pp: Floats
     coverage: Bits
     nonfinite: Bits
+    bounded: Bits
     low: Floats
     high: Floats
     classes: Floats
@@ -98,8 +110,15 @@ class AuditTable:
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
         """A table of all the rows given, measured or not."""
         rows = list(rows)
-        parts = [_numbers_of(store, list(group)) for store, group in groupby(rows, _store_of)]
-        table = dataclasses.replace(cls.concat(parts), problems=tuple(problems), _rows=objects(rows))
+        places: dict[RowStore | None, list[int]] = {}
+        for place, store in enumerate(map(_store_of, rows)):
+            places.setdefault(store, []).append(place)
+        parts = [_numbers_of(store, [rows[place] for place in found]) for store, found in places.items()]
+        numbers = cls.concat(parts)
+        if len(parts) > 1:
+            # the rows of one store need not follow each other
+            numbers = numbers.select(np.argsort([place for found in places.values() for place in found]))
+        table = dataclasses.replace(numbers, problems=tuple(problems), _rows=objects(rows))
         if len(table) >= _MANY:
             give_back()
         return table
@@ -142,6 +161,7 @@ class AuditTable:
             margin_pp=margin_of(acc, baseline),
             coverage=nonfinite | measured,
             nonfinite=nonfinite,
+            bounded=np.fromiter(map(_bounded, column("evidence")), np.uint8, len(reports)),
             low=low,
             high=high,
             classes=optional(list(map(_classes, column("provenance"))))[0],
@@ -153,6 +173,42 @@ class AuditTable:
             _conditions=_shared(list(map(conditions_of, reports))),
             _rows=objects([None] * len(reports)),
         )
+
+    def assuming(self, accs: Floats) -> AuditTable:
+        """The same runs judged by assumed frozen baselines, as `DiagnosticReport.with_assumed_baseline` judges them.
+
+        Args:
+            accs: per row a fraction, NaN for what was recorded.
+        """
+        rebased = ~np.isnan(accs)
+        if not rebased.any():
+            return self
+        baseline, has_baseline = np.where(rebased, accs, self.baseline), rebased | self._has_baseline
+        odd = (self._has_acc & ~np.isfinite(self.acc)) | (has_baseline & ~np.isfinite(baseline))
+        others, odd_bits = np.uint8(~BIT["d"] & 0xFF), bits_of(d=odd)
+        return dataclasses.replace(
+            self,
+            baseline=baseline,
+            margin_pp=margin_of(self.acc, baseline),
+            coverage=(self.coverage & others) | odd_bits | bits_of(d=self._has_acc & has_baseline),
+            nonfinite=(self.nonfinite & others) | odd_bits,
+            low=_with_margins(self.low, baseline, rebased),
+            high=_with_margins(self.high, baseline, rebased),
+            _has_baseline=has_baseline,
+            _rebased=self._rebased | rebased,
+            _inexact=self._inexact | rebased,
+        )
+
+    @cached_property
+    def measured_anything(self) -> bytes:
+        """Per row, whether anything of it was measured: bytes are quick to look up one by one."""
+        measured: Mask = self.coverage != 0
+        return measured.tobytes()
+
+    @cached_property
+    def recorded_baseline(self) -> bytes:
+        """Per row, whether it has a frozen baseline."""
+        return self._has_baseline.tobytes()
 
     @classmethod
     def concat(cls, tables: Sequence[AuditTable]) -> AuditTable:
@@ -197,15 +253,27 @@ class AuditTable:
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
+        """The diagnostics whose interval holds the threshold, or whose bound does not fire, as bits per row."""
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
+        if self.bounded.any():
+            found = self.bounded & ~self.flags(t) & np.uint8(t.mask)
         for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
             if self.low.shape[1]:
                 ends = self.low[:, place], self.high[:, place]
                 at_low, at_high = (diagnostic.beyond(end, diagnostic.limit(t)) for end in ends)
                 found |= bits_of(**{letter: at_low != at_high})
         return found & self.coverage & ~self.nonfinite
+
+    def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
+        """How many rows have each word of `fa_core.diagnostics.standing`."""
+        t = thresholds or DiagnosticThresholds()
+        controls = np.isin(self.method, CONTROLS)
+        masks = (self.flags(t), self.coverage & np.uint8(t.mask), self.undecided(t), controls)
+        counts: Counter[str] = Counter()
+        for (*bits, control), runs in Counter(zip(*(mask.tolist() for mask in masks), strict=True)).items():
+            counts[standing(*map(letters_of, bits), control=control, protocol=t.protocol)] += runs
+        return counts
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -347,6 +415,12 @@ def _credit_of(tables: Sequence[Mapping[str, Any] | None], methods: Sequence[str
     return np.array([credit_numbers(*each) for each in zip(tables, methods, strict=True)], np.float64)
 
 
+def _bounded(evidence: Mapping[str, str]) -> int:
+    if not evidence:
+        return 0
+    return sum(BIT[letter] for letter, kind in evidence.items() if kind == BOUND and letter in BIT)
+
+
 _ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")
 """What the columns of `AuditTable.low` and `high` are about."""
 _MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
@@ -388,7 +462,8 @@ def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
         return AuditTable.of_reports([row.report for row in rows])
     numbers: AuditTable = store.numbers
     slots = np.fromiter((row.slot for row in rows), np.int64, len(rows))
-    return numbers.select(slots)
+    assumed, _ = optional([row.assumed for row in rows])
+    return numbers.select(slots).assuming(assumed)
 
 
 _BIG = 1 << 18

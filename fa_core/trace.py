@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_bytes
+from fa_core.numbers import as_json
 from fa_core.report import DiagnosticReport
 
 
@@ -141,4 +142,6 @@ def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         FaError: it cannot be written.
     """
-    write_bytes(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries).encode())
+    write_bytes(
+        path, "".join(json.dumps(entry, ensure_ascii=False, default=as_json) + "\n" for entry in entries).encode()
+    )

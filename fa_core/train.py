@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fa_core.atomic import write_bytes, write_json
-from fa_core.baseline import BASELINE_RULE, FROZEN, WITHOUT_BASELINE, FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.baseline import BASELINE_RULE, FROZEN
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import loads, reading
 from fa_core.diagnostics import DiagnosticThresholds
@@ -29,7 +29,9 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files import open_file, read_file
 from fa_core.formats.audit_table_writer import printable_drift
+from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
@@ -255,7 +257,8 @@ class Run:
 
     def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         """Train the epochs that are left."""
-        self.baseline = _judged(DiagnosticReport(), self.writer.folder, self.manifest).frozen_baseline_acc
+        found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
+        self.baseline = found.frozen_baseline_acc
         while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
             # a baseline that stops before the runs it is compared with is none
             self._train_epoch(frozenset() if self.manifest.method == FROZEN else stop_on, on_moment)
@@ -356,7 +359,7 @@ class Run:
         self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
         trace, done = self.writer.folder / TRACE, state["epochs_done"]
         with reading(trace, "cannot resume from it"):
-            self.trace = [loads(line) for line in trace.read_bytes().splitlines()[:done]] if done else []
+            self.trace = [loads(line) for line in read_file(trace).splitlines()[:done]] if done else []
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
@@ -390,46 +393,13 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
     if not path.exists():
         raise UnreadableInput(f"{problem} (it is missing)", where=path, hint=hint)
     with reading(path, problem, hint):
-        saved = torch.load(path, map_location="cpu", weights_only=True)
+        with open_file(path) as file:
+            saved = torch.load(file, map_location="cpu", weights_only=True)
         state, generators = saved["state"], saved["generators"]
         torch.set_rng_state(generators["cpu"])
         if generators["cuda"] and device.type == "cuda":
             torch.cuda.set_rng_state_all(generators["cuda"])
     return state  # type: ignore[no-any-return]
-
-
-def siblings(folder: Path) -> FrozenRuns:
-    """The frozen-blocks runs next to a run folder; an unfinished one is none of the recipe that a run has."""
-    found = []
-    for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
-        try:
-            manifest = read_manifest(other) if other != folder and is_run(other) else None
-        except FaError:
-            continue
-        if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:
-            continue
-        rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
-        found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
-    return FrozenRuns(found)
-
-
-def _right(folder: Path) -> str | None:
-    """Which samples an audited run classified rightly."""
-    try:
-        return DiagnosticReport.from_dict(loads((folder / AUDIT).read_bytes())).right
-    except (OSError, ValueError, FaError):
-        return None
-
-
-def _facts(manifest: Manifest) -> dict[str, Any]:
-    return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)
-
-
-def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> DiagnosticReport:
-    """The report with (d)'s baseline from the run folders next to its own."""
-    if manifest.method in WITHOUT_BASELINE:
-        return report
-    return siblings(folder).judge(report, rule_of(manifest.method, manifest.method_args), _facts(manifest))
 
 
 def audit_run(
@@ -450,7 +420,7 @@ def audit_run(
     RunWriter(folder).manifest(manifest)
     job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
     report = measure_run(job, str(device), Watch(), samples)
-    report = _judged(report, folder, manifest)
+    report = judged_by_siblings(report, folder, manifest)
     found = {
         "headline_acc": report.headline_acc,
         "frozen_baseline_acc": report.frozen_baseline_acc,

@@ -21,10 +21,12 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.driver import Driver
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.errors import FaError
+from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
@@ -34,6 +36,7 @@ from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
+from fa_tui.terminal.typed import Parser, Typed
 from fa_tui.views.filters import Look
 from fa_tui.views.text import briefly
 
@@ -73,14 +76,15 @@ class ExplorerApp(App[int]):
         painter: sends frames to the terminal.
         keys: hands on keys in the order in which they were typed.
         following: watches the paths.
-        jobs: measures runs and starts commands.
-        stops_commands: whether commands that run are stopped when the explorer closes.
+        jobs: measures runs.
         removed_presets: thresholds by the names that they had; the last can be brought back.
     """
 
     CSS_PATH = "explorer.tcss"
     TITLE = "fa-tui"
     ENABLE_COMMAND_PALETTE = True
+    # nothing here is selected by the mouse, and Textual fails where what it would select has just gone
+    ALLOW_SELECT = False
     COMMANDS = {_palette}
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
@@ -95,7 +99,6 @@ class ExplorerApp(App[int]):
         Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
         Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
-        Binding("N", "ask('start')", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
@@ -134,7 +137,6 @@ class ExplorerApp(App[int]):
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
-        self.stops_commands = False
         self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
@@ -142,8 +144,12 @@ class ExplorerApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)
+        if isinstance(event, events.InputEvent) and not self.screen_stack:
+            return  # the app is closing
         if isinstance(event, events.Key):
             await self.keys.take(event)
+        elif isinstance(event, Typed):
+            await self.keys.take_text(event.text)
         else:
             await super().on_event(event)
 
@@ -162,6 +168,10 @@ class ExplorerApp(App[int]):
         """The themes that this terminal can show: one that sends no RGB, or all."""
         return [self.terminal.theme] if self.terminal.ansi_color else [theme.name for theme in THEMES]
 
+    def _handle_exception(self, error: Exception) -> None:
+        super()._handle_exception(error)
+        self._return_code = INTERNAL_ERROR
+
     def _fatal_error(self) -> None:
         """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
         if os.environ.get(DEBUG):
@@ -169,10 +179,18 @@ class ExplorerApp(App[int]):
             return
         from rich.text import Text
 
-        error = self._exception
+        error: BaseException | None = self._exception
+        if isinstance(error, WorkerFailed):
+            error = error.error
         what = f"fa-tui: internal error ({type(error).__name__}: {error}); run again with --debug and report it"
         self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
+
+    def get_driver_class(self) -> type[Driver]:
+        driver = super().get_driver_class()
+        # what reads the terminal makes a parser by this name of its module
+        vars(sys.modules[driver.__module__])["XTermParser"] = Parser
+        return driver
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
@@ -197,7 +215,7 @@ class ExplorerApp(App[int]):
 
     def on_mount(self) -> None:
         if sys.platform != "win32":
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 # without these the alternate screen and the mouse mode stay on
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
@@ -208,10 +226,10 @@ class ExplorerApp(App[int]):
             self.session.problems += self._complaints
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
-    def close_jobs(self) -> list[str]:
-        """End watchers and workers; a line for each command that goes on, also when the connection is gone."""
+    def close_jobs(self) -> None:
+        """End watchers and workers, also when the connection is gone."""
         self.following.stop()
-        return self.jobs.close(stop_commands=self.stops_commands)
+        self.jobs.close()
 
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Have something called in this thread, from another one, while there is an App to call it."""
@@ -238,6 +256,14 @@ class ExplorerApp(App[int]):
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
             # one that was just opened has nothing to show it on yet, and takes it then
+            self.screen.call_later(self.screen.runs_changed)
+
+    def baseline_changed(self, flips: Sequence[Flip]) -> None:
+        """Show the same rows judged by another frozen baseline, whose flips these are."""
+        from fa_tui.screens.threshold_screen import JudgedScreen
+
+        self.explorer.judged_otherwise(flips)
+        if isinstance(self.screen, JudgedScreen):
             self.screen.call_later(self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
@@ -376,18 +402,17 @@ class ExplorerApp(App[int]):
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
-        runs, commands = self.jobs.unfinished()
-        if not runs and not commands:
+        unfinished = self.jobs.unfinished()
+        if not unfinished:
             self.exit(0)
             return
         from fa_tui.screens.questions import QuitScreen
 
-        def leave(answer: str | None) -> None:
+        def leave(answer: bool | None) -> None:
             if answer:
-                self.stops_commands = answer == "stop"
                 self.exit(0)
 
-        self.push_screen(QuitScreen(runs, commands), leave)
+        self.push_screen(QuitScreen(unfinished), leave)
 
 
 _WHY_NOT = {

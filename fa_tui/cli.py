@@ -8,15 +8,19 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gc
+import itertools
 import os
+import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import INTERNAL_ERROR, FaError, UsageError, printable
+from fa_core.files import exists
 from fa_tui import opening
 from fa_tui.commands import output
 
@@ -66,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args[0] == "open":
             _catch_misspelling(args)
             # 9 ms sooner than through Typer
-            if not any(arg.startswith("-") for arg in args) and opening.on_a_terminal():
+            plain = not any(arg.startswith("-") or not arg for arg in args)
+            if plain and opening.on_a_terminal():
                 return _flush(opening.open_explorer([Path(arg) for arg in args[1:]]))
         return _flush(_dispatch(args, COMMANDS if wants_help else (args[0],)), answers_by_code)
     except FaError as error:
@@ -78,12 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # a signal says which it was
         return _complain(error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug)
     except Exception as error:
-        # an error about a file has the file's name
-        if isinstance(error, OSError) and error.errno in output.NO_ROOM and error.filename is None:
-            output.silence()
-            return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
-        kind = type(error).__name__
-        return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
+        return _failed(error, debug)
 
 
 def _interrupted_once() -> None:
@@ -112,6 +112,8 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
     # off while the program starts, and a command may run for hours
     gc.enable()
     command = typer.main.get_command(build(names))
+    if len(names) == 1:
+        _check_lists(args, command.commands[args[0]].params)  # type: ignore[attr-defined]
     try:
         # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
         with command.make_context("fa-tui", args) as context:
@@ -126,6 +128,44 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
         # a usage error of the click that Typer carries privately
         raise UsageError(error.format_message().rstrip("."), hint=f"see `fa-tui {args[0]} --help`") from error
     return 0
+
+
+_FILE_LIKE = re.compile(r"\.[A-Za-z]\w*$")
+
+
+def _check_lists(args: Sequence[str], parameters: Iterable[Any]) -> None:
+    """Refuse a list with blanks, whose second item would be taken for a path.
+
+    Raises:
+        UsageError: the line with commas.
+    """
+    lists = {name for one in parameters if getattr(one, "multiple", False) for name in one.opts}
+    for place, arg in enumerate(args):
+        name, equals, value = arg.partition("=")
+        if name not in lists:
+            continue
+        items = [value] if equals else list(args[place + 1 : place + 2])
+        rest = args[place + 1 :] if equals else args[place + 2 :]
+        items += itertools.takewhile(_is_item, rest)
+        if len(items) > 1:
+            raise UsageError("lists take commas", hint=f"write {name} {','.join(items)}")
+
+
+def _is_item(word: str) -> bool:
+    """Whether a word behind a list is one more item of it: no option, and nothing like a file."""
+    is_path = os.sep in word or _FILE_LIKE.search(word) or exists(word)
+    return bool(word) and not word.startswith("-") and not is_path
+
+
+def _failed(error: Exception, debug: bool) -> int:
+    """What no command expected: a file that the system refuses, or else an error of this program."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return _complain(error, f"{printable(str(error.filename))}: {error.strerror}", 3, debug)
+    if isinstance(error, OSError) and error.errno in output.NO_ROOM:
+        output.silence()
+        return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return _complain(error, f"internal error ({what}); run again with --debug and report it", INTERNAL_ERROR, debug)
 
 
 def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:

@@ -353,16 +353,6 @@ class Following:
         self.watchers: list[Watcher] = []
         self.own_rows: set[int] = set()
 
-    def is_open(self, path: Path) -> bool:
-        """Whether a path is open, or lies in a folder that is."""
-        return any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self._app.paths)
-
-    def add(self, path: Path) -> None:
-        """Follow one more path, unless it lies in what is followed already."""
-        if not self.is_open(path) and self._app.settings.live != "off":
-            self._app.paths.append(path)
-            self.watch([path])
-
     def watch(self, paths: Sequence[Path], ignore: Iterable[Path] = ()) -> None:
         """Start to follow paths, unless the settings forbid it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import sys
@@ -87,9 +86,7 @@ def open_explorer(
     try:
         code = app.run()
     finally:
-        for line in app.close_jobs():
-            with contextlib.suppress(OSError):
-                print(f"fa-tui: {line}", file=sys.stderr)
+        app.close_jobs()
     return app.return_code or 0 if code is None else code
 
 

@@ -11,7 +11,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
 from msgspec.structs import replace
@@ -24,7 +24,9 @@ from fa_core.numbers import parse
 from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
+    from fa_core.analysis.margins import Logged
     from fa_core.rows import AuditRow
+    from fa_core.trace import Trace
 
 Number = TypeVar("Number", int, float)
 
@@ -50,8 +52,19 @@ def default_paths() -> list[Path]:
     return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
 
 
+def typed_path(text: str) -> Path:
+    """A path that the user typed; ``""`` would be the current folder.
+
+    Raises:
+        UsageError: it is empty, as an unset variable makes it.
+    """
+    if not text:
+        raise UsageError("an empty path", hint="is a variable unset? the current folder is .")
+    return Path(text)
+
+
 _PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
-_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False)
+_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False, parser=typed_path)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
 """Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
@@ -72,7 +85,10 @@ _WEIGHTS_HELP = "Which of several mappings of tensors in a file to take, by its 
 _WEIGHTS = typer.Option(metavar="NAME", help=_WEIGHTS_HELP, show_default="the first that fits")
 WeightsOption = Annotated[str | None, _WEIGHTS]
 
-_TAPS_HELP = "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'."
+_TAPS_HELP = (
+    "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
+    "with :in, whose inputs are: 'blocks.*:in,head:in'."
+)
 TapsOption = Annotated[list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)]
 
 _FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
@@ -164,14 +180,25 @@ class Log(NamedTuple):
         Raises:
             UsageError: one of the two without the other, or values that make no sense.
         """
+        return [replace(row, report=self._bounded(row.report)) for row in rows] if self else list(rows)
+
+    def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
+        """The traces, each epoch with the bound that `apply` gives a row.
+
+        Raises:
+            UsageError: as `apply`.
+        """
         if not self:
-            return list(rows)
+            return list(traces)
+        return [replace(trace, epochs=[*map(self._bounded, trace.epochs)]) for trace in traces]
+
+    def _bounded(self, logged: Logged) -> Logged:
         if self.h0 is None or self.blocks is None:
             raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
         from fa_core.analysis.margins import with_growth_bound
 
         try:
-            return [replace(row, report=with_growth_bound(row.report, self.h0, self.blocks)) for row in rows]
+            return with_growth_bound(logged, self.h0, self.blocks)
         except ValueError as error:
             raise UsageError(str(error), where="--h0, --blocks") from error
 
@@ -286,8 +313,8 @@ def _log_in(values: Mapping[str, Any]) -> Log:
 
 
 _BASELINE = (
-    "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
-    "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
+    "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for frozen, "
+    "shallow and random_init; METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
     "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one."
 )
 _CRITERIA = {
@@ -319,12 +346,12 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     Typer reads a signature, so the wrapper has one.
     """
-    hints = get_type_hints(command, include_extras=True)
-    declared = inspect.signature(command).parameters
+    # not get_type_hints, which before Python 3.11 hides an annotation with default None in Optional
+    declared = inspect.signature(command, eval_str=True).parameters
     used = {name: BUNDLES[name] for name in declared if name in BUNDLES}
     parameters: list[inspect.Parameter] = []
     for name, parameter in declared.items():
-        options = used[name].options if name in used else {name: (hints[name], parameter.default)}
+        options = used[name].options if name in used else {name: (parameter.annotation, parameter.default)}
         parameters += [
             inspect.Parameter(option, parameter.kind, default=default, annotation=annotation)
             for option, (annotation, default) in options.items()
@@ -364,10 +391,3 @@ def build(names: Sequence[str]) -> typer.Typer:
         module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
         app.command(name)(expanded(getattr(module, f"{name}_command")))
     return app
-
-
-@functools.cache
-def command(name: str) -> Any:
-    """One command, as click holds it."""
-    group: Any = typer.main.get_command(build((name,)))
-    return group.commands[name]

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fa_core import diagnostics
-from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
-from fa_core.rows import AuditRow, Problem, conditions_of, uneven
+from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
 
 if TYPE_CHECKING:
     from fa_core.baseline import FrozenBaseline
@@ -104,6 +103,7 @@ class Session:
         self.wide = False
         self.scope: list[int] | None = None
         self._counted: Sequence[int] | None = None
+        self._differing: dict[str, list[str]] | None = None
         self._uneven: Sequence[str] | None = None
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
@@ -232,7 +232,7 @@ class Session:
     def counted(self) -> Sequence[int]:
         """The rows in scope whose verdicts are counted: controls make no claim that could be walked back."""
         if self._counted is None:
-            counted = [row for row in self.in_scope if self.rows[row].method not in CONTROLS]
+            counted = [row for row in self.in_scope if not self.rows[row].is_control]
             # without controls a range, which takes no memory
             self._counted = counted if len(counted) < len(self.in_scope) else self.in_scope
         return self._counted
@@ -366,18 +366,26 @@ class Session:
         fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
         return diagnostics.verdict_text(fired, covered, self.thresholds.protocol)
 
+    def standing(self, index: int) -> str:
+        """What a run is counted as (`fa_core.diagnostics.standing`)."""
+        masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
+        control = self.rows[index].is_control
+        return diagnostics.standing(*map(letters_of, masks), control=control, protocol=self.thresholds.protocol)
+
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
         return diagnostics.doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
 
     def words(self, index: int) -> str:
-        """The verdict of a run, and behind it what is undecided."""
-        return "; ".join(filter(None, [self.verdict(index), self.doubt(index)]))
+        """The verdict of a run, on what it stands and what is undecided; of a control that it is one."""
+        row = self.rows[index]
+        return row.report.with_thresholds(self.thresholds).words_as(row.is_control)
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        return diagnostics.cell_text(*map(letters_of, masks), ascii_only=ascii_only)
+        control = self.rows[index].is_control
+        return diagnostics.cell_text(*map(letters_of, masks), control=control, ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:
@@ -415,8 +423,15 @@ class Session:
         row = self.rows[index]
         return row.method if row.seed is None else f"{row.method} s{row.seed}"
 
+    @property
+    def differing_axes(self) -> dict[str, list[str]]:
+        """Method → the axes that differ among its runs, which their names have."""
+        if self._differing is None:
+            self._differing = differing_axes((row.method, row) for row in self.rows)
+        return self._differing
+
     def _forget_table(self) -> None:
-        self._table = self._counted = None
+        self._table = self._counted = self._differing = None
         self._values.clear()
 
     def _judge_all(self) -> None:

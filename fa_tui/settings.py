@@ -20,6 +20,7 @@ import platformdirs
 from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files import exists, read_file
 from fa_core.numbers import exact
 from fa_core.rows import Problem
 
@@ -204,6 +205,10 @@ def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "")
     write_bytes(path, tomlkit.dumps(document).encode())
 
 
+LARGEST = 1 << 16
+"""Bytes of a file of settings or presets; a parser of TOML takes the square of a long key."""
+
+
 class TomlFile:
     """A TOML file of the user's. A file that is not there is empty.
 
@@ -220,7 +225,7 @@ class TomlFile:
         self._path = path
         self.problems: list[Problem] = []
         with reading(path, "cannot be read", "it is left out"):
-            self.text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
+            self.text = read_file(path, LARGEST).decode("utf-8-sig") if exists(path) else ""
         with reading(path, "not TOML", "until that is corrected the whole file is left out"):
             try:
                 self.tables: dict[str, Any] = msgspec.toml.decode(self.text)

@@ -19,7 +19,7 @@ from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
-from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, read_manifest
+from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, is_control, read_manifest
 
 HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")
@@ -195,6 +195,17 @@ def atlas_table(arch: str) -> str:
     return table(["method", *shown, "deep Γ, epoch 1", "at the end", "its null", "fires"], rows)
 
 
+def disagreeing(archs: Sequence[str]) -> str:
+    """Per network the methods of which some seeds are walked back and others are not; controls claim nothing."""
+    found: Mapping[str, list[str]] = defaultdict(list)
+    for place, runs in kinds_of(runs_of("atlas")).items():
+        arch, method = runs[0].manifest.arch, runs[0].manifest.method
+        walked = [bool(run.report.flags) for run in runs]
+        if any(walked) and not all(walked) and not is_control(method):
+            found[arch].append(f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` {sum(walked)}/{len(walked)}")
+    return "; ".join(f"on `{arch}` {', '.join(found[arch])}" for arch in archs if found[arch])
+
+
 def known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
@@ -236,10 +247,11 @@ def credit_table() -> str:
                 *(spread(layer, "{:+.2f}".format) for layer in layers),
                 spread((run.credit["deep_gamma"] for run in runs), "{:+.2f}".format),
                 spread((null["deep_gamma_mean"] for null in nulls), "{:+.2f}".format) + deviation,
+                ", ".join(sorted({str(null["draws"]) for null in nulls})) or "–",
                 spread(zeros, "{:.0f}".format),
             ]
         )
-    return table(["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "% zeros"], rows)
+    return table(["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "draws", "% zeros"], rows)
 
 
 def undecided_table() -> str:
@@ -301,7 +313,8 @@ def readme() -> str:
 def atlas() -> str:
     """The page of the atlas."""
     archs = sorted({run.manifest.arch for run in runs_of("atlas")})
-    return text("atlas.template.md", {arch: atlas_table(arch) for arch in archs})
+    blocks = {arch: atlas_table(arch) for arch in archs}
+    return text("atlas.template.md", {**blocks, "disagree": disagreeing(archs)})
 
 
 if __name__ == "__main__":

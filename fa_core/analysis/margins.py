@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
-from fa_core.report import ASSUMED, NO_REASON, DiagnosticReport
+from fa_core.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
+from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.table import AuditTable
-from fa_core.trace import growth_bound
+from fa_core.trace import TraceEpoch, growth_bound
 
 
 class Margin(Result, frozen=True):
@@ -140,11 +141,16 @@ def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | N
     return PartialAudit(verdict=judged.verdict, basis=", ".join(basis), evidence=evidence)
 
 
-def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> DiagnosticReport:
-    """A report of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}; of ‖h_l‖ of an earlier layer, l for L.
+Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
+
+
+def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
+    """A report or epoch of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}.
+
+    Where ‖h_l‖ of an earlier layer was logged, l stands for L.
 
     Args:
-        report: the report; one with norms of several layers, or a bound already, comes back unchanged.
+        report: the report or epoch; one with norms of several layers, or a bound already, comes back unchanged.
         h_0: ‖h_0‖ > 0, from the method's own net at init, say.
         depth: number of blocks L ≥ 1.
 

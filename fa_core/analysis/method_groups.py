@@ -1,4 +1,4 @@
-"""Which runs count as healthy and which as degenerate; which belong together.
+"""Which runs count as healthy and which as degenerate, and on what ground; which belong together.
 
 Which runs differ along one axis and in nothing else, so that a line between them compares like with like.
 """
@@ -19,31 +19,63 @@ from fa_core.runs import canonical_method, home_of
 from fa_core.runs import run_names as names_of
 from fa_core.table import AuditTable, Mask
 
-DEFAULT_HEALTHY = ("bp", "fa", "ep")
-"""Methods that the protocol expects to be healthy."""
+GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
+"""The group that should pass and the group that should fire."""
+
+PUBLISHED = {
+    "bp": (HEALTHY, (205.75946044921875, 198.23153686523438, 196.94155883789062)),
+    "ep": (HEALTHY, (3286.841064453125, 8047.3076171875, 3978.53466796875)),
+    "dfa": (DEGENERATE, (435299520.0, 391999424.0, 727085888.0)),
+    "state_bridge": (DEGENERATE, (228665568.0, 71032832.0, 161221984.0)),
+    "credit_bridge": (DEGENERATE, (606231552.0, 103484824.0, 255497520.0)),
+}
+"""Method → its group in the published 5 × 3 audit, and ‖h_L‖ of its three runs there."""
+
+
+def published_groups(table: AuditTable) -> dict[str, str]:
+    """Method → its published group, for methods whose runs here are all runs of the published audit.
+
+    A run is recognised by its method and its exact ‖h_L‖: the same method elsewhere (another
+    network, another training) has no published group.
+    """
+    norms_of = {method: norms for method, (_, norms) in PUBLISHED.items()}
+    known = np.isin(table.h_L, list(norms_of.values()))
+    # one row tells whether to look further: a large table has none
+    if not known.any():
+        return {}
+    found = {}
+    for method, norms in norms_of.items():
+        own = table.h_L[table.method == method]
+        if len(own) and np.isin(own, norms).all():
+            found[method] = PUBLISHED[method][0]
+    return found
 
 
 def split_groups(
-    table: AuditTable, healthy: Sequence[str] | None = None, neither: Sequence[str] | None = None
+    table: AuditTable,
+    healthy: Sequence[str] | None = None,
+    degenerate: Sequence[str] | None = None,
 ) -> tuple[Mask, Mask]:
-    """Masks of the healthy and the degenerate runs; controls are in neither, unless they are named.
+    """Masks of the healthy and the degenerate runs; all others are in neither group.
 
     Args:
         table: n runs.
-        healthy: method names; None takes those of bp, fa and ep that are present.
-        neither: names of methods in neither group; None takes the controls.
+        healthy: method names; None takes the published group (`published_groups`).
+        degenerate: the same for the other group.
 
     Raises:
-        UsageError: a method that is not in the table.
+        UsageError: a method that is not in the table, or in both groups.
     """
-    methods = table.method
-    if healthy is None:
-        chosen = [name for name in DEFAULT_HEALTHY if name in set(methods.tolist())]
-    else:
-        chosen = [_known(canonical_method(name), set(methods.tolist())) for name in healthy]
-    mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
-    left_out = CONTROLS if neither is None else [canonical_method(name) for name in neither]
-    return mask, ~mask & ~np.isin(methods, left_out)
+    named = [_known(table, names) for names in (healthy, degenerate)]
+    if both := set(named[0] or ()) & set(named[1] or ()):
+        raise UsageError(f"{', '.join(sorted(both))} in both groups", hint="name a method once")
+    published = published_groups(table)
+    masks = []
+    for own, other, group in zip(named, reversed(named), GROUPS, strict=True):
+        if own is None:
+            own = [name for name in published if published[name] == group and name not in (other or ())]
+        masks.append(np.isin(table.method, own) if own else np.zeros(len(table), dtype=np.bool_))
+    return masks[0], masks[1]
 
 
 def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
@@ -61,11 +93,17 @@ def baseline_hint(table: AuditTable) -> str:
     return " (give a baseline with --frozen-baseline)" if np.isfinite(table.acc).any() else ""
 
 
-def _known(name: str, present: set[str]) -> str:
-    if name in present:
-        return name
-    hint = nearest(name, sorted(present)) if present else "there is no run at all"
-    raise UsageError(f"no run of method {name!r} here", hint=hint)
+def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
+    """Canonical names of methods that the table holds."""
+    if names is None:
+        return None
+    present = set(table.method.tolist())
+    chosen = [canonical_method(name) for name in names]
+    for name in chosen:
+        if name not in present:
+            hint = nearest(name, sorted(present)) if present else "there is no run at all"
+            raise UsageError(f"no run of method {name!r} here", hint=hint)
+    return chosen
 
 
 def varying_axes(table: AuditTable) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from msgspec import structs
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.baseline import CONTROLS, why_no_baseline
-from fa_core.diagnostics import BIT, NOT_MEASURED, DiagnosticThresholds, Reading
+from fa_core.diagnostics import BIT, CONTROL, NOT_MEASURED, UNDECIDED, DiagnosticThresholds, Reading
 from fa_core.errors import UsageError
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval, exact_share_interval
@@ -88,7 +88,8 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
         measured: letter → runs it was measured on.
         fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact binomial), where measured.
         undecided: letter → runs on which it is undecided.
-        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``not measured``, ``MIXED`` when seeds disagree.
+        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``, ``not measured``;
+            ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
         notes: what could not be said, and why.
@@ -310,7 +311,7 @@ def _group(
         measured=measured,
         fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
         undecided={x: count for x, count in doubtful.items() if count},
-        verdict=_verdict(flags[(runs.coverage & thresholds.mask) != 0] != 0, reading),
+        verdict=_verdict(runs.standings(thresholds), reading),
         disagree="".join(x for x in reading.checks if 0 < fired[x] < measured[x]),
         evidence=runs.kinds,
         notes=_notes(runs, measured),
@@ -352,13 +353,17 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
     )
 
 
-def _verdict(walked_back: Mask, reading: Reading) -> str:
-    """Of the runs that were measured."""
-    if not len(walked_back):
-        return NOT_MEASURED
-    if walked_back.all():
-        return reading.fails
-    return MIXED if walked_back.any() else reading.passes
+def _verdict(standings: Counter[str], reading: Reading) -> str:
+    """Of the runs that were measured: one word where they agree; one that is undecided takes the trust of the others.
+
+    >>> from fa_core.diagnostics import READINGS
+    >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}), READINGS["v1"])
+    'undecided'
+    """
+    found = {word for word in standings if word != NOT_MEASURED}
+    if reading.fails in found:
+        return reading.fails if len(found) == 1 else MIXED
+    return next((word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED)
 
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:

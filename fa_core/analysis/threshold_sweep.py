@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import baseline_hint, controls_note, split_groups
+from fa_core.analysis.method_groups import GROUPS, baseline_hint, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
@@ -157,6 +157,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         threshold: its present value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
+        every: all runs of the table, grouped or not.
         neither: methods in neither group.
         separable: a threshold exists that passes every healthy and fires on every degenerate measured
             run; None when a group has no measured run.
@@ -174,6 +175,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     threshold: float
     healthy: Spread
     degenerate: Spread
+    every: Spread
     neither: tuple[str, ...] = ()
     separable: bool | None = None
     gap: float | None = None
@@ -181,13 +183,18 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     plateau: tuple[float | None, float | None] | None = None
     skipped: tuple[str, ...] = ()
 
+    @property
+    def grouped(self) -> bool:
+        """Whether both groups hold runs, so that something can be separated."""
+        return bool(self.healthy.runs and self.degenerate.runs)
+
 
 def sensitivity(
     table: AuditTable,
     letter: str,
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
-    neither: Sequence[str] | None = None,
+    degenerate: Sequence[str] | None = None,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted values.
 
@@ -199,18 +206,19 @@ def sensitivity(
         table: n runs.
         letter: ``"a"`` to ``"d"``.
         thresholds: default: the protocol's.
-        healthy: methods of the healthy group; default bp, fa, ep where present, the rest degenerate.
-        neither: methods of neither group; default the controls.
+        healthy: methods of the healthy group; default: the published one (`split_groups`).
+        degenerate: methods of the other group, with the same default.
 
     Raises:
-        UsageError: a method named that is not in the table.
+        UsageError: a method that is not in the table, or in both groups.
 
     Source: docs/protocol.md §9, threshold sensitivity.
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    masks = split_groups(table, healthy, neither)
+    masks = split_groups(table, healthy, degenerate)
     good, bad = (_spread(table.select(mask), diagnostic, limit) for mask in masks)
+    every = _spread(table, diagnostic, limit)
     left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, good, bad)
     ends = plateau(table, letter, limit)
@@ -221,6 +229,7 @@ def sensitivity(
         threshold=limit,
         healthy=good,
         degenerate=bad,
+        every=every,
         neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
         gap=diagnostic.distance(*interval) if separable and interval else None,
@@ -228,7 +237,6 @@ def sensitivity(
         plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
             *(table.assumed_notes if letter == "d" else ()),
-            *controls_note(left_out),
             *_skipped(table, diagnostic, good, bad, separable),
         ),
     )
@@ -238,11 +246,11 @@ def sensitivities(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
-    neither: Sequence[str] | None = None,
+    degenerate: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of every diagnostic that is judged."""
     judges = (thresholds or DiagnosticThresholds()).judges
-    return tuple(sensitivity(table, letter, thresholds, healthy, neither) for letter in judges)
+    return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in judges)
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
@@ -279,6 +287,9 @@ def _separation(diagnostic: Diagnostic, good: Spread, bad: Spread) -> tuple[bool
     return interval[0] < interval[1], interval
 
 
+_CHOOSE = "choose the groups with --healthy and --degenerate"
+
+
 def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
@@ -286,10 +297,12 @@ def _bounded(end: float) -> float | None:
 def _skipped(
     table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
 ) -> tuple[str, ...]:
+    if not good.runs and not bad.runs:
+        return (f"no method is in a group: nothing to separate ({_CHOOSE})",)
     said = []
-    for name, group in (("healthy", good), ("degenerate", bad)):
+    for name, group in zip(GROUPS, (good, bad), strict=True):
         if not group.runs:
-            said.append(f"the {name} group is empty: no separation (choose the groups with --healthy)")
+            said.append(f"the {name} group is empty: no separation ({_CHOOSE})")
         elif not group.measured:
             why = baseline_hint(table) if diagnostic.letter == "d" else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")

@@ -312,7 +312,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
         acc_at_stop: mean accuracy there over runs that record it.
-        final_acc: mean final accuracy of the same runs.
+        final_acc: mean final accuracy over all runs that record one, stopped or not.
     """
 
     method: str
@@ -350,7 +350,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
-        final_acc=_mean([stop.final_acc for stop in with_acc]),
+        final_acc=_mean([one.final_acc for one in group]),
         evidence={x: kind for one in group for x, kind in one.evidence.items()},
     )
 

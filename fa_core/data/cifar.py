@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
+from fa_core.files import is_file, is_folder, read_file
 from fa_core.measure.inert import Archive, Placeholder
 
 
@@ -30,7 +31,7 @@ def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], ND
         UnreadableInput: not a pickle, a key missing, or arrays of the wrong shape.
     """
     with reading(path, "not a CIFAR batch"):
-        content = Archive(bytearray(path.read_bytes())).pickled()
+        content = Archive(bytearray(read_file(path))).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
         found = {key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()}
@@ -50,8 +51,10 @@ def _array(value: Any) -> NDArray[Any]:
     Raises:
         UnsafeCheckpoint: an object of another kind.
     """
-    if not isinstance(value, Placeholder):
+    if isinstance(value, list) and all(type(one) is int for one in value):
         return np.asarray(value)
+    if not isinstance(value, Placeholder):
+        raise UnreadableInput(f"has a {type(value).__name__} in place of an array or a list of labels")
     if not value.name.endswith("multiarray._reconstruct"):
         raise UnsafeCheckpoint(f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it")
     _, shape, kind, _, raw = value.state
@@ -89,7 +92,7 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
     record = label_bytes + PIXELS
 
     def read(path: Path) -> Batch:
-        raw = np.fromfile(path, dtype=np.uint8)
+        raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
         if raw.size == 0 or raw.size % record:
             hint = "the download is incomplete, or this is another data set"
             raise UnreadableInput(f"{raw.size} bytes, not a whole number of records of {record}", where=path, hint=hint)
@@ -169,13 +172,13 @@ def read_cifar(
 
 def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     """The folder and layout that are complete, or an error that names what is missing from the likeliest one."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
     found = []
     for layout in layouts:
         for place in (folder, folder / layout.folder):
             files = [*layout.train, layout.test]
-            found.append((place, layout, [name for name in files if not (place / name).is_file()]))
+            found.append((place, layout, [name for name in files if not is_file(place / name)]))
     place, layout, missing = min(found, key=lambda one: len(one[2]))
     if not missing:
         return place, layout

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -26,12 +25,10 @@ from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardise
 from fa_core.data.image_folder import read_images
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UsageError, missing_package
+from fa_core.files import check_room, free_ram, open_file, size_of
 from fa_core.numbers import brief
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
-
-CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
 
 
 @dataclass(frozen=True)
@@ -195,13 +192,15 @@ class Option(NamedTuple):
     read: Callable[[str], Any]
 
 
-def at_least(lowest: int) -> Callable[[str], int]:
-    """A reader of whole numbers from `lowest` on."""
+def at_least(lowest: int, highest: float = math.inf) -> Callable[[str], int]:
+    """A reader of whole numbers from `lowest` to `highest`."""
 
     def read(text: str) -> int:
         value = int(text)
         if value < lowest:
             raise ValueError(f"must be at least {lowest}")
+        if value > highest:
+            raise ValueError(f"may be {highest:,} at most")
         return value
 
     return read
@@ -274,13 +273,16 @@ def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path
     return folder, parse_options(name, given.replace(",raw", ",mean=0,std=1"), options), f"{name}:{folder}{given}"
 
 
+WIDEST = 1 << 20
+"""Values of one synthetic sample: an image of 591×591 in three channels has fewer."""
+
 _SYNTHETIC = {
     # nonlinearity of the teacher, in [0, 1]
     "alpha": Option(1.0, float),
     # dimension of the teacher's input
-    "input": Option(128, at_least(1)),
+    "input": Option(128, at_least(1, WIDEST)),
     # dimension of the space that the network sees it in; 0 = the teacher's own
-    "ambient": Option(0, at_least(0)),
+    "ambient": Option(0, at_least(0, WIDEST)),
     # the ambient values as square images of so many channels; 0 = as a vector
     "channels": Option(0, at_least(0)),
     "train": Option(50_000, at_least(1)),
@@ -321,8 +323,8 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     if not 0.0 <= alpha <= 1.0:
         raise UsageError(f"alpha={alpha:g} lies outside [0, 1]", where=spec)
     train, test, ambient = int(options["train"]), int(options["test"]), int(options["ambient"])
-    # float64 latents and maps, float32 samples: numbers are drawn bit by bit, and the system would end the process
-    needed = 8 * inputs * (2 * (train + test) + 2 * ambient + WIDTH) + 4 * (train + test) * ambient
+    # before it takes memory: numbers are drawn bit by bit, and the system would end the process
+    needed = _synthetic_bytes(train + test, inputs, ambient)
     if needed > free_ram():
         what = f"needs {brief(needed / 1e9, 3)} GB of memory"
         raise UsageError(what, where=spec, hint="ask for fewer or smaller samples")
@@ -341,12 +343,17 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
 
 
-def free_ram() -> int:
-    """Bytes of RAM that this process can still get, as the system estimates them and its container allows."""
-    free: int = psutil.virtual_memory().available
-    with suppress(OSError, ValueError):
-        free = min(free, int(CONTAINER_LIMIT.read_text()))
-    return free
+def _synthetic_bytes(samples: int, inputs: int, ambient: int) -> int:
+    """Bytes that the teacher's data take while they are made."""
+    # latents and map in float64, each with two copies while it is rounded
+    drawn = 8 * inputs * (3 * samples + 3 * ambient + 2 * WIDTH)
+    # samples in float32, and those of one step in float64: mapped, noise, their sum
+    seen = 4 * samples * ambient + 3 * 8 * min(samples, ROWS) * ambient
+    return drawn + seen
+
+
+ROWS = 4096
+"""Samples that are mapped at a time."""
 
 
 def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray[np.float32]:
@@ -367,8 +374,8 @@ def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray
     drawn = rng.standard_normal((z.shape[1], ambient)) / np.sqrt(z.shape[1])
     latents, mapped = (np.rint(values * 2.0**20) / 2.0**20 for values in (z, drawn))
     seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
-    for first in range(0, len(z), 4096):
-        rows = slice(first, first + 4096)
+    for first in range(0, len(z), ROWS):
+        rows = slice(first, first + ROWS)
         seen[rows] = latents[rows] @ mapped + NOISE * seen[rows].astype(np.float64)
     return seen
 
@@ -402,12 +409,49 @@ def load_npz(spec: str, text: str) -> DataSet:
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
     path = Path(text).expanduser().resolve()
-    with reading(path, "not an .npz archive of numbers"), np.load(path, allow_pickle=False) as archive:
+    with reading(path, "not an .npz archive of numbers"), open_file(path) as file:
+        archive = np.load(file, allow_pickle=False)
         for names in _SPELLINGS:
             if set(names) <= set(archive.files):
+                _check_arrays(archive.zip, names, size_of(file))
                 return from_arrays(f"npz:{path}", *(archive[name] for name in names))
-        found = ", ".join(archive.files) or "nothing"
+        found = ", ".join(archive.files[:MOST_NAMED]) or "nothing"
     raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
+
+
+MOST_NAMED = 20
+"""Arrays that a message names."""
+
+_FLOATS = 8
+"""Bytes that a number takes on its way into a tensor of float32, scaled."""
+
+
+def _check_arrays(archive: zipfile.ZipFile, names: Iterable[str], size: int) -> None:
+    """Refuse arrays before they take memory: by their headers, which may state any shape.
+
+    Args:
+        archive: an opened ``.npz`` file.
+        names: the arrays.
+        size: the file's, in bytes.
+
+    Raises:
+        ValueError: an array that is shorter than its header states.
+        UnreadableInput: more than such a file may hold; see `check_room`.
+    """
+    needed = 0
+    for name in names:
+        entry = archive.getinfo(f"{name}.npy")
+        with archive.open(entry) as member:
+            version = np.lib.format.read_magic(member)
+            read = np.lib.format.read_array_header_1_0
+            if version != (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(member)
+        count = math.prod(shape)
+        if count * dtype.itemsize > entry.file_size:
+            raise ValueError(f"{name} is shorter than its shape {shape}")
+        needed += count * (dtype.itemsize + _FLOATS)
+    check_room(needed, size, "save it with np.savez, which does not compress")
 
 
 _DIGITS = {

@@ -7,12 +7,27 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
+from fa_core.files import free_ram, is_folder, open_file
 
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"])
+
+READ_AS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
+"""The formats that Pillow may take a file for, whatever its name: it decodes these by itself, and
+starts another program for some others (Ghostscript for EPS)."""
+
+MOST_PIXELS = 1 << 25
+"""Of one image, as it is and as it is resized; cameras make fewer, mostly."""
+
+COPIES = 10
+"""Bytes of memory that a byte of an image needs until it is standardised: the image, the stack of
+all, and four for each of two tensors of float32."""
+
+Pixels = NDArray[np.uint8]
 
 
 def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[str]]:
@@ -23,34 +38,77 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
         size: what the shorter side is resized to before the square centre is cut out; None = images are one size.
 
     Raises:
-        UnreadableInput: no folder, no images, one that cannot be read, or several sizes.
+        UnreadableInput: no folder, no images, one that cannot be read, several sizes, or more than fits into memory.
     """
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    with reading(folder):
-        classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-        found = [(path, label) for label, name in enumerate(classes) for path in sorted((folder / name).rglob("*"))]
-    files = [(path, label) for path, label in found if path.suffix.lower() in SUFFIXES]
+    classes, files = _listed(folder)
     if not files:
         raise UnreadableInput("has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png")
-    pixels = [_pixels(path, size) for path, _ in files]
-    odd = next((i for i, image in enumerate(pixels) if image.shape != pixels[0].shape), None)
-    if odd is not None:
-        sizes = " and ".join("×".join(map(str, pixels[i].shape[1::-1])) for i in (0, odd))
-        hint = "add a size: imagefolder:DIR,size=224"
-        raise UnreadableInput(f"images of several sizes, {sizes}", where=files[odd][0], hint=hint)
-    x = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2)
+    first = _pixels(files[0][0], size)
+    _check_room(folder, len(files), first)
+    images = [first]
+    for path, _ in files[1:]:
+        image = _pixels(path, size)
+        if image.shape != first.shape:
+            sizes = " and ".join("×".join(map(str, one.shape[1::-1])) for one in (first, image))
+            hint = "add a size: imagefolder:DIR,size=224"
+            raise UnreadableInput(f"images of several sizes, {sizes}", where=path, hint=hint)
+        images.append(image)
+    x = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
     return x, torch.tensor([label for _, label in files]), classes
 
 
-def _pixels(path: Path, size: int | None) -> Any:
-    """One image, (H, W, 3) bytes."""
-    from PIL import Image  # matplotlib brings it
+def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
+    """The classes, and every image with the number of its class."""
+    with reading(folder):
+        classes = sorted(entry.name for entry in folder.iterdir() if is_folder(entry))
+        files: list[tuple[Path, int]] = []
+        for label, name in enumerate(classes):
+            found = sorted((folder / name).rglob("*"))
+            files += [(path, label) for path in found if path.suffix.lower() in SUFFIXES]
+    return classes, files
 
-    with reading(path, "no image that Pillow reads"), Image.open(path) as file:
-        image = file.convert("RGB")
-    if size is not None:
-        wide, high = (size * side // min(image.size) for side in image.size)
-        left, top = round((wide - size) / 2), round((high - size) / 2)
-        image = image.resize((wide, high), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
-    return np.asarray(image)
+
+def _check_room(folder: Path, count: int, first: Pixels) -> None:
+    """Refuse more images than memory holds, which are as large as the first one.
+
+    Raises:
+        UnreadableInput: says what they need.
+    """
+    needed = COPIES * count * first.nbytes
+    if needed > free_ram():
+        high, wide, _ = first.shape
+        what = f"{count} images of {wide}×{high} need {needed / 1e9:.3g} GB of memory"
+        hint = "add a smaller size: imagefolder:DIR,size=224"
+        raise UnreadableInput(what, where=folder, hint=hint)
+
+
+def _pixels(path: Path, size: int | None) -> Pixels:
+    """One image, (H, W, 3)."""
+    from PIL import Image, UnidentifiedImageError  # matplotlib brings it
+
+    with reading(path, "no image that is read here"), open_file(path) as file:
+        try:
+            image: Any = Image.open(file, formats=READ_AS)
+        except UnidentifiedImageError:
+            raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
+        _check_pixels(*image.size)
+        if size is None:
+            return np.asarray(image.convert("RGB"))
+        shorter = min(image.size)
+        wide, high = (size * side // shorter for side in image.size)
+        _check_pixels(wide, high)
+        image = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
+    left, top = round((wide - size) / 2), round((high - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)))
+
+
+def _check_pixels(wide: int, high: int) -> None:
+    """Refuse an image before it is decoded: a small file may hold a very large one.
+
+    Raises:
+        ValueError: says the size.
+    """
+    if wide * high > MOST_PIXELS:
+        raise ValueError(f"{wide}×{high} pixels; up to {MOST_PIXELS:,} are read")

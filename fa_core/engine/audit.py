@@ -25,6 +25,7 @@ from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, check_options, 
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files import exists
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.report import DiagnosticReport
@@ -242,7 +243,7 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
         if row.checkpoint is None:
             continue
         path = Path(row.checkpoint).resolve()
-        if row.source != row.checkpoint and not path.exists():
+        if row.source != row.checkpoint and not exists(path):
             continue
         path = run_of(path) or path
         known = found.get(str(path))
@@ -259,7 +260,8 @@ class AuditFile:
         order: the rows to be measured, in the order they are to be written.
         adjust: see `Adjust`.
         before: rows that stay in the file in front of them.
-        on_trouble: called, once, when the file cannot be written. Measuring goes on; the rows go to a spare file.
+        on_trouble: called, once, when the file cannot be written (measuring goes on, the rows go to a spare file), and
+            when another program changed it.
         found: index → report of the rows that need not be measured again.
 
     Attributes:
@@ -287,7 +289,7 @@ class AuditFile:
         self._reports: dict[int, DiagnosticReport] = dict(found)
         self._lock = threading.RLock()
         self._waiting: list[int] = []
-        self._journal = None if out is None else Journal(out, [*self._before, *self.rows()])
+        self._journal = None if out is None else Journal(out, [*self._before, *self.rows()], on_trouble)
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Take the report of the row of this index, and append it to the file, with what could not be before."""

@@ -20,10 +20,18 @@ from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, stamp, versions
 from fa_core.engine.loading import TEST_BATCH, Loader, does_not_fit, evaluation, group_size, halving, load, release
 from fa_core.errors import FaError, MeasureError, is_device_lost
+from fa_core.files import exists
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.credit import DIRECTIONS, NEEDS_DIRECTIONS, method_credit_quality, null_gamma, own_credit_quality
+from fa_core.measure.credit import (
+    DIRECTIONS,
+    NEEDS_DIRECTIONS,
+    method_credit_quality,
+    null_gamma,
+    oriented,
+    own_credit_quality,
+)
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory, pair
 from fa_core.measure.group import Member, bytes_per_member, measure_together
@@ -270,9 +278,16 @@ def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] 
             found = own_credit_quality(network, batch, directions, options.taps or None, options.dtype).to_dict()
         else:
             rule, (x, y) = _rule(loaded, method), pair(batch, 0)
-            found = method_credit_quality(network, rule, x, y, directions).to_dict()
+            null, said = None, ""
             if rule.draws_feedback:
-                found["null"] = null_gamma(network, rule, x, y).to_dict()
+                null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+                foreign = loaded.manifest is None
+                rule, null, said = oriented(network, rule, x, y, null, foreign)
+            found = method_credit_quality(network, rule, x, y, directions).to_dict()
+            if null is not None:
+                found["null"] = null.to_dict()
+            if said:
+                found["orientation"] = said
         return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
         return {"missing": {"gamma": str(error)}} if own is None else {**own, "missing": {"rho, nudge": str(error)}}
@@ -293,7 +308,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
     if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
     saved = loaded.checkpoint.path.parent / CREDIT
-    feedback = load_checkpoint(saved).tensors if saved.exists() else loaded.checkpoint.feedback
+    feedback = load_checkpoint(saved).tensors if exists(saved) else loaded.checkpoint.feedback
     args = loaded.manifest.method_args if loaded.manifest else {}
     return restore_method(method, loaded.network, feedback, **args)
 
@@ -360,19 +375,21 @@ def build_report(
     why = "" if manifest is None else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
     no_baseline = {"d": why} if why else {}
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
+    credit = measure_credit(loaded, method, batch, report.credit)
+    turned = (credit or {}).get("orientation", "")
     return replace(
         report,
         method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
-        notes="; ".join(filter(None, [other_data, report.notes])),
+        notes="; ".join(filter(None, [other_data, turned, report.notes])),
         # tokens are no independent draws, so that their share has no such interval
         intervals=report.intervals if per_token else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
-        credit=measure_credit(loaded, method, batch, report.credit),
+        credit=credit,
         provenance={
             **report.provenance,
             "checkpoint": job.checkpoint,
@@ -427,4 +444,8 @@ def _device_facts(device: str) -> dict[str, str]:
     on_gpu = device.startswith("cuda")
     label = torch.cuda.get_device_name(device) if on_gpu else f"{processor_name()}, {torch.get_num_threads()} threads"
     idle = idle_gpu([device])
-    return {"device": device, "device_label": label, **({"idle_gpu": idle} if idle else {})}
+    facts = {"device": device, "device_label": label}
+    if not on_gpu:
+        # a virtual machine's processor has the same name whatever it can do
+        facts["instructions"] = torch.backends.cpu.get_cpu_capability()
+    return {**facts, **({"idle_gpu": idle} if idle else {})}

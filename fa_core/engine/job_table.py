@@ -116,6 +116,10 @@ class NobodyLeft(JobFailed):
     """The processes that measure are gone, and with them all that was not over: no fault of the job."""
 
 
+class NoWorker(JobFailed):
+    """No process that measures could start: no fault of the job, and the same words for each."""
+
+
 class JobCancelled(MeasureError, CancelledError):
     """A job that was cancelled after it was given out; a queued one raises the plain `CancelledError`."""
 
@@ -282,6 +286,7 @@ class JobTable:
             self._held.pop(job_id, None)
             if job_id in self._queue.ids:
                 self._queue.remove(job_id)
+            view = replace(view, silent=0)
             if isinstance(result, JobCancelled):
                 future.cancel()  # of no effect once it was given out
             wanted = future.running() or future.set_running_or_notify_cancel()
@@ -309,7 +314,8 @@ class JobTable:
         for job_id in job_ids:
             where = self.view(job_id).job.checkpoint
             theirs = JobFailed(error.what, where=where, hint=error.hint)
-            self.finish(job_id, error if isinstance(error, NobodyLeft) else theirs)
+            is_shared = isinstance(error, (NobodyLeft, NoWorker))
+            self.finish(job_id, error if is_shared else theirs)
 
     def queued(self) -> list[str]:
         """The ids of the jobs that no worker has, in order."""

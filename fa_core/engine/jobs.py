@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 import fa_core
+from fa_core.decode import reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
+from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.report import DiagnosticReport
@@ -46,6 +48,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also ρ); only where
             the run saved its credit.
+        null_draws: how many fresh feedbacks Γ's null is of; None = as the rule allows.
         resamples: R of the bootstrap over batches and samples; 0 = none.
         precision: whether the gradients are compared with float64 ones.
     """
@@ -61,6 +64,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     eval_seed: int | None = None
     dtype: str | None = None
     credit: Literal["none", "gamma", "full"] = "gamma"
+    null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     resamples: int = 0
     precision: bool = False
 
@@ -87,7 +91,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_of(checkpoint: Path) -> Path | None:
     """The run folder of a checkpoint: itself, or the one whose weights it is; None for a bare file."""
-    if checkpoint.is_dir():
+    if is_folder(checkpoint):
         return checkpoint
     return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
 
@@ -101,13 +105,10 @@ def file_hash(path: Path, *more: Path) -> str:
     import hashlib  # not at the explorer's start
 
     digest = hashlib.sha256()
-    try:
-        for each in (path, *more):
-            with each.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
+    for each in (path, *more):
+        with reading(each), open_file(each) as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -121,7 +122,7 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     if run is None:
         return {"weights": file_hash(*files_of(checkpoint))}
     files = {"weights": run / WEIGHTS, "manifest": run / MANIFEST, "credit": run / CREDIT}
-    return {name: file_hash(file) for name, file in files.items() if name == "weights" or file.exists()}
+    return {name: file_hash(file) for name, file in files.items() if name == "weights" or exists(file)}
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
@@ -153,11 +154,16 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 yield Problem(row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}")
 
 
+FORMULAS = "2"
+"""Raised where a report gets a new number, or the same measurement another interval or null of Γ. Unsaid = 1."""
+
+
 def versions() -> dict[str, str]:
     """The versions of Python, of this program, and of the packages that decide numbers."""
     import importlib.metadata
 
     found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
+    found["formulas"] = FORMULAS
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
@@ -217,6 +223,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         error: one line, why it failed.
         log: the log file of the worker it ran on.
         pid: the process of that worker, on this machine (0 = none, or on another one).
+        silent: seconds since the last message of that worker, once they are many (0 = they are not).
         report: what was measured, once it is done.
     """
 
@@ -229,6 +236,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     log: str = ""
     pid: int = 0
+    silent: int = 0
     report: DiagnosticReport | None = None
 
 
@@ -248,9 +256,9 @@ def check_options(options: MeasureOptions) -> None:
 def no_data(checkpoint: Path | str) -> FaError:
     """The error for a checkpoint without a manifest and without --data; that it is gone or damaged goes before."""
     path = Path(checkpoint)
-    if not path.exists():
+    if not exists(path):
         return UnreadableInput("is not there any more", where=path, hint="put it back, or open its folder anew")
-    fault = damage(path / WEIGHTS if path.is_dir() else path)
+    fault = damage(path / WEIGHTS if is_folder(path) else path)
     return fault or UsageError(
         "nothing says which data to measure it on",
         where=checkpoint,

@@ -10,17 +10,18 @@ import contextlib
 import datetime
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from fa_core.atomic import json_bytes, place_of, write_bytes
+from fa_core.atomic import json_bytes, keep_old, place_of, write_bytes
 from fa_core.decode import loads
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.audit_table_writer import stored_report, write_audit_table
 from fa_core.rows import AuditRow
 
 _HEAD = 4096
+_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 KEPT = "what was there before is untouched"
 
 
@@ -30,6 +31,7 @@ class Journal:
     Args:
         path: where; a file that is there is replaced.
         rows: what it begins with.
+        on_notice: called where another program changed the file meanwhile, and with where that file is kept.
 
     Attributes:
         count: how many rows it holds.
@@ -39,7 +41,10 @@ class Journal:
         FaError: it cannot be written.
     """
 
-    def __init__(self, path: Path, rows: Iterable[AuditRow] = ()) -> None:
+    def __init__(
+        self, path: Path, rows: Iterable[AuditRow] = (), on_notice: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._on_notice = on_notice
         self.path = place_of(path)
         lines = [_line(row) for row in rows]
         self.count = len(lines)
@@ -47,9 +52,35 @@ class Journal:
         head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname(), "since": since}
         with _held(self.path):
             write_bytes(self.path, b"".join([json_bytes(head), *lines]))
-        self._file: IO[bytes] = self.path.open("r+b", buffering=0)
-        _lock(self._file, self.path)
-        self._end = self._file.seek(0, os.SEEK_END)
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            file = open(os.open(self.path, _FLAGS), "r+b", buffering=0)  # noqa: SIM115, PTH123
+        except OSError as error:
+            raise FaError(f"cannot be opened ({error.strerror})", where=self.path) from error
+        _lock(file, self.path)
+        self._file: IO[bytes] = file
+        self._end = self._size = file.seek(0, os.SEEK_END)
+
+    def _keep_other(self) -> None:
+        """Keep what another program put in the journal's place, and put the journal back.
+
+        Raises:
+            FaError: it cannot be written.
+        """
+        with contextlib.suppress(OSError):
+            mine = os.fstat(self._file.fileno())
+            if mine.st_size == self._size and os.path.samestat(mine, self.path.lstat()):
+                return
+        kept = keep_old(self.path)
+        before = self._file
+        before.seek(0)
+        write_bytes(self.path, before.read(self._end))
+        self._open()
+        before.close()
+        where = "was removed" if kept is None else f"was changed by another program, whose version is now {kept},"
+        self._on_notice(f"{self.path}: {where} while it was written")
 
     def append(self, row: AuditRow) -> None:
         """Put a row at the end, on disk when this returns.
@@ -58,6 +89,7 @@ class Journal:
             FaError: the disk is full, or gone; what was there before is whole.
         """
         line = _line(row)
+        self._keep_other()
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -65,8 +97,11 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
+            with contextlib.suppress(OSError):
+                self._size = os.fstat(self._file.fileno()).st_size
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
         self._end += len(line)
+        self._size = self._end
         self.count += 1
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
@@ -78,6 +113,7 @@ class Journal:
         table, is_written = list(rows), False
         try:
             if table:
+                self._keep_other()
                 write_audit_table(self.path, table)
                 is_written = True
         finally:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
-from fa_core.data.dataset import free_ram
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
 from fa_core.errors import FaError, MeasureError, UnreadableInput
+from fa_core.files import exists, free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
@@ -168,7 +168,7 @@ def read(job: Job, device: str) -> Files:
     manifest = read_manifest(run) if run is not None and is_run(run) else None
     plan = settle(job.options, manifest, path)
     weights = path if run is None else run / WEIGHTS
-    if manifest is not None and not weights.exists():
+    if manifest is not None and not exists(weights):
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
@@ -273,10 +273,10 @@ def check_fits(path: Path, device: str) -> None:
         MeasureError: says both sizes.
         UnreadableInput: no such file.
     """
-    try:
-        size = sum(file.stat().st_size for file in files_of(path))
-    except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
+    size = 0
+    for each in files_of(path):
+        with open_file(each) as file:
+            size += size_of(file)
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
             what = f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}"

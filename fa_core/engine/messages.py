@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -293,8 +294,15 @@ class ChildProcess:
         if code < 0 and not self._nonsense:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
-        hints = [f"its last words: {line.strip()}" for line in log_tail(self.log, 1)]
-        return cause, [*hints, "the system may have run out of memory"] if cause.endswith("SIGKILL") else hints
+        words = "".join(log_tail(self.log, 1)).strip()
+        hints = [f"its last words: {words}"] if words else []
+        if words.endswith("No module named 'torch'"):
+            hints.append("pip install torch")
+        if cause.endswith("SIGKILL"):
+            hints.append("the system may have run out of memory")
+        elif limit := memory_limit(words):
+            hints.append(limit)
+        return cause, hints
 
     def _wait(self, seconds: float) -> int:
         try:
@@ -328,6 +336,22 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-lines:]
+
+
+def memory_limit(words: str) -> str:
+    """The limit on this process's memory, where there is one and these words say that memory was refused."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return ""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if allowed == resource.RLIM_INFINITY or not _REFUSED.search(words):
+        return ""
+    return f"`ulimit -v` allows {allowed / 1e9:.1f} GB"
+
+
+_REFUSED = re.compile("MemoryError|memory alloc|allocat|bad_alloc|out of memory|map segment|new thread", re.IGNORECASE)
+"""What Python, torch, OpenBLAS and the loader say when they get no memory."""
 
 
 def private_stdout() -> IO[bytes]:

@@ -7,8 +7,9 @@ import queue
 import shutil
 import tempfile
 import threading
+import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
-from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, most_together
+from fa_core.engine.job_table import JobFailed, JobTable, NoWorker, OnEvent, most_together
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
 from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
@@ -27,6 +28,13 @@ GRACE = 5.0
 
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
+
+
+SILENCE = 10
+"""Seconds without a message after which a worker that has jobs is named."""
+
+LOOK = 1.0
+"""Seconds between two looks at which workers are silent."""
 
 
 class Pool(AbstractContextManager["Pool"]):
@@ -124,6 +132,7 @@ class WorkerPool(Pool):
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
         measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
+        clock: seconds (tests bring their own).
     """
 
     def __init__(
@@ -133,8 +142,11 @@ class WorkerPool(Pool):
         *,
         measure: str = DEFAULT_MEASURE,
         group: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(on_event)
+        self.clock = clock
+        self._ended = threading.Event()
         self._devices, self._measure, self.group = list(devices), measure, group
         self._worker_numbers = itertools.count(1)
         self._workers: list[WorkerThread] = []
@@ -148,7 +160,18 @@ class WorkerPool(Pool):
             self._workers.append(worker)
             self._table.enter(worker)
             worker.start()
+            if len(self._workers) == 1:
+                threading.Thread(target=self._watch, name="silence", daemon=True).start()
         return future
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK):
+            self.name_silent()
+
+    def name_silent(self) -> None:
+        """Set in the views of jobs how long their worker has sent nothing, where that is long."""
+        for worker in list(self._workers):
+            worker.name_silence()
 
     def make_room(self, devices: Sequence[str]) -> None:
         """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
@@ -160,6 +183,7 @@ class WorkerPool(Pool):
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def _end(self) -> None:
+        self._ended.set()
         self._table.close()
         for worker in self._workers:
             worker.end()
@@ -188,6 +212,8 @@ class WorkerThread(threading.Thread):
         self._steps = 0  # messages of the worker that began or ended something
         self._retired = False
         self._strikes = 0
+        self._heard = pool.clock()
+        self._is_silent = False
 
     @property
     def pid(self) -> int | None:
@@ -231,15 +257,17 @@ class WorkerThread(threading.Thread):
             while not worker.ready:
                 if worker.receive() is None:
                     cause, hint = self._reap(worker)
-                    return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
+                    return NoWorker(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
-            return JobFailed(f"no worker could be started ({error.strerror})")
+            return NoWorker(f"no worker could be started ({error.strerror})")
         return worker
 
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
+        self._hear()
         self._table.hand_over(self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid)
         while (message := worker.receive()) is not None:
+            self._hear()
             self._steps += not isinstance(message, (messages.Progress, messages.Note))
             if isinstance(message, messages.Idle):
                 return
@@ -250,6 +278,24 @@ class WorkerThread(threading.Thread):
             if error and device and self._strike(error, lost=device == "lost"):
                 return
         self._lost(worker, single=len(jobs) == 1)
+
+    def _hear(self) -> None:
+        """The worker sent something, or has something new to do."""
+        with self._table.changed:
+            self._heard = self._pool.clock()
+            if self._is_silent:
+                self._set_silent(0)
+
+    def name_silence(self) -> None:
+        """Set in the views of its jobs how long its worker has sent nothing, once that is long."""
+        with self._table.changed:
+            seconds = int(self._pool.clock() - self._heard)
+            if seconds >= SILENCE:
+                self._set_silent(seconds)
+
+    def _set_silent(self, seconds: int) -> None:
+        self._is_silent = seconds > 0
+        self._table.update(self, [view.job.id for view in self._table.held(self)], silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
         """Count what the device has spoilt; True if this worker takes no more, and its other jobs went back.
@@ -266,7 +312,7 @@ class WorkerThread(threading.Thread):
             self._dismiss(self._worker)
             self._table.give_back(self)
         if out and lost and not self._retired:
-            often = JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint)
+            often = type(error)(f"{error.what} ({STRIKES} times in a row)", hint=error.hint)
             self._table.fail(self._table.queued(), often)
         return lost or self._retired
 

@@ -253,4 +253,5 @@ class RayPool(Pool):
         if driver.killed:
             return _no_answer(address, f"within {seconds:.0f} s")
         what = f"the connection to the Ray cluster is lost: its driver {cause}"
-        return MeasureError(what, hint="; ".join([*hints, f"log: {self.log}"]))
+        again = "the same command with --resume measures the rest"
+        return MeasureError(what, hint="; ".join([again, *hints, f"log: {self.log}"]))

@@ -65,7 +65,8 @@ class WorkerEvents:
         else:
             traceback.print_exception(error)
             what = traceback.format_exception_only(error)[-1].strip()
-            parts = (what, job.checkpoint, messages.TRACEBACK_IN_LOG)
+            hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
+            parts = (what, job.checkpoint, "; ".join(hints))
         full = "full" if isinstance(error, DeviceFull) else ""
         self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
 

@@ -18,9 +18,9 @@ from fa_core.decode import LARGEST, RepeatedKeys, is_odd
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
 from fa_core.formats.audit_table_writer import unique_keys
-from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, plain
+from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert, plain
 from fa_core.formats.reports import MEASURED, decode_report, identity_of, read_list, row_of, sniff_list
-from fa_core.report import Credit, DiagnosticReport, Provenance
+from fa_core.report import MOST_LAYERS, SOURCE_DRIFT, Credit, DiagnosticReport, Provenance, longest_list
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 from fa_core.runs import numbered
 
@@ -83,8 +83,9 @@ def read(document: Document) -> Iterator[Finding]:
                 said = f"{place}.{key}: the key stands more than once; one more is read as {name}"
                 yield Problem(document.path, said)
         reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
+    attempt = Attempts(document.path)
     for key, node in reports.items():
-        report = _report_or_problem(document.path, key, node)
+        report = attempt(_reading(document.path, key, node), "report")
         yield report if isinstance(report, Problem) else row_of(document.path, key, report)
 
 
@@ -97,11 +98,12 @@ def sniff_journal(document: Document) -> bool:
 def read_journal(document: Document) -> Iterator[Finding]:
     """The rows of an audit that goes on, or was ended before its table was written; (d) by its own frozen runs."""
     yield from document.problems
+    attempt = Attempts(document.path)
     rows: list[AuditRow] = []
     for index, fields in document.items[1:]:
         where = f"{document.place(index)}: $.report"
         node = fields.get("report") if isinstance(fields, dict) else None
-        report = attempt(partial(decode_report, node, where), document.path, "report")
+        report = attempt(partial(decode_report, node, where), "report")
         if isinstance(report, Problem):
             yield report
         else:
@@ -159,7 +161,10 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
 
     source, decode = document.path, _lean_decoder()
     is_sane = not is_odd(document.data)
+    # the fast decoder knows one name a field
+    is_plain = SOURCE_DRIFT.encode() not in document.data
     store = StoredReports(source)
+    attempt = Attempts(source)
     parts: list[AuditTable] = []
     rows: list[AuditRow] = []
     keys, nodes = list(members), list(members.values())
@@ -169,13 +174,16 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
         try:
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
-            is_valid = numbers.surely_valid() and not any(report.kept_verdict is not None for report in reports)
+            is_valid = (
+                is_plain and numbers.surely_valid() and not any(report.kept_verdict is not None for report in reports)
+            )
+            is_valid = is_valid and max(map(longest_list, reports)) <= MOST_LAYERS
             is_valid = is_valid and not _repeats([node for _, node in batch], reports)
             is_valid = is_valid and (is_sane or not is_odd(b"".join(node for _, node in batch)))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
-            read = [(item, _report_or_problem(source, *item)) for item in batch]
+            read = [(item, attempt(_reading(source, *item), "report")) for item in batch]
             yield from (report for _, report in read if isinstance(report, Problem))
             batch = [item for item, report in read if not isinstance(report, Problem)]
             reports = [report for _, report in read if not isinstance(report, Problem)]
@@ -229,5 +237,5 @@ def _repeats(nodes: Sequence[msgspec.Raw], reports: Sequence[Any]) -> bool:
     return False
 
 
-def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
-    return attempt(partial(decode_report, node, f"{source}: $.reports.{key}"), source, "report")
+def _reading(source: str, key: str, node: Node) -> Callable[[], DiagnosticReport]:
+    return partial(decode_report, node, f"{source}: $.reports.{key}")

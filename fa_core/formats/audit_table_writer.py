@@ -12,7 +12,7 @@ import msgspec
 
 from fa_core.atomic import write_json
 from fa_core.report import NO_REASON, DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, differing_axes
 from fa_core.runs import canonical_method, numbered
 from fa_core.trace import Trace
 
@@ -166,13 +166,14 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 
 
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
-    """A key per row: ``<method>_s<seed>``, where runs share it followed by what distinguishes them.
+    """A key per row: ``<method>_s<seed>`` and the axes that differ among the method's runs.
 
-    That is their axes, then the run folder's name, then also its folder's; the order of the rows does not matter.
+    Where runs share it the run folder's name follows, then also its folder's; the order of the rows does not matter.
     A number sets apart what even those do not.
     """
-    keys = [row.method if row.seed is None else f"{row.method}_s{row.seed}" for row in rows]
-    for more in (_axes, _folder, _place):
+    axes = differing_axes((row.method, row) for row in rows)
+    keys = [_own_key(row, axes[row.method]) for row in rows]
+    for more in (_folder, _place):
         shared = {key for key, count in Counter(keys).items() if count > 1}
         keys = [key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)]
     order = sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or "")
@@ -181,8 +182,9 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     return keys
 
 
-def _axes(row: AuditRow) -> str:
-    return "".join(f"_{axis}{value}" for axis, value in sorted(row.axes.items()))
+def _own_key(row: AuditRow, axes: Iterable[str]) -> str:
+    key = row.method if row.seed is None else f"{row.method}_s{row.seed}"
+    return key + "".join(f"_{axis}{row.axes[axis]}" for axis in sorted(axes) if axis in row.axes)
 
 
 def _folder(row: AuditRow) -> str:

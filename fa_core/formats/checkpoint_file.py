@@ -16,6 +16,7 @@ import msgspec
 
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
+from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, row_of_file
@@ -28,7 +29,9 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 _FIRST = 4096
 _SMALLEST_PICKLE = 32
 """Bytes; the name of the function that rebuilds a tensor takes more."""
-_HEADER_LIMIT = 100 << 20
+HEADER_LIMIT = 1 << 25
+"""Bytes of a safetensors header, or of an index: about 300,000 tensors."""
+
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
 
@@ -46,7 +49,7 @@ def kind_of(head: bytes, path: str) -> str:
     """
     if distributed(path):
         return "distributed" if head[:1] == b"\x80" else ""
-    if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _HEADER_LIMIT:
+    if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT:
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
         return "zip" if b"data.pkl" in head or promises_checkpoint(path) else ""
@@ -126,7 +129,7 @@ def shards(path: Path) -> dict[str, Path]:
         UnreadableInput: it is no index, or names files of another folder.
     """
     with reading(path, "is no index of shards", COPY_AGAIN):
-        named = loads(path.read_bytes())["weight_map"]
+        named = loads(read_file(path, HEADER_LIMIT))["weight_map"]
         if any(Path(file).name != file for file in named.values()):
             raise ValueError("it names files outside its folder")
         return {name: path.with_name(file) for name, file in named.items()}
@@ -169,7 +172,7 @@ def damage(path: Path) -> UnreadableInput | None:
     if refusal := distributed(str(path)):
         return refusal
     try:
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_file(path) as file:
             head = file.read(_FIRST)
             kind = kind_of(head, str(path))
             if not kind:

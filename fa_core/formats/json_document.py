@@ -15,6 +15,7 @@ import msgspec
 
 from fa_core.decode import checked, loads, reading
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
@@ -197,18 +198,42 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         raise UnreadableInput(what, where=where + inner.rstrip("`"), hint="see `fa-tui schema`") from error
 
 
-def attempt(read: Callable[[], T], path: str, what: str) -> T | Problem:
-    """What a part of a file is read as, or the problem that it is skipped with.
+MOST_PROBLEMS = 10_000
+"""Parts of one file that cannot be read: with more of them it is another kind of file."""
+
+ENTRY_BYTES, CELL_BYTES = 900, 20
+"""Memory that an entry of a log takes once it is decoded, and a cell of a table."""
+
+
+class Attempts:
+    """Reads the parts of a file one by one, and counts those that cannot be read.
 
     Args:
-        read: reads it; it may raise a `FaError`.
         path: the file.
-        what: the part.
     """
-    try:
-        return read()
-    except FaError as error:
-        return Problem(path, f"{error}; the {what} is skipped")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._failed = 0
+
+    def __call__(self, read: Callable[[], T], what: str) -> T | Problem:
+        """What a part is read as, or the problem that it is skipped with.
+
+        Args:
+            read: reads it; it may raise a `FaError`.
+            what: the part.
+
+        Raises:
+            UnreadableInput: there are more than `MOST_PROBLEMS` of these problems.
+        """
+        try:
+            return read()
+        except FaError as error:
+            self._failed += 1
+            if self._failed > MOST_PROBLEMS:
+                found = f"more than {MOST_PROBLEMS:,} of its parts cannot be read; the first that is too many"
+                raise UnreadableInput(f"{found}: {error}", where=self._path) from error
+            return Problem(self._path, f"{error}; the {what} is skipped")
 
 
 def convert_spelled(found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
@@ -262,14 +287,19 @@ def _one_per_line(data: bytes) -> bool:
 
 
 def _lines(path: str, data: bytes) -> Document:
+    with reading(path):
+        check_room(ENTRY_BYTES * data.count(b"\n"), len(data))
     items: list[tuple[int, Node]] = []
-    bad: dict[int, ValueError] = {}
+    bad: dict[int, str] = {}
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
             items += [(number, loads(line))] if line.strip() else []
         except ValueError as error:  # noqa: PERF203 (a bad line spoils no other)
-            bad[number] = error
+            bad[number] = str(error)
+            if len(bad) > MOST_PROBLEMS:
+                what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"
+                raise UnreadableInput(what, where=path, hint="is it another kind of file?") from error
     unfinished = bad.pop(len(lines), None) is not None
     problems = [
         Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped")

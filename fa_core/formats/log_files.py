@@ -1,7 +1,4 @@
-"""Logs that are not JSON: CSV of epochs, TensorBoard's event files, and what MLflow and Trackio keep.
-
-Read with the standard library alone. A database is opened read-only, and nothing is written next to it.
-"""
+"""Logs that are not JSON: CSV of epochs and TensorBoard's event files, read with the standard library alone."""
 
 from __future__ import annotations
 
@@ -9,27 +6,25 @@ import csv
 import io
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core.decode import harmless, integer, loads, reading
+from fa_core.decode import harmless, integer, reading
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Finding
+from fa_core.files import check_room, open_file
+from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES, Finding
 from fa_core.formats.log_names import is_log
-from fa_core.formats.logged import Entry, named_by_place, traces_of
-from fa_core.rows import AuditRow
-from fa_core.runs import split_key
+from fa_core.formats.logged import MOST_NAMES, Entry, named_by_place, traces_of
 
 _CSV_BYTES = 1 << 28
 _AGAIN = "write it again as CSV"
 _RECORD_BYTES = 1 << 20
-_WORK = 20_000
-"""Thousands of steps of a database's engine: about two million values."""
+_EVENTS = b"brain.Event:"
 
 
-def read(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]:
+def read(path: str, head: bytes, file: BinaryIO, size: int, named: bool) -> Iterator[Finding]:
     """The traces of a file that may be such a log; nothing if it is none.
 
     Args:
@@ -37,14 +32,13 @@ def read(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
         head: its first bytes.
         file: open.
         size: in bytes.
+        named: whether the user named the file.
 
     Raises:
-        UnreadableInput: a log that cannot be read.
+        UnreadableInput: a log that cannot be read; a named event file that is not the newest of its run.
     """
-    if head.startswith(b"SQLite"):
-        yield from _database(path)
-    elif b"brain.Event:" in head[:80]:
-        yield from _events(Path(path))
+    if is_events(head):
+        yield from _events(Path(path), named)
     else:
         file.seek(0)
         yield from _csv(path, head, file, size)
@@ -62,7 +56,10 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
         raise UnreadableInput(f"a table of {size >> 20} MiB", where=path, hint=f"up to {_CSV_BYTES >> 20} MiB are read")
     entries: list[Entry] = []
     cut = False
-    lines = csv.reader(io.StringIO(file.read().decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter)
+    data = file.read(size)
+    with reading(path, "not a table", _AGAIN):
+        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * data.count(delimiter.encode()), size)
+    lines = csv.reader(io.StringIO(data.decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter)
     with reading(path, "not a table", _AGAIN):
         for cells in lines:
             cut = 0 < len(cells) < len(names)
@@ -83,18 +80,26 @@ def _value(text: Any) -> Any:
     return harmless(text.strip()) or None
 
 
-def _events(path: Path) -> Iterator[Finding]:
+def _events(path: Path, named: bool) -> Iterator[Finding]:
     """The scalars of the folder's event files, as one run: a run that was started again goes on in a new file.
 
-    The newest file speaks for all of them. A file that ends inside a record is read up to there.
+    The last file that can be read speaks for all of them. A file that ends inside a record is read up to there.
     """
-    parts = sorted(path.parent.glob("*tfevents*")) if "tfevents" in path.name else [path]
-    if parts[-1] != path:
+    parts = [path]
+    if _OF_EVENTS in path.name:
+        parts = sorted(path.parent.glob(f"*{_OF_EVENTS}*"))
+    newest = next((part for part in reversed(parts) if not _why_no_events(part)), path)
+    if newest != path:
+        if named:
+            raise UnreadableInput(f"{newest.name} goes on from it", where=path, hint="name the folder")
         return
-    at_step: dict[int, dict[str, Any]] = {}
     notes: list[str] = []
+    at_step: dict[int, dict[str, Any]] = {}
     for part in parts:
-        with part.open("rb") as file:
+        if why := _why_no_events(part):
+            notes.append(f"{harmless(part.name)} is left out: {why}")
+            continue
+        with open_file(part) as file:
             for data in _records(file, os.fstat(file.fileno()).st_size):
                 if data is None:
                     notes.append(f"{part.name} ends inside a record: what is whole before it is read")
@@ -104,6 +109,30 @@ def _events(path: Path) -> Iterator[Finding]:
                     at_step.setdefault(step, {"step": step}).update(scalars)
     entries: list[Entry] = [(str(path), fields) for fields in at_step.values() if len(fields) > 1]
     yield from traces_of(named_by_place(str(path)), entries, notes=tuple(notes))
+
+
+_OF_EVENTS = "tfevents"
+_MAGIC_END = 80
+"""Bytes in which an event file says what it is."""
+
+
+def _why_no_events(path: Path) -> str:
+    """Why a file is not read as an event file; empty if it is one."""
+    if path.name.endswith("~"):
+        return "an old version"
+    try:
+        with open_file(path) as file:
+            head = file.read(_MAGIC_END)
+    except UnreadableInput as refusal:
+        return refusal.what
+    if not head:
+        return "empty"
+    return "" if is_events(head) else "no event file"
+
+
+def is_events(head: bytes) -> bool:
+    """Whether a file's first bytes are those of an event file."""
+    return _EVENTS in head[:_MAGIC_END]
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
@@ -133,7 +162,10 @@ def _event(data: bytes) -> tuple[int, dict[str, float]]:
     """
     event = dict(_fields(data))
     step, scalars = event.get(2, 0), {}
-    for value in (dict(_fields(each)) for number, each in _fields(event.get(5, b"")) if number == 1):
+    values = [each for number, each in _fields(event.get(5, b"")) if number == 1]
+    if len(values) > MOST_NAMES:
+        raise ValueError("more values than a log has names")
+    for value in map(dict, map(_fields, values)):
         tensor = dict(_fields(value.get(8, b"")))
         number = value.get(2) or (tensor.get(4) or tensor.get(5) if tensor.get(1) == 1 else None)
         if isinstance(number, bytes) and len(number) == 4:
@@ -169,67 +201,3 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if data[at - 1] < 128:
             return value, at
     raise ValueError("a number without an end")
-
-
-_MLFLOW = """
-    SELECT run_uuid, NULL, 'name', name FROM runs
-    UNION ALL SELECT run_uuid, NULL, key, value FROM params WHERE key IN ('method', 'method_name', 'seed')
-    UNION ALL SELECT * FROM (
-        SELECT run_uuid, step, key, CASE WHEN is_nan THEN 'nan' ELSE value END FROM metrics ORDER BY timestamp)
-"""
-_TRACKIO = """
-    SELECT run_name, NULL, NULL, config FROM configs
-    UNION ALL SELECT * FROM (SELECT run_name, step, NULL, metrics FROM metrics ORDER BY id)
-"""
-"""Rows of run, step (NULL: known of the whole run), name and value, or a JSON object of them for no name."""
-
-
-def _database(path: str) -> Iterator[Finding]:
-    """The runs of an MLflow or Trackio database; nothing of another one.
-
-    Raises:
-        UnreadableInput: it is broken, locked or too large.
-    """
-    import sqlite3
-
-    # what a running writer has not merged yet is in a file of its own, which `immutable` would leave out
-    how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
-    budget = iter(range(_WORK))
-    try:
-        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?{how}", uri=True, timeout=1.0)) as base:
-            base.text_factory = lambda text: text.decode("utf-8", "replace")
-            base.execute("PRAGMA trusted_schema=OFF")
-            base.set_progress_handler(lambda: next(budget, None) is None, 1000)
-            tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            columns = {row[1] for row in base.execute("PRAGMA table_info(metrics)")}
-            if {"metrics", "runs", "params"} <= tables and {"run_uuid", "key", "is_nan"} <= columns:
-                yield from _runs(path, base.execute(_MLFLOW))
-            elif {"metrics", "configs"} <= tables and {"run_name", "step", "metrics"} <= columns:
-                yield from _runs(path, base.execute(_TRACKIO))
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        why = "it holds more than is read here" if next(budget, None) is None else f"{error}"
-        raise UnreadableInput(f"the database cannot be read ({why})", where=path, hint="copy it again") from error
-
-
-def _runs(path: str, rows: Iterable[tuple[str, int | None, str | None, Any]]) -> Iterator[Finding]:
-    runs: dict[str, dict[int | None, dict[str, Any]]] = {}
-    for run, step, name, value in rows:
-        new = _object(value) if name is None else {str(name): value}
-        known = {key: _value(new[key]) for key in new if step is not None or key in _OF_THE_RUN}
-        runs.setdefault(run, {}).setdefault(step, {} if step is None else {"step": step}).update(known)
-    for run, at_step in runs.items():
-        about = at_step.pop(None, {})
-        name = harmless(str(about.pop("name", None) or run))
-        method, seed, axes = split_key(name)
-        row = AuditRow(source=path, key=name, method=method, seed=seed, axes=axes)
-        yield from traces_of(row, [(f"{path}: {name}", {**about, **fields}) for fields in at_step.values()])
-
-
-_OF_THE_RUN = ("name", "method", "method_name", "seed")
-
-
-def _object(text: Any) -> dict[str, Any]:
-    with suppress(ValueError):
-        found = loads(text if isinstance(text, bytes) else str(text).encode())
-        return found if isinstance(found, dict) else {}
-    return {}

@@ -1,7 +1,8 @@
 """Which number of a run a logged name means: the one table that every reader of logs and lists asks.
 
 A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and ``val_acc`` are one. The
-``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out.
+``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out. Where a log has a number under ``fa/`` and
+under another name too, ``fa/`` counts: both sides of (d) are then measured on the same samples.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "residual_norms": ("residual_norms", "hidden_norms", "h_norms"),
     "bp_grad_norms": ("bp_grad_norms", "g_norms", "grad_norms"),
     "stability_layer": ("stability_layer",),
-    "cross_batch_stability": ("cross_batch_stability", "stability", "drift"),
+    "cross_batch_stability": ("cross_batch_stability", "cross_batch_direction_stability", "stability", "drift"),
     "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
     "gamma": ("gamma", "gammas", "per_layer_cosine"),
     "intervals": ("intervals",),
@@ -51,6 +52,17 @@ JUDGED = frozenset(
     {"test_acc", "residual_norms", "bp_grad_norms", "cross_batch_stability", "frozen_baseline_acc", "gamma", "growth"}
 )
 """Fields that are measured where a network is evaluated, not at every step."""
+
+_OWN = "fa/"
+"""How every name of `ProtocolMonitor` begins."""
+
+_SAME = {
+    "growth": "residual_norms",
+    "parameters_grad_norm": "bp_grad_norms",
+    "stability_layer": "cross_batch_stability",
+    "epoch": "step",
+}
+"""Field → the one that it says the same of, if only roughly."""
 
 DEEPEST = "L"
 """The layer of a name such as ``h_L_norm``."""
@@ -78,7 +90,7 @@ def columns_of(names: tuple[str, ...]) -> Columns:
     """
     columns, ranks = Columns({}, {}), dict.fromkeys(NAMES, len(_RANKS))
     for name in names:
-        plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_").removeprefix("fa_")
+        plain = re.sub(r"[^0-9a-z]+", "_", name.lower().removeprefix(_OWN)).strip("_")
         plain = _SUCCESSOR.get(plain, plain.removesuffix("_epoch"))
         layer = _LAYER.fullmatch(plain)
         field, rank = _RANKS.get(plain) or (
@@ -91,6 +103,29 @@ def columns_of(names: tuple[str, ...]) -> Columns:
             at = DEEPEST if layer[2] == "l" else str(int(layer[2]))
             columns.layers.setdefault(_LAYERED.get(layer[1], "residual_norms"), {}).setdefault(at, name)
     return columns
+
+
+def is_own(name: str) -> bool:
+    """Whether `ProtocolMonitor` wrote a name."""
+    return name.lower().startswith(_OWN)
+
+
+def outdone(names: Iterable[str]) -> set[str]:
+    """Names that do not count, because an own one says the same.
+
+    >>> sorted(outdone(["fa/acc", "fa/step", "epoch", "val_acc", "loss"]))
+    ['epoch', 'val_acc']
+    """
+    means = {name: _meant(name) for name in names}
+    own = {field for name, field in means.items() if field and is_own(name)}
+    return {name for name, field in means.items() if field in own and not is_own(name)}
+
+
+def _meant(name: str) -> str:
+    """What a name stands for, as `_SAME` joins it; empty for nothing."""
+    columns = columns_of((name,))
+    field = next(iter((*columns.whole, *columns.layers)), "")
+    return _SAME.get(field, field)
 
 
 def given_in(fields: Mapping[str, object]) -> Columns:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise, takewhile
 from pathlib import Path, PurePath
@@ -20,8 +20,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import Document, Finding, attempt, convert_spelled, plain
-from fa_core.formats.log_names import DEEPEST, HELD_OUT, JUDGED, NAMES, Columns, columns_of, given_in, is_log
+from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, Document, Finding, convert_spelled, plain
+from fa_core.formats.log_names import (
+    DEEPEST,
+    HELD_OUT,
+    JUDGED,
+    NAMES,
+    Columns,
+    columns_of,
+    given_in,
+    is_log,
+    is_own,
+    outdone,
+)
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
@@ -35,7 +46,7 @@ _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
 _AXES = ("lam", "d", "L", "arch", "of")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
-_GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "mlflow", "events"})
+_GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "events"})
 """Names that log files have whatever the run is."""
 
 
@@ -105,35 +116,47 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
 
     The entries of one epoch are merged, the value logged last counting.
 
-    An accuracy most of whose values are above 1 (and none above 100) is in percent.
+    An accuracy most of whose values are above 1 (and none above 100) is in percent. This project's own numbers count
+    before those of others (`outdone`).
 
     Args:
         entries: in the order in which they were logged.
     """
     entries = [(where, {k: value for k, value in fields.items() if value is not None}) for where, fields in entries]
     names = dict.fromkeys(name for _, fields in entries for name in fields)
-    columns = columns_of(tuple(names))
+    if len(names) > MOST_NAMES:
+        raise UnreadableInput(f"logs {len(names):,} names; up to {MOST_NAMES:,} are read", where=_file(entries[0][0]))
+    entries = _without(entries, outdone(names))
+    columns = columns_of(tuple(dict.fromkeys(name for _, fields in entries for name in fields)))
     accuracy = columns.whole.get("test_acc", "")
     percent = {name for field in _ACCURACIES if (name := columns.whole.get(field, "")) and _in_percent(entries, name)}
-    numbers, notes = _numbers(entries, columns)
+    entries, notes = _positioned(entries, columns)
+    numbers, how = _numbers(entries, columns)
+    notes += how
     judged = [name for field, name in columns.whole.items() if field in JUDGED]
-    merged: dict[int, Entry] = {}
+    merged: dict[int, tuple[str, dict[str, Any]]] = {}
+    unnumbered = 0
+    attempt = Attempts(_file(entries[0][0]) if entries else "")
     epochs: list[TraceEpoch] = []
     problems: list[Problem] = []
     repeated: dict[int, None] = {}
     for (where, fields), number in zip(entries, numbers, strict=True):
         if number is None:
-            problems.append(Problem(_file(where), f"{where}: names no epoch; the epoch is skipped"))
+            unnumbered += 1
+            if unnumbered <= MOST_PROBLEMS:
+                problems.append(Problem(_file(where), f"{where}: names no epoch; the epoch is skipped"))
             continue
-        known = merged.get(number, ("", {}))[1]
+        _, known = merged.get(number, ("", {}))
         # as text: NaN differs from itself
         if any(name in fields and repr(known.get(name, fields[name])) != repr(fields[name]) for name in judged):
             repeated[number] = None
-        merged[number] = where, {**known, **fields}
+        known.update(fields)
+        merged[number] = where, known
     for number, (where, fields) in sorted(merged.items()):
-        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), _file(where), "epoch")
+        epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
-    unused = [printable(name) for name in names if name not in used_in(columns) and name not in (*_OWN, *_SETTINGS)]
+    used = used_in(columns).union(_OWN, _SETTINGS)
+    unused = [printable(name) for name in names if name not in used]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
@@ -141,6 +164,27 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     notes += [f"{printable(name)} is in percent: divided by 100" for name in sorted(percent)]
     notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
     return epochs, problems, tuple(notes)
+
+
+MOST_NAMES = 20_000
+"""Of values that one log holds; a name for each layer of a network is far less."""
+
+
+def _without(entries: Sequence[Entry], names: Container[str]) -> list[Entry]:
+    """The entries without the values of some names."""
+    return [(where, {name: fields[name] for name in fields if name not in names}) for where, fields in entries]
+
+
+def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[Entry], list[str]]:
+    """The entries that have the own position, where the log has one: another logger counts other steps."""
+    own = columns.whole.get("step", "")
+    if not is_own(own):
+        return entries, []
+    kept = [(where, fields) for where, fields in entries if own in fields]
+    notes = [f"numbered by {own}"]
+    if len(kept) < len(entries):
+        notes.append(f"left out, because they have no {own}: {len(entries) - len(kept)} of {len(entries)} entries")
+    return kept, notes
 
 
 def _in_percent(entries: Sequence[Entry], name: str) -> bool:
@@ -153,6 +197,10 @@ def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | Non
     epochs, steps = (
         [number_in(fields, columns.whole.get(at, "")) for _, fields in entries] for at in ("epoch", "step")
     )
+    if columns.whole.keys().isdisjoint(("epoch", "step")):
+        return [*range(1, len(entries) + 1)], ["numbered by entry: the log names neither epoch nor step"]
+    if is_own(columns.whole.get("step", "")):
+        return [_at_end(step) for step in steps], []
     if "epoch" not in columns.whole:
         return [_at_end(step) for step in steps], ["numbered by step: the log names no epoch"]
     judged = {columns.whole[field] for field in JUDGED & columns.whole.keys()}
@@ -178,6 +226,7 @@ def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
         UnreadableInput: a value of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
+    ((_, fields),) = _without([(where, fields)], outdone(fields))
     return _epoch(0, fields, where, given_in(fields).whole.get("test_acc", ""), set())
 
 
@@ -433,9 +482,9 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     ends = ends_in(header)
     entries = [(f"{where}[{index}]", {**ends, **entry}) for index, entry in enumerate(log) if isinstance(entry, dict)]
     epochs, problems, notes = epochs_of(entries)
-    yield from problems
     if not epochs:
         raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
+    yield from problems
     unused = [printable(name) for name in header if name not in _OF_THE_HEADER and not any(columns_of((name,)))]
     notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
     row.axes.update(axes_of(header))

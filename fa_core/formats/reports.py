@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, convert_spelled
+from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert, convert_spelled
 from fa_core.formats.log_names import given_in, is_measured
 from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
@@ -127,8 +127,9 @@ def sniff_list(document: Document) -> bool:
 def read_list(document: Document) -> Iterator[Finding]:
     """The rows of format 3, and the entries that are none."""
     rows: list[AuditRow] = []
+    attempt = Attempts(document.path)
     for index, node in document.items:
-        row = attempt(partial(_entry_row, node, document.path, document.place(index)), document.path, "entry")
+        row = attempt(partial(_entry_row, node, document.path, document.place(index)), "entry")
         if isinstance(row, Problem):
             yield row
         else:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from fa_core import runs
-from fa_core.decode import harmless, loads, reading
+from fa_core.baseline import FROZEN, WITHOUT_BASELINE, FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.decode import harmless, loads
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import logged
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
@@ -17,16 +20,14 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
-_MANIFEST_LIMIT = 1 << 20
-
 
 def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files too."""
     path = folder / runs.MANIFEST
     try:
-        data = loads(path.read_bytes())
-    except (OSError, ValueError):
-        return path.is_file() and any((folder / name).is_file() for name in (runs.WEIGHTS, runs.CREDIT, runs.TRACE))
+        data = loads(read_file(path, runs.LARGEST_MANIFEST))
+    except (UnreadableInput, ValueError):
+        return any(is_file(folder / name) for name in (runs.WEIGHTS, runs.CREDIT, runs.TRACE))
     if not isinstance(data, dict):
         return False
     return str(data.get("format", "")).startswith("fa-run/") or {"method", "arch", "data"} <= data.keys()
@@ -73,10 +74,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 
 def _manifest(folder: Path) -> runs.Manifest | None:
     """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
-    try:
-        if (folder / runs.MANIFEST).stat().st_size > _MANIFEST_LIMIT:
-            return None
-    except OSError:
+    if not exists(folder / runs.MANIFEST):
         return None
     try:
         return runs.read_manifest(folder)
@@ -99,8 +97,42 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
 
 def _bytes(path: Path) -> bytes | None:
     """A file of the folder; None if it is not there."""
-    with reading(path):
+    try:
+        return read_file(path)
+    except MissingFile:
+        return None
+
+
+def judged_by_siblings(report: DiagnosticReport, folder: Path, manifest: runs.Manifest) -> DiagnosticReport:
+    """The report with (d)'s baseline from the run folders next to its own, as their files record it."""
+    if manifest.method in WITHOUT_BASELINE:
+        return report
+    rule = rule_of(manifest.method, manifest.method_args)
+    return _siblings(folder).judge(report, rule, _facts(manifest))
+
+
+def _siblings(folder: Path) -> FrozenRuns:
+    """The frozen runs next to a run folder; an unfinished one is none of the recipe that a run has."""
+    found = []
+    for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return None
+            manifest = runs.read_manifest(other) if other != folder and runs.is_run(other) else None
+        except FaError:
+            continue
+        if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:
+            continue
+        rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
+        found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
+    return FrozenRuns(found)
+
+
+def _right(folder: Path) -> str | None:
+    """Which samples an audited run classified rightly."""
+    try:
+        return DiagnosticReport.from_dict(loads(read_file(folder / runs.AUDIT))).right
+    except (ValueError, FaError):
+        return None
+
+
+def _facts(manifest: runs.Manifest) -> dict[str, Any]:
+    return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)

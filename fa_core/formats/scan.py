@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import re
@@ -16,6 +17,7 @@ import msgspec
 
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.files import cannot_open, is_file, is_folder, open_file, read_file
 from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
@@ -34,9 +36,13 @@ HEAD = 1 << 18
 
 _FIRST = 4096
 _OTHER_LOG = re.compile(
-    rb"\A(?:SQLite format 3\0|.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
+    rb"\A(?:.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
 )
-"""How a log starts that is not JSON: a database, an event file, a table with a column of these."""
+"""How a log starts that is not JSON: an event file, or a table with a column of these."""
+
+_SQLITE = b"SQLite format 3\0"
+_LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
+"""What the databases of MLflow and Trackio have near their beginning."""
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 NOTHING_HERE = "nothing here that this project reads"
@@ -92,7 +98,7 @@ FORMATS: tuple[Format, ...] = (
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
-_LOGS = "CSV of epochs, TensorBoard events, MLflow, Trackio"
+_LOGS = "CSV of epochs, TensorBoard events"
 _KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
 
 
@@ -115,7 +121,7 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
     with _without_collector():
         found = _collected(finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces))
     # a table of nothing hides the reason
-    if lone and not found.rows and not found.traces and found.problems and Path(paths[0]).is_file():
+    if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
     return found
 
@@ -175,6 +181,7 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 def _under(path: str, seen: set[Identity], named_raises: bool, run_traces: bool) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     empty = True
+    known = len(seen)
     try:
         for place in places(path, seen, named=True):
             for finding in [place] if isinstance(place, Problem) else _at(place, run_traces):
@@ -185,7 +192,8 @@ def _under(path: str, seen: set[Identity], named_raises: bool, run_traces: bool)
             raise
         yield Problem(path, str(error))
         return
-    if empty and Path(path).is_dir():
+    was_read = len(seen) == known
+    if empty and not was_read and is_folder(path):
         yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
 
 
@@ -213,18 +221,20 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return
-    with reading(path), Path(path).open("rb") as file:
+    with reading(path), open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(_FIRST)
         kind = checkpoint_file.kind_of(head, path)
         if kind:
             yield from checkpoint_file.read(path, kind, file, size)
             return
+        if _says_more_later(head):
+            head += file.read(HEAD - len(head))
         if _OTHER_LOG.match(head):
             # imported for the first file that may be one
             from fa_core.formats import log_files
 
-            found = list(log_files.read(path, head, file, size))
+            found = list(log_files.read(path, head, file, size, place.named))
             yield from found
             if found:
                 return
@@ -233,7 +243,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if not ours or (size > len(head) and not _may_be_known(head)):
             yield from _brought(place, head)
             return
-        data = Path(path).read_bytes()  # `file` would copy what it holds of it already
+        data = read_file(path)  # `file` would copy what it holds of it already
     try:
         document = open_document(path, data)
     except UnreadableInput:
@@ -253,8 +263,18 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
         reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
         if reader is not None:
             yield from reader.read(place.path)
-    if reader is None and place.named:
+    if reader is not None:
+        return
+    if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
+        hint = "export each run as CSV or JSON lines, a row an epoch (docs/formats.md, Logs)"
+        raise UnreadableInput("a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint)
+    if place.named:
         raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
+
+
+def _says_more_later(head: bytes) -> bool:
+    """Whether the first bytes are too few: a text without a line end so far, or a database."""
+    return head.startswith(_SQLITE) or not (b"\n" in head or b"\0" in head)
 
 
 @lru_cache
@@ -324,35 +344,57 @@ def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Plac
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
     """
-    entries: list[os.DirEntry[str]] = []
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        try:
+            place = _place(path, seen, named)
+            listing = _listing(path) if place and place.is_folder else []
+        except UnreadableInput as error:
+            if named:
+                raise
+            yield Problem(path, str(error))
+            continue
+        named = False
+        if place is None:
+            continue
+        yield place
+        waiting += [entry.path for entry in reversed(listing) if entry.name not in place.skip]
+
+
+def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
+    """A file or folder; None where there is nothing new to read.
+
+    Raises:
+        UnreadableInput: the named path is neither, or the name is longer than the system allows.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116 (thousands of times)
         identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
-        is_folder = stat.S_ISDIR(status.st_mode)
     except (OSError, ValueError) as error:
-        if named:
-            raise _unreadable(path, error) from error
-        return
-    is_neither = not is_folder and not stat.S_ISREG(status.st_mode)
+        if named or getattr(error, "errno", None) == errno.ENAMETOOLONG:
+            raise cannot_open(path, error) from error
+        return None
+    is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)
     if is_neither and named:
         raise UnreadableInput("neither a file nor a folder", where=path, hint="write it to a file first")
     if is_neither or identity in seen:
-        return
+        return None
     seen.add(identity)
+    return Place(path, named, stat.S_ISDIR(status.st_mode))
+
+
+def _listing(path: str) -> list[os.DirEntry[str]]:
+    """What a search looks at in a folder, in its order.
+
+    Raises:
+        UnreadableInput: the folder may not be read.
+    """
     try:
-        if is_folder:
-            with os.scandir(path) as listing:
-                entries = sorted(filter(_is_shown, listing), key=_by_number)
+        with os.scandir(path) as listing:
+            return sorted(filter(_is_shown, listing), key=_by_number)
     except OSError as error:
-        if named:
-            raise _unreadable(path, error) from error
-        yield Problem(path, str(_unreadable(path, error)))
-        return
-    place = Place(path, named, is_folder)
-    yield place
-    for entry in entries:
-        if entry.name not in place.skip:
-            yield from places(entry.path, seen)
+        raise cannot_open(path, error) from error
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
@@ -370,14 +412,3 @@ def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
     parts: list[str | float] = [*_NUMBER.split(entry.name)]
     parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name
-
-
-def _unreadable(path: str, error: Exception) -> UnreadableInput:
-    if isinstance(error, FileNotFoundError):
-        parents = Path(path).absolute().parents
-        nearest = next((parent for parent in parents if parent.is_dir()), parents[-1])
-        hint = f"the nearest folder that exists is {nearest}"
-        return UnreadableInput("no such file or folder", where=path, hint=hint)
-    if isinstance(error, PermissionError):
-        return UnreadableInput("no permission to read it", where=path, hint="ask its owner or change its mode")
-    return UnreadableInput(f"cannot be read ({getattr(error, 'strerror', None) or error})", where=path)

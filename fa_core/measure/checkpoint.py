@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from fa_core.decode import reading
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
-from fa_core.formats.checkpoint_file import COPY_AGAIN, distributed, shards
+from fa_core.files import open_file, size_of
+from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
 from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import arch_of, planned, recognise
@@ -108,12 +109,14 @@ _NONE = "is damaged or no checkpoint"
 def _read(path: Path) -> Checkpoint:
     if refusal := distributed(str(path)):
         raise refusal
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_file(path) as file:
+        size = size_of(file)
         head = file.read(16)
         if size == 0:
             raise UnreadableInput("is empty", where=path)
         if head[8:9] == b"{":
+            if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
+                raise UnreadableInput("its header is too large for any network", where=path)
             return _read_safetensors(path)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             hint = "checkpoints are .safetensors files, or .pt/.pth files written by torch.save"

@@ -17,12 +17,30 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
+from fa_core.intervals import t_quantile
 from fa_core.measure.fused import placed, true_pass
 from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
-from fa_core.measure.norms import Reading, gamma, mean_over, mean_where, sample_norms, share_of_zeros
-from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
+from fa_core.measure.norms import (
+    Reading,
+    gamma,
+    mean_over,
+    mean_where,
+    sample_norms,
+    share_of_zeros,
+    unit_rows,
+    vector_norms,
+)
+from fa_core.measure.taps import (
+    READS,
+    Taps,
+    match_modules,
+    read_logits,
+    split_patterns,
+    tapped_outputs,
+)
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
+from fa_core.methods.feedback import RandomFeedback
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -91,7 +109,10 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
 
         ρ_l = mean_i corr_m(⟨a_l,i, ε·v_m,i⟩, CE_i(h_l,i + ε·v_m,i) − CE_i(h_l,i))
 
-    Pooling over samples would be another number.
+    Pooling over samples would be another number. With directions v drawn from the whole sphere and small steps this
+    is Γ_l again: E⟨a, v⟩⟨g, v⟩ = ⟨a, g⟩/D, so the correlation is cos(a, g), but for a sampling error of about
+    (1 − Γ²)/√(M·B). It checks the gradient and is no second piece of evidence. At finite steps the loss's curvature
+    adds to the change what no linear credit predicts, and ρ of g itself falls below 1.
 
     Args:
         predicted: ⟨a_l, ε·v⟩, (M, B).
@@ -139,7 +160,8 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     if taps is None and callable(own):
         tail: Tail = own
         return tail
-    if taps is None or callable(taps):
+    read = not callable(taps) and any(p.endswith(READS) for p in split_patterns(taps or ""))
+    if taps is None or callable(taps) or read:
         hint = "give it tail(l, h) -> logits, or name its blocks with taps"
         raise TapError(f"{type(model).__name__} cannot be run from a hidden state on", hint=hint)
     names = match_modules(model, taps)
@@ -147,7 +169,7 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     def replaced(l: int, states: Tensor) -> Tensor:
         layers = count()
         rounds = len(states) // len(first_of(x))
-        with tapped_outputs(model, names, lambda name, state: states if next(layers) == l else state):
+        with tapped_outputs(model, names, lambda _, state, beside: states if next(layers) == l else state):
             again = each(x, lambda t: t.repeat(rounds, *(1 for _ in t.shape[1:])))
             logits: Tensor = read_logits(answer(model, again))
         return logits
@@ -157,6 +179,9 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
 
 EPSILON = 1e-3
 """Length of ρ's steps; also times ‖h_l‖."""
+
+FINITE = 0.1
+"""The same, times ‖h_l‖, where the loss's curvature shows."""
 
 ETA = 0.01
 """Length of nudge's step; also times ‖h_l‖."""
@@ -178,6 +203,7 @@ class CreditQuality:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
         rho: ρ_l with steps of ε = 1e-3.
         rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
+        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions. The two before estimate Γ_l (see `rho`).
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         nudge_relative: the same with η·‖h_l‖, comparable across scales.
         zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the credit's own
@@ -201,6 +227,7 @@ class CreditQuality:
     missing: dict[str, str] = field(default_factory=dict)
     free: list[int] = field(default_factory=list)
     pooled: dict[str, float | None] = field(default_factory=dict)
+    rho_finite: Series = field(default_factory=list)
 
     def deep(self, metric: str = "gamma") -> float | None:
         """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
@@ -208,19 +235,21 @@ class CreditQuality:
 
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
-        named = {name: getattr(self, name) for name in _SERIES}
+        named = {name: series for name in _SERIES if (series := getattr(self, name))}
         summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma[-1]}
         if self.free:
             summary["deep_gamma_with_free"] = mean_over(self.gamma)
+        if self.rho_finite:
+            summary["deep_rho_finite"] = self.deep("rho_finite")
         facts = {"samples": self.samples, "directions": self.directions, "free_layers": self.free}
         facts["aggregation"] = aggregation(self.free)
         return {**named, **summary, **self.pooled, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
-NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
+NEEDS_DIRECTIONS = ("rho", "rho_relative", "rho_finite", "deep_rho", "deep_rho_finite", "directions")
 """What cannot be measured without random directions."""
 
-_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
+_SERIES = ("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
@@ -228,8 +257,8 @@ def credit_quality(
 ) -> CreditQuality:
     """Measure a credit signal against the true gradient and against what the loss really does.
 
-    Per layer, one batched run of the tail from h_l on carries the 2·M random steps of ρ and the two steps
-    of nudge for every sample. Everything is float64: in a collapsed network the loss changes by less than
+    Per layer, batched runs of the tail from h_l on carry the 3·M random steps of ρ and the two steps of nudge for
+    every sample. Everything is float64: in a collapsed network the loss changes by less than
     float32 can hold.
 
     Args:
@@ -273,15 +302,14 @@ def credit_quality(
         rows: list[tuple[float | None, ...]] = []
         for l, a in enumerate(movable):
             found = a is not None and _moves(partial(changed, l), done.hidden[l], reading, a, directions, draws)
-            rows.append(found or (None,) * 4)
-    rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
+            rows.append(found or (None,) * 5)
+    rhos, relative_rhos, finite_rhos, nudges, relative_nudges = map(list, zip(*rows, strict=True))
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
     pooled = pooled_gamma(signal, [reading.vectors(g) for g in done.gradients])
-    return CreditQuality(
-        aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing, pooled=pooled
-    )
+    measured = (aligned, rhos, relative_rhos, nudges, relative_nudges, zeros)
+    return CreditQuality(*measured, len(y), directions, missing, pooled=pooled, rho_finite=finite_rhos)
 
 
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
@@ -337,7 +365,7 @@ def own_credit_quality(
 def _moves(
     changed: Callable[[Tensor], Tensor], hidden: Tensor, reading: Reading, a: Tensor, m: int, draws: torch.Generator
 ) -> tuple[float | None, ...]:
-    """(ρ, ρ with relative ε, nudge, nudge with relative η) at one layer, from what the loss does as h_l moves.
+    """(ρ, with relative ε, with finite ε, nudge, nudge with relative η) of one layer: what the loss does as h_l moves.
 
     Args:
         changed: steps (M, B, D) → CE's change (M, B); a run of the tail.
@@ -354,15 +382,15 @@ def _moves(
     downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
     nudges = [mean_where(change, pointed) for change in changed(torch.stack([downhill, downhill * sizes]))]
     if not m:
-        return None, None, *nudges
+        return None, None, None, *nudges
     predicted: list[Tensor] = []
     changes: list[Tensor] = []
     most = max(1, LARGEST // (2 * hidden.numel()))
     for at in range(0, m, most):
         v = random_units(min(most, m - at), len(a), a.shape[1], draws).to(a.device)
-        steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
-        predicted.append((steps * a).sum(dim=3))
-        changes.append(changed(steps.flatten(0, 1)).reshape(2, len(v), -1))
+        steps = [torch.stack([EPSILON * v, EPSILON * sizes * v]), (FINITE * sizes * v)[None]]
+        predicted.append(torch.cat([(some * a).sum(dim=3) for some in steps]))
+        changes.append(torch.cat([changed(some.flatten(0, 1)).reshape(len(some), len(v), -1) for some in steps]))
     return *map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)), *nudges
 
 
@@ -381,8 +409,11 @@ def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
             raise MeasureError(f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}", hint=hint)
 
 
-NULL_DRAWS = 5
-"""Their mean errs by 0.45 of their spread; a draw costs a credit and its cosines."""
+NULL_DRAWS = 200
+"""Fresh feedbacks of a rule whose credit is linear in each: their spread is known to 5 %."""
+
+SLOW_DRAWS = 20
+"""Of any other rule, where a draw costs a backward pass of its own: the spread is known to 16 %."""
 
 
 @dataclass(frozen=True)
@@ -394,6 +425,8 @@ class NullGamma:
         observed: deep Γ under the training feedback, or None.
         layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
             head alone), Γ_l is no null but the rule's own, and the layer is none of the deep ones.
+
+    With 5 draws the spread errs by a factor of two; `fa_core.gamma.within_null` judges by their number.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
@@ -416,9 +449,12 @@ class NullGamma:
 
     @property
     def rank(self) -> float | None:
-        """Share of draws whose deep Γ reaches the observed one, (1 + k)/(1 + n): a one-sided p-value.
+        """The one-sided p-value of the observed deep Γ: (1 + k)/(1 + n), k of n draws reach it.
 
-        None where there is nothing to compare, or a value that is not finite compares with nothing.
+        The 1 is the observed one itself, so that p is never 0 and is right for every n. None where there is nothing to
+        compare, or a value that is not finite compares with nothing.
+
+        Source: Phipson & Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010.
 
         >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
         0.25
@@ -446,8 +482,8 @@ def method_credit_quality(
         directions: as for `credit_quality`.
         seed: as for `credit_quality`.
     """
-    with _training_credit(net, x, y) as credit_of:
-        credit = credit_of(copy.deepcopy(method))
+    with _training_batch(net, x, y) as batch:
+        credit = copy.deepcopy(method).to(dtype=batch[2].dtype).credit(*batch)
     found = replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
     if all(a is None for a in credit):
         found.missing["gamma, rho, nudge"] = getattr(method, "no_credit", Method.no_credit)
@@ -478,16 +514,17 @@ def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[f
 
 
 def null_gamma(
-    net: nn.Module, method: Method, x: Inputs, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, draws: int | None = None, seed: int = 0
 ) -> NullGamma:
-    """Deep Γ under `draws` fresh feedbacks, and the one with the training feedback.
+    """Deep Γ under fresh feedbacks, and the one with the training feedback.
 
     Args:
         net: a network with its own stream.
         method: as trained.
         x: inputs (B, ...).
         y: (B,) class indices.
-        draws: how many feedbacks to draw.
+        draws: how many feedbacks to draw; None = as many as the rule is quick enough for (`usual_draws`). The first of
+            many draws are those of few.
         seed: of the draws.
 
     Raises:
@@ -497,37 +534,182 @@ def null_gamma(
     """
     if not method.draws_feedback:
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
-    generator = torch.Generator().manual_seed(seed)
     with _reference(net, x, y) as gammas:
         own = gammas(copy.deepcopy(method))
-        drawn = [gammas(method.fresh(generator)) for _ in range(draws)]
+        drawn = list(gammas.drawn(method, draws or usual_draws(method), torch.Generator().manual_seed(seed)))
     observed, *found = (mean_over(layers, without=_free(method, layers)) for layers in [own, *drawn])
     deep = [value for value in found if value is not None]
     return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
 
 
+FAR = 2.0
+"""Feedback works in one orientation where deep Γ is so many times as far from its null as one more draw would be."""
+
+
+def oriented(
+    net: nn.Module,
+    method: Method,
+    x: Inputs,
+    y: Tensor,
+    null: NullGamma,
+    foreign: bool = True,
+) -> tuple[Method, NullGamma, str]:
+    """A rule with its square feedback matrices in the orientation that training used, where the two differ enough.
+
+    Saved as `nn.Linear` holds them, they are transposed, and no shape shows it. Transposed feedback is a fresh
+    draw: its deep Γ lies within the null. The one that lies far outside is taken where the other lies within.
+
+    Args:
+        net: a network with its own stream.
+        method: as saved.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        null: of the method as saved.
+        foreign: whether another program may have saved it; else only a clear case is spoken of.
+
+    Returns:
+        (the rule, its null, what a report has to say): "" where the matrices as saved are the right ones, or none is
+        square.
+
+    Source: docs/protocol.md §4.
+    """
+    twin = method.turned() if _is_linear(method) and isinstance(method, RandomFeedback) else None
+    mean, std, observed = null.mean, null.std, null.observed
+    if twin is None or mean is None or observed is None or not std:
+        return method, null, ""
+    gammas = method_gamma(net, twin, x, y)
+    transposed = mean_over(gammas, without=_free(twin, gammas))
+    if transposed is None:
+        return method, null, ""
+    draws = len(null.deep)
+    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * std
+    saved_at, turned_at = abs(observed - mean) / reach, abs(transposed - mean) / reach
+    both = f"deep Γ {observed:+.3f} as saved, {transposed:+.3f} transposed"
+    if turned_at > FAR and saved_at <= 1:
+        said = f"square feedback matrices are taken transposed: {both}"
+        return twin, replace(null, observed=transposed), said
+    if not foreign or (saved_at > FAR and turned_at <= 1):
+        return method, null, ""
+    said = f"square feedback matrices may have been saved transposed: {both}"
+    return method, null, said
+
+
+DRAWN_AT_ONCE = 2**20
+"""Numbers of feedback and credit per batched product: 8 MB in float64, which is quickest."""
+
+DRAWN_AT_MOST = 2**28
+"""Numbers drawn for one null: a few seconds. FA's 200 draws take them at d = 580 and L = 4."""
+
+
+def usual_draws(method: Method) -> int:
+    """How many fresh feedbacks the null of a rule is of: from `SLOW_DRAWS` to `NULL_DRAWS`."""
+    if not _is_linear(method):
+        return SLOW_DRAWS
+    numbers = sum(B.numel() for B in method.buffers())
+    return max(SLOW_DRAWS, min(NULL_DRAWS, DRAWN_AT_MOST // max(numbers, 1)))
+
+
+def _is_linear(method: Method) -> bool:
+    # a user's rule need not be a `Method`
+    return getattr(method, "linear_feedback", False)
+
+
+class _Credit(nn.Module):
+    """A rule as a module that answers with its credit, as vectors: many feedbacks can be put into it at once."""
+
+    def __init__(self, rule: Method, reading: Reading) -> None:
+        super().__init__()
+        self.rule, self._reading = rule, reading
+
+    def forward(self, *batch: Any) -> list[Tensor | None]:
+        return [None if a is None else self._reading.vectors(a) for a in self.rule.credit(*batch)]
+
+
+@dataclass(frozen=True)
+class _Gammas:
+    """Γ_l of what rules train with, against one batch's float64 gradients.
+
+    Attributes:
+        batch: what a rule is asked with, in the network's arithmetic: network, stream, logits, labels.
+        hidden: h_0..h_L.
+        gradients: g_0..g_L as float64 vectors.
+        reading: how states become those.
+    """
+
+    batch: tuple[Any, list[Tensor], Tensor, Tensor]
+    hidden: list[Tensor]
+    gradients: list[Tensor]
+    reading: Reading
+
+    def __call__(self, rule: Method) -> Series:
+        """Of one rule, which is brought to the network's arithmetic in place."""
+        credit = rule.to(dtype=self.batch[2].dtype).credit(*self.batch)
+        check_credit(credit, self.hidden)
+        vectors = (None if a is None else self.reading.vectors(wide(a)) for a in credit)
+        return [gamma(a, g) for a, g in zip(vectors, self.gradients, strict=True)]
+
+    def drawn(self, method: Method, draws: int, generator: torch.Generator) -> Iterator[Series]:
+        """Of a rule with fresh feedback, `draws` times."""
+        if not _is_linear(method):
+            yield from (self(method.fresh(generator)) for _ in range(draws))
+            return
+        twin = _Credit(copy.deepcopy(method).to(dtype=self.batch[2].dtype), self.reading)
+        numbers = sum(map(torch.numel, (*self.gradients, *twin.buffers())))
+        most = max(1, DRAWN_AT_ONCE // numbers)
+        for at in range(0, draws, most):
+            yield from self._together(twin, min(most, draws - at), generator)
+
+    def _together(self, twin: _Credit, draws: int, generator: torch.Generator) -> Iterator[Series]:
+        """Of some draws of a rule with credit at every layer, by one batched product per layer."""
+        fresh: list[dict[str, Tensor]] = []
+        for _ in range(draws):
+            twin.rule.redraw(generator)
+            fresh.append({name: B.clone() for name, B in twin.named_buffers()})
+        feedbacks = {name: torch.stack([one[name] for one in fresh]) for name in fresh[0]}
+        credit = torch.vmap(lambda one: torch.func.functional_call(twin, one, self.batch))(feedbacks)
+        yield from (list(row) for row in zip(*map(gammas_of_draws, credit, self.gradients), strict=True))
+
+
+def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
+    """Γ_l (see `gamma`) of R credits on the same samples.
+
+    Args:
+        credit: (R, B, D).
+        gradient: (B, D), at any scale.
+
+    Returns:
+        R of them: None where no sample has two norms above 0, NaN where a value is not finite.
+
+    Source: docs/protocol.md §4.
+
+    >>> gammas_of_draws(torch.tensor([[[3.0, 4.0]], [[0.0, 0.0]]]), torch.tensor([[0.0, 2.0]]))
+    [0.8, None]
+    """
+    credit = wide(credit)
+    lengths = vector_norms(credit)
+    defined = (lengths != 0) & (sample_norms(gradient) != 0)
+    cosines = (credit * unit_rows(gradient)).sum(dim=2) / lengths
+    means = torch.where(defined, cosines, 0.0).sum(dim=1) / defined.sum(dim=1)
+    return [
+        mean if any_defined else None for mean, any_defined in zip(means.tolist(), defined.any(1).tolist(), strict=True)
+    ]
+
+
 @contextmanager
-def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Method], list[float | None]]]:
+def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Gammas]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
-    with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
+    with borrow(net, "float64") as borrowed, _training_batch(net, x, y) as batch:
         done = true_pass(borrowed, None, *placed((x, y), 0, borrowed))
         reading = Reading.of(done.hidden, done.gradients[-1])
-
-        def gammas(rule: Method) -> list[float | None]:
-            credit = credit_of(rule)
-            check_credit(credit, done.hidden)
-            pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else reading.vectors(wide(a)), reading.vectors(g)) for a, g in pairs]
-
-        yield gammas
+        yield _Gammas(batch, done.hidden, [reading.vectors(g) for g in done.gradients], reading)
 
 
 @contextmanager
-def _training_credit(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Method], list[Tensor | None]]]:
-    """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
+def _training_batch(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[tuple[Any, list[Tensor], Tensor, Tensor]]:
+    """What rules are asked with in training: network, stream, logits and labels, in the network's arithmetic."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)
         network: Any = own.model
         with torch.no_grad():
             logits, stream = network(x, return_hidden=True)
-        yield lambda rule: rule.to(dtype=logits.dtype).credit(network, list(stream), logits, y)
+        yield network, list(stream), logits, y

@@ -20,6 +20,7 @@ from fa_core.measure.isolate import DREW, borrow
 from fa_core.measure.resolve import GuessedTaps, resolve_taps, said
 from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps
+from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
 
@@ -57,7 +58,9 @@ def diagnose(
         notes: for the report.
         thresholds: what the verdict is judged by; None = the defaults.
         taps: None = ``model(x, return_hidden=True)``, or, where it has none, a guess that the notes and the provenance
-            say; patterns such as ``["embed", "blocks.*"]``; or a function (model, x) -> (logits, [h_0..h_L]).
+            say; patterns of modules whose outputs are the states, ``["embed", "blocks.*"]``, or, with ``:in``, whose
+            inputs are: ``["blocks.*:in", "head:in"]`` where the network adds ``h + block(h)`` itself; or a function
+            (model, x) -> (logits, [h_0..h_L]).
         device: where to measure; None = where the network is.
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many batches (a) and (b) pool their samples from.
@@ -157,11 +160,13 @@ def run_diagnosis(
                 if on_batch is not None:
                     on_batch(index + 1, total)
         moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-        remarks = [log.judged(), DREW if net.draws.noticed else "", SHIFTED if moved else ""]
+        drew = DREW if net.draws.noticed else ""
+        remarks = [log.judged(), drew, SHIFTED if moved else "", tapped.remark]
         if isinstance(tapped, GuessedTaps):
             tally.facts["guessed_taps"] = list(tapped.taps)
             remarks.append(said(tapped.taps))
-        return replace(tally.measured([right[None] for right in meter.right])[0], remarks=remarks)
+        found = tally.measured([right[None] for right in meter.right])[0]
+        return replace(found, remarks=[*found.remarks, *remarks])
 
 
 SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
@@ -175,5 +180,6 @@ def check_accuracies(**accuracies: float | None) -> None:
         UsageError: an accuracy outside [0, 1].
     """
     for name, acc in accuracies.items():
-        if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
-            raise UsageError(f"{name} is {acc}", hint="accuracies are fractions in [0, 1]")
+        number = math.nan if acc is None else as_float(acc, name)
+        if math.isfinite(number) and not 0.0 <= number <= 1.0:
+            raise UsageError(f"{name} is {number}", hint="accuracies are fractions in [0, 1]")

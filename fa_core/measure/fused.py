@@ -17,12 +17,33 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, TapError
-from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
+from fa_core.measure.graph import (
+    arithmetic,
+    backward_functions,
+    custom_functions,
+    graph_nodes,
+    straight_through,
+)
 from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
-from fa_core.measure.resolve import resolve_taps
-from fa_core.measure.taps import IGNORED, Stream, Tapped, Taps, activation_gradients, loss_terms
-from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
+from fa_core.measure.resolve import check_stream, passed_by, resolve_taps
+from fa_core.measure.taps import (
+    IGNORED,
+    ReturnedStream,
+    Stream,
+    Tapped,
+    Taps,
+    activation_gradients,
+    loss_terms,
+)
+from fa_core.measure.tracing import (
+    NODE_HOOK,
+    Noticing,
+    OwnBackward,
+    agreeing,
+    backward_hooks,
+    untraced,
+)
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -270,12 +291,20 @@ def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequen
         check_logits(one.logits, y[:1], f"{where}, one sample")
         check_states(one.hidden, one.names, 1)
     check_logits(stream.logits, y, where)
+    if type(tapped) is ReturnedStream:
+        tapped.remark = passed_by(stream)
+    elif not noticed.lost:
+        check_stream(model, x, stream)
     nodes = graph_nodes(stream.logits)
     dtype = arithmetic(stream.logits, nodes, stream.dtypes)
-    certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
-    if not (certain or noticed.detached or backward_functions(nodes)):
+    of_modules = backward_hooks(model)
+    if of_modules:
+        # torch reads nodes of the graph to attach them
+        noticed.hooks.pop(NODE_HOOK, None)
+    certain = [*custom_functions(nodes), *noticed.hooks, *of_modules, *straight_through(nodes)]
+    if not (certain or noticed.lost or backward_functions(nodes)):
         return replace(backward(stream, y), dtype=dtype)
-    tapped.own = tapped.own or OwnBackward(tapped, certain, noticed.leaves)
+    tapped.own = tapped.own or OwnBackward(tapped, certain, noticed)
     return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
 
 
@@ -287,12 +316,18 @@ def _by_trace(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, where: str
     with Draws().passing():
         true = _derived(tapped, model, x, y, None, where)
     own: OwnBackward = tapped.own
-    if true is None and own.names:
-        return replace(done, own_backward=own.names, untrue=own.why)
-    if true is None or len(agreeing(done.gradients, true.gradients)) == len(done.names):
+    if true is None:
+        harmless = not own.matters(model, x)
+    else:
+        harmless = len(agreeing(done.gradients, true.gradients)) == len(done.names)
+    if harmless:
         tapped.own = None
         return done
-    return replace(true, names=done.names, own_backward=own.names or [".detach()"], credit=done.gradients)
+    if own.steps and not own.why:
+        own.why = untraced(own.names, own.in_steps())
+    if true is None or own.why:
+        return replace(done, own_backward=own.names, untrue=own.why)
+    return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
 
 
 def _derived(

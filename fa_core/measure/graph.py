@@ -76,6 +76,50 @@ def _reads_data(node: Any) -> bool:
     return False
 
 
+def unlinked(logits: Any, cuts: Sequence[Sequence[Any]]) -> tuple[list[int], list[int]]:
+    """Where taps are no stream, in which h_{l+1} is computed from h_l, and from no earlier state but through it.
+
+    Args:
+        logits: their node.
+        cuts: of every state its node, and the nodes of what its module gave beside it.
+
+    Returns:
+        (every l whose next state does not read h_l, every l ≥ 1 past which the next state, the logits
+        for l = L, reads h_{l−1}).
+
+    >>> h_0 = torch.ones(1, requires_grad=True).clone()
+    >>> branch = h_0.exp()
+    >>> logits = h_0 + branch
+    >>> unlinked(logits.grad_fn, [[h_0.grad_fn], [branch.grad_fn]])
+    ([], [1])
+    """
+    unread, past = [], []
+    targets = [cut[0] for cut in cuts[1:]] + [logits]
+    for l, target in enumerate(targets):
+        before = cuts[l - 1] if l else []
+        met = _met(target, cuts[l], before)
+        if not met.intersection(cuts[l]):
+            unread.append(l)
+        if met.intersection(before).difference(cuts[l]):
+            past.append(l)
+    return unread, past
+
+
+def _met(node: Any, *ends: Sequence[Any]) -> set[Any]:
+    """The nodes among `ends` that are met on the way back from a node, none of them passed."""
+    stops = {one for end in ends for one in end}
+    seen: set[Any] = set()
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node not in stops:
+            waiting += [source for source, _ in node.next_functions]
+    return seen & stops
+
+
 _OPERATOR = "GeneratedBackwardFor_"
 """How torch names the derivative that `torch.library` was given for an operator."""
 
@@ -102,6 +146,27 @@ def custom_functions(nodes: Iterable[Any]) -> list[str]:
     functions = {node._forward_cls for node in backward_functions(nodes)}
     own = {f.__name__ for f in functions if f.__module__.split(".")[0] != "torch" or f.__name__.startswith(_OPERATOR)}
     return sorted(name.removeprefix(_OPERATOR) for name in own)
+
+
+_STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
+
+
+def straight_through(nodes: Iterable[Any]) -> list[str]:
+    """``["fake_quantize"]`` where a graph holds torch's operations that round and let the gradient through.
+
+    >>> import torch
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> straight_through(graph_nodes(torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)))
+    ['fake_quantize']
+    """
+    found = any(_STRAIGHT_THROUGH.search(node.name()) for node in nodes)
+    return ["fake_quantize"] if found else []
+
+
+def node_of(tensor: Any) -> Any:
+    """Where a tensor is in the graph, asked so that no mode around the forward pass notices."""
+    with torch._C.DisableTorchFunction():
+        return getattr(tensor, "grad_fn", None)
 
 
 def backward_functions(nodes: Iterable[Any]) -> list[Any]:

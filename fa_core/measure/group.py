@@ -303,7 +303,7 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
         remarks, seen = [log.judged()], answers.right[tests:]
         counts = [*(seen if request.count_batches else []), *answers.right[:tests]]
         right = torch.cat(counts, dim=1).cpu()
-        diagnosed = [replace(found, remarks=remarks) for found in tally.measured(seen)]
+        diagnosed = [replace(found, remarks=[*found.remarks, *remarks]) for found in tally.measured(seen)]
     return [Member(each, found, None) for each, found in zip(right, diagnosed, strict=True)]
 
 

@@ -8,19 +8,20 @@ file: those that are never asked for cost nothing.
 from __future__ import annotations
 
 import io
-import json
 import mmap
 import pickle
 import re
 import struct
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fa_core.decode import LARGEST, loads
 from fa_core.errors import UnreadableInput
 
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
@@ -34,25 +35,77 @@ EXPORTED_TABLE = "data/weights/model_weights_config.json"
 EXPORTED = ("", "uint8", "int8", "int16", "int32", "int64", "half", "float", "double", "", "", "", "bool", "bfloat16")
 """The kinds of elements, by their number in that list."""
 
-DEPTH, MOST_MODULES, MOST_TENSORS, LONGEST_NAME = 8, 100_000, 1_000_000, 1000
-"""How deep mappings are looked for, and what no network reaches: a module may contain itself."""
+DEPTH, LONGEST_NAME = 8, 1000
+"""How deep mappings are looked for, and the characters of a name that are kept."""
+
+STEPS, STEPS_A_BYTE, MOST_STEPS = 100_000, 4, 3_000_000
+"""What reading may take: so many steps, and more for each byte of the file, but no more than that
+and a step for each `BYTES_A_STEP` of the file. A step takes up to a microsecond and 150 bytes."""
+
+BYTES_A_STEP = 32
+
+STEPS_A_CONTAINER, STEPS_A_TENSOR = 10, 30
+"""What it takes to look into a container, or to make a tensor, in steps."""
+
+LARGEST_DIRECTORY = 1 << 23
+"""Bytes of a zip archive's list of entries: about 100,000 of torch's."""
 
 REPEATS, SLACK = 64, 1 << 20
 """A mapping's tensors may be this many times as large as their file, and some bytes more: they may share storages."""
 
-_PLAIN = (str, int, float, bytes, type(None))
 _SETS = {f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("set", "frozenset")}
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
 _BIG_ENDIAN = "written on a big-endian machine"
-_ENDLESS = "modules or tensors without end"
+_ENDLESS = "its pickle makes more objects than are read from a file of this size"
+
+
+class Effort:
+    """Counts what reading a file takes, and ends it where that is out of proportion.
+
+    A pickle of a few kilobytes can ask for hours and for all memory: by copies of what it holds
+    once, or by one object in many places. Whatever is made or looked at is therefore a step:
+    opcodes, and the elements of a container each time they are copied or gone through.
+
+    Args:
+        size: of the file, in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        in_proportion = STEPS + STEPS_A_BYTE * size
+        self.left = min(in_proportion, MOST_STEPS + size // BYTES_A_STEP)
+
+    def spend(self, steps: int) -> None:
+        """Count some steps.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise ValueError(_ENDLESS)
+
+
+class _Opcodes(dict[int, Any]):
+    """What is done for each opcode of a pickle; to look one up is a step."""
+
+    def __init__(self, known: Mapping[int, Any], effort: Effort) -> None:
+        super().__init__(known)
+        self._effort = effort
+
+    def __getitem__(self, code: int) -> Any:
+        self._effort.spend(1)
+        return super().__getitem__(code)
 
 
 class _Dict(dict[Any, Any]):
-    """A dict of a file. Keys that cannot be hashed safely are replaced: tuples within tuples would end the process."""
+    """A dict of a file. Keys that a file could make collide, or nest, are replaced by others."""
+
+    __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat = type(key) is tuple and all(isinstance(part, _PLAIN) for part in key)
-        super().__setitem__(key if flat or isinstance(key, _PLAIN) else object(), value)
+        short = isinstance(key, int) and abs(key) < LARGEST
+        safe = short or key is None or isinstance(key, (str, float, bytes))
+        super().__setitem__(key if safe else object(), value)
 
 
 class Placeholder(_Dict):
@@ -63,13 +116,41 @@ class Placeholder(_Dict):
         args: what that would be called with.
         state: what its attributes would be set from.
         members: what would be appended to it.
+        tensor: what it describes, once that was asked for: one in many places is made once.
     """
 
+    __slots__ = ("args", "members", "name", "state", "tensor")
+
     def __init__(self, name: str, args: Any = ()) -> None:
-        self.name, self.args = name, args
+        self.name = name
+        self.args = args
         self.state: Any = None
-        self.members: list[Any] = []
-        self.append, self.extend = self.members.append, self.members.extend
+        self.members: Sequence[Any] = ()
+        self.tensor: Tensor | None = None
+
+    def append(self, member: Any) -> None:
+        """As a list has it."""
+        self.extend([member])
+
+    def extend(self, members: Iterable[Any]) -> None:
+        """As a list has it."""
+        if not isinstance(self.members, list):
+            self.members = []
+        self.members.extend(members)
+
+
+class _Packed:
+    """A file of torch's within a pickle: bytes that are read once, when a tensor asks for them."""
+
+    def __init__(self, data: Any, effort: Effort) -> None:
+        self._data = data
+        self._effort = effort
+
+    @cached_property
+    def content(self) -> Any:
+        """What it holds."""
+        # of a number, as many bytes would be made
+        return Archive(bytearray(memoryview(self._data)), self._effort).pickled()
 
 
 class _Storage:
@@ -119,6 +200,7 @@ class Archive:
 
     Args:
         data: its bytes.
+        effort: what reading it may take; default: in proportion to its bytes.
 
     Attributes:
         memory: (n,) uint8, the same.
@@ -126,8 +208,9 @@ class Archive:
         kinds: a storage's key → its class, in `STORAGES`.
     """
 
-    def __init__(self, data: mmap.mmap | bytearray) -> None:
+    def __init__(self, data: mmap.mmap | bytearray, effort: Effort | None = None) -> None:
         self.data = data
+        self.effort = effort or Effort(len(data))
         self.memory = torch.frombuffer(data, dtype=torch.uint8)
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
@@ -137,8 +220,11 @@ class Archive:
 
         Raises:
             zipfile.BadZipFile: it is none.
-            ValueError: it was written where numbers begin with their last byte.
+            ValueError: too many entries, or written where numbers begin with their last byte.
         """
+        ends = _end_of_zip(self._file())
+        if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
+            raise ValueError("a zip archive of more entries than a network has tensors")
         for entry in zipfile.ZipFile(self._file()).infolist():
             at = entry.header_offset
             start = at + 30 + sum(struct.unpack("<HH", self.data[at + 26 : at + 30]))
@@ -171,7 +257,7 @@ class Archive:
     def exported(self) -> dict[str, Tensor]:
         """The weights that ``torch.export.save`` put into an opened archive: a list of them, and raw bytes."""
         found = {}
-        for name, entry in json.loads(self._entry(EXPORTED_TABLE))["config"].items():
+        for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
             meta, key = entry["tensor_meta"], f"data/weights/{entry['path_name']}"
             size, stride = ([n["as_int"] for n in meta[kind]] for kind in ("sizes", "strides"))
             if entry["use_pickle"]:
@@ -197,16 +283,28 @@ def _name(key: Any) -> str:
     return "".join([key])
 
 
+def _encoded(text: Any) -> bytes:
+    return "".join([text]).encode("latin1")
+
+
 # Python's own, in Python: the one in C takes sizes that a file states as they are, up to all memory
 _PurePython: Any = vars(pickle)["_Unpickler"]
+_end_of_zip: Any = vars(zipfile)["_EndRecData"]
+_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
 
 
 class _Unpickler(_PurePython):  # type: ignore[misc]
     def __init__(self, file: Any, archive: Archive) -> None:
         super().__init__(file, encoding="latin1")
         self._archive = archive
+        self._effort = archive.effort
+        self.dispatch = _Opcodes(self.dispatch, archive.effort)
+        # what was made of a text or of bytes, by their identity; both are kept, so that it stays theirs
+        self._made_of: dict[int, tuple[Any, Any]] = {}
 
     def find_class(self, module: str, name: str) -> Placeholder:
+        if len(module) + len(name) > LONGEST_NAME:
+            raise pickle.UnpicklingError("a name of more characters than any has")
         return Placeholder(f"{module}.{name}")
 
     def get_extension(self, code: int) -> None:
@@ -224,17 +322,34 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         if func.name in _SETS:
-            made: Any = [*args[0]] if args else []
+            made: Any = args[0] if args else []
         elif func.name == "_codecs.encode":
             # bytes, as protocols before 3 have them
-            made = args[0].encode("latin1")
+            made = self._once(args[0], _encoded)
+        elif func.name == "torch.storage._load_from_bytes":
+            made = self._once(args[0], self._packed)
         elif func.name == "collections.OrderedDict":
-            made = _Dict()
-            for name, value in (pair for pairs in args for pair in pairs):
-                made[name] = value
+            made = self._ordered(args)
         else:
             made = Placeholder(func.name, args)
         self.append(made)
+
+    def _once(self, value: Any, make: Callable[[Any], Any]) -> Any:
+        """What is made of a value; of the same one, the same."""
+        if id(value) not in self._made_of:
+            self._made_of[id(value)] = value, make(value)
+        return self._made_of[id(value)][1]
+
+    def _packed(self, data: Any) -> _Packed:
+        return _Packed(data, self._effort)
+
+    def _ordered(self, args: Any) -> _Dict:
+        made = _Dict()
+        for pairs in args:
+            self._effort.spend(len(pairs))
+            for name, value in pairs:
+                made[name] = value
+        return made
 
     def _reduce(self) -> None:
         args, func = self.stack.pop(), self.stack.pop()
@@ -242,6 +357,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
 
     def _reduce_ex(self) -> None:
         keywords, args, func = self.stack.pop(), self.stack.pop(), self.stack.pop()
+        self._effort.spend(len(args))
         self._instantiate(func, (*args, keywords))
 
     def _build(self) -> None:
@@ -279,26 +395,42 @@ def tensor_of(value: Any) -> Tensor | None:
         UnreadableInput: a tensor that is not dense.
         ValueError: one that reaches out of its storage.
     """
-    if isinstance(value, Tensor):
-        return value
-    match = _REBUILDS.fullmatch(value.name) if isinstance(value, Placeholder) else None
-    if match is None:
-        return None
-    kind, args = match[1], value.args
-    if kind in ("parameter", "parameter_with_state"):
-        return tensor_of(args[0])
-    if kind == "from_type_v2":
-        return tensor_of(Placeholder(args[0].name, args[2]))
+    if not isinstance(value, Placeholder):
+        return value if isinstance(value, Tensor) else None
+    if value.tensor is None:
+        value.tensor = _rebuilt(value)
+    return value.tensor
+
+
+def _rebuilt(value: Any) -> Tensor | None:
+    for _ in range(MOST_WRAPPERS):
+        match = _REBUILDS.fullmatch(value.name) if isinstance(value, Placeholder) else None
+        if match is None:
+            return None
+        if match[1] in ("parameter", "parameter_with_state"):
+            value = value.args[0]
+        elif match[1] == "from_type_v2":
+            value = Placeholder(value.args[0].name, value.args[2])
+        else:
+            return _dense_tensor(match[1], value.args)
+    raise ValueError("a parameter within parameters")
+
+
+MOST_WRAPPERS = 4
+"""A tensor may be a parameter, of a class of its own, and so on."""
+
+
+def _dense_tensor(kind: str, args: Any) -> Tensor:
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or (kind == "tensor_v2" and any(args[6:])):
         what = f"holds a tensor that is not plain and dense (_rebuild_{kind})"
         raise UnreadableInput(what, hint="save it again after .dequantize() or .to_dense()")
     storage = args[0]
-    if isinstance(storage, Placeholder) and storage.name == "torch.storage._load_from_bytes":
-        # a tensor in a bare pickle brings its storage as a file of its own; of a number, as many bytes would be made
-        storage = Archive(bytearray(memoryview(storage.args[0]))).pickled()
+    if isinstance(storage, _Packed):
+        storage = storage.content
     if not isinstance(storage, _Storage):
         raise ValueError("a tensor without a storage")
-    return storage.tensor(DTYPES[args[6].name[6:]] if kind == "tensor_v3" else None, *args[1:4])
+    dtype = DTYPES[args[6].name[6:]] if kind == "tensor_v3" else None
+    return storage.tensor(dtype, *args[1:4])
 
 
 def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
@@ -314,29 +446,55 @@ def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
         ValueError: tensors that cannot be read, or are too large for their file.
     """
     found: dict[str, Mapping[str, Tensor]] = {}
-    seen, steps, waiting = set(), iter(range(MOST_MODULES)), deque([("", content, 0)])
-    count = 0
+    effort = Effort(size)
+    seen: set[int] = set()
+    waiting = deque([("", content, 0)])
     while waiting:
         place, value, depth = waiting.popleft()
-        held = inside(value)
-        if id(value) in seen or not held or {"state", "param_groups"} <= held.keys():
+        if id(value) in seen:
             continue
         seen.add(id(value))
+        held = _inside(value, effort)
+        if not held or {"state", "param_groups"} <= held.keys():
+            continue
         if _is_module(held):
-            tensors = _module_tensors(held, steps)
+            tensors = _module_tensors(held, effort)
         else:
-            named = ((name, tensor_of(one)) for name, one in held.items() if isinstance(name, str))
-            tensors = {name: tensor for name, tensor in named if tensor is not None}
-            lead = f"{place}." if place else ""
-            deeper = held.items() if depth < DEPTH else ()
-            waiting += [(f"{lead}{str(name)[:LONGEST_NAME]}", one, depth + 1) for name, one in deeper]
+            tensors, deeper = _parted(held, place)
+            effort.spend(STEPS_A_TENSOR * len(tensors))
+            waiting += [(name, one, depth + 1) for name, one in deeper if depth < DEPTH]
         if tensors:
             found[place] = tensors
-        count += len(tensors)
-        large = sum(tensor.nbytes for tensor in tensors.values()) > REPEATS * size + SLACK
-        if large or count > MOST_TENSORS:
-            raise ValueError("its tensors are larger than the file that holds them" if large else _ENDLESS)
+        if sum(tensor.nbytes for tensor in tensors.values()) > REPEATS * size + SLACK:
+            raise ValueError("its tensors are larger than the file that holds them")
     return found
+
+
+def _parted(held: Mapping[Any, Any], place: str) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
+    """The tensors that a container holds by name, and the containers in it with their places."""
+    tensors: dict[str, Tensor] = {}
+    deeper: list[tuple[str, Any]] = []
+    lead = f"{place}." if place else ""
+    for number, (name, one) in enumerate(held.items()):
+        tensor = tensor_of(one) if isinstance(name, str) else None
+        if tensor is not None:
+            tensors[name] = tensor
+        elif isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
+            deeper.append((f"{lead}{_label(name, number)}", one))
+    return tensors, deeper
+
+
+def _label(name: Any, number: int) -> str:
+    """A key as a part of a name; its number in its dict where it is neither text nor a number."""
+    if isinstance(name, str):
+        return name[:LONGEST_NAME]
+    return str(name) if isinstance(name, (int, float)) else f"#{number}"
+
+
+def _inside(value: Any, effort: Effort) -> dict[Any, Any]:
+    held = inside(value)
+    effort.spend(STEPS_A_CONTAINER + len(held))
+    return held
 
 
 def inside(value: Any) -> dict[Any, Any]:
@@ -357,20 +515,33 @@ def _is_module(held: Mapping[Any, Any]) -> bool:
     return all(isinstance(held.get(part), dict) for part in ("_parameters", "_buffers", "_modules"))
 
 
-def _module_tensors(module: Mapping[Any, Any], steps: Iterator[int]) -> dict[str, Tensor]:
-    """What the module's ``state_dict`` would be, in its order; a step is taken for each module in it."""
+def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
+    """What the module's ``state_dict`` would be, in its order. A module may contain itself."""
     found: dict[str, Tensor] = {}
     waiting = [("", module)]
-    for _ in steps:
+    while waiting:
         prefix, held = waiting.pop()
-        if len(prefix) > LONGEST_NAME or len(found) > MOST_TENSORS:
-            break
-        passing = held.get("_non_persistent_buffers_set") or ()
-        for name, value in {**held["_parameters"], **held["_buffers"]}.items():
-            if name not in passing and (tensor := tensor_of(value)) is not None:
-                found[f"{prefix}{str(name)[:LONGEST_NAME]}"] = tensor
-        children = [(f"{prefix}{name}.", inside(child)) for name, child in held["_modules"].items()]
-        waiting += [child for child in reversed(children) if _is_module(child[1])]
-        if not waiting:
-            return found
-    raise ValueError(_ENDLESS)
+        if len(prefix) > LONGEST_NAME:
+            raise ValueError(_ENDLESS)
+        for name, value in _own_tensors(held, effort):
+            if (tensor := tensor_of(value)) is not None:
+                found[f"{prefix}{name}"] = tensor
+        children = []
+        for number, (name, child) in enumerate(held["_modules"].items()):
+            inner = _inside(child, effort)
+            if _is_module(inner):
+                children.append((f"{prefix}{_label(name, number)}.", inner))
+        waiting += reversed(children)
+    return found
+
+
+def _own_tensors(module: Mapping[Any, Any], effort: Effort) -> Iterator[tuple[str, Any]]:
+    """Parameters, and buffers that are saved, of one module."""
+    passing = module.get("_non_persistent_buffers_set")
+    passing = passing if isinstance(passing, list) else []
+    held = {**module["_parameters"], **module["_buffers"]}
+    effort.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
+    unsaved = {name for name in passing if isinstance(name, str)}
+    for number, (name, value) in enumerate(held.items()):
+        if not isinstance(name, str) or name not in unsaved:
+            yield _label(name, number), value

@@ -47,6 +47,31 @@ MIN_BATCHES = 8
 """Fewer batches than this leave (c) unmeasured."""
 
 
+FEWEST = 20
+"""Predictions of one class are spoken of from so many on."""
+
+
+def what_is_dead(dark: Sequence[bool], unreached: Sequence[bool]) -> list[str]:
+    """What a report says of a stream that is exactly 0, and of a gradient that is, in every sample.
+
+    Args:
+        dark: for h_0..h_L, whether ‖h_l‖ is 0 in every sample.
+        unreached: for g_0..g_L, whether ‖g_l‖ is.
+
+    >>> what_is_dead([False, True, True], [True, True, False])
+    ['the stream is 0 from l = 1 on', 'no gradient reaches the embedding: g_0 to g_1 are 0']
+    """
+    remarks = []
+    if dark[-1]:
+        first = max((l for l, dead in enumerate(dark) if not dead), default=-1) + 1
+        remarks.append(f"the stream is 0 from l = {first} on")
+    if unreached and unreached[0]:
+        last = next((l for l, dead in enumerate(unreached) if not dead), len(unreached)) - 1
+        where = f"g_0 to g_{last} are 0" if last else "g_0 is 0"
+        remarks.append(f"no gradient reaches the embedding: {where}")
+    return remarks
+
+
 def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     """Mean cosine over the K(K−1)/2 pairs of rows.
 
@@ -114,7 +139,8 @@ def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, l
         return Drift(math.nan, None, finite)
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
-    return Drift(max(-1.0, min(1.0, value)), None, finite, drift_interval(sums))
+    drift = max(-1.0, min(1.0, value))
+    return Drift(drift, None, finite, drift_interval(drift, sums))
 
 
 @dataclass(frozen=True)
@@ -196,6 +222,8 @@ class Tally:
         self._means: list[Tensor] = []
         self._credit: dict[str, Any] | None = None
         self._untrue: dict[str, str] = {}
+        self._classes: list[Tensor] = []
+        self._predictions = 0
 
     @property
     def batches(self) -> int:
@@ -235,6 +263,7 @@ class Tally:
             self._add_norms(done, reading)
         if done.credit and self._credit is None:
             self._credit = _own_credit(done, reading)
+        self._add_classes(done)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
         flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
@@ -257,10 +286,16 @@ class Tally:
         per_batch = (*(self._all_by_member(norms) for norms in zip(*self._norms, strict=True)), right)
         medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
         depth, samples = len(self._names), h.shape[-1]
-        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits)
+        classes = torch.stack(self._classes, dim=1)
+        extremes = torch.stack((classes[..., 0].amin(dim=1), classes[..., 1].amax(dim=1)), dim=1)
+        dark, unreached = ((norms == 0).all(dim=-1).long() for norms in (h, g))
+        # fetched together: every column is a wait for the device
+        facts = torch.cat((hits[:, None], extremes, dark, unreached), dim=1)
+        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), facts)
         rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
         members = []
-        for index, (middle, lows, highs, agreement, member_hits, drift) in enumerate(rows):
+        for index, row in enumerate(rows):
+            middle, lows, highs, agreement, (member_hits, least, most, *dead), drift = row
             residual_norms, bp_grad_norms, error_norm = middle[:depth], middle[depth:-1], middle[-1]
             found = {
                 "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
@@ -292,7 +327,10 @@ class Tally:
             if self._untrue:
                 numbers = _without_gradient(numbers, self._untrue)
             fetch = partial(_samples, per_batch, means, index)
-            members.append(Diagnosed(numbers, member_hits, counted, fetch))
+            remarks = what_is_dead(dead[:depth], [] if "b" in self._untrue else dead[depth:])
+            if least == most and self._predictions >= FEWEST and math.isfinite(error_norm):
+                remarks.append(f"all {self._predictions} predictions are class {least}")
+            members.append(Diagnosed(numbers, member_hits, counted, fetch, remarks))
         return members
 
     @property
@@ -329,6 +367,14 @@ class Tally:
             if not done.untrue:
                 self.facts[GRADIENT_BY] = "trace of the forward"
         self._dtype = done.dtype
+
+    def _add_classes(self, done: Pass) -> None:
+        """The least and the greatest class that every member predicts."""
+        predicted = self._by_member(done.logits).argmax(dim=-1).flatten(1)
+        if done.counting is not None:
+            predicted = predicted[:, done.counting.flatten()]
+        self._classes.append(torch.stack(predicted.aminmax(dim=1), dim=-1))
+        self._predictions += predicted.shape[1]
 
     @property
     def _whole(self) -> bool:

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
+from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import TapError
-from fa_core.measure.graph import SELECTIONS, follows_norm, origin
+from fa_core.measure.graph import SELECTIONS, follows_norm, node_of, origin
 from fa_core.measure.isolate import Inputs, answer, lent, wide
 from fa_core.measure.norms import vector_norms
 from fa_core.methods.base import output_error
@@ -28,7 +29,8 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     """The modules that patterns name, each once, under its first name.
 
     ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks, not what is inside
-    them. A module registered under several names (tied weights) matches by any of them.
+    them. A module registered under several names (tied weights) matches by any of them. ``:in`` and ``:out`` behind
+    a pattern say which of its tensors is the state (`ReadTaps`), and are left out here.
 
     Args:
         model: the network.
@@ -41,8 +43,7 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     >>> match_modules(net, "0, 1.*")
     ['0', '1.0', '1.1']
     """
-    given = [patterns] if isinstance(patterns, str) else list(patterns)
-    parts = [part.strip() for pattern in given for part in pattern.split(",") if part.strip()]
+    parts = [part.removesuffix(READS).removesuffix(":out") for part in split_patterns(patterns)]
     if not parts:
         raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
     first_name = {module: name for name, module in model.named_modules() if name}
@@ -55,6 +56,20 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
             raise TapError(f"no module of {type(model).__name__} is named {pattern!r}", hint=hint)
         found.update(dict.fromkeys(hits))
     return list(found)
+
+
+READS = ":in"
+"""Behind a pattern: what the modules read is the state, not what they give."""
+
+
+def split_patterns(patterns: str | Sequence[str]) -> list[str]:
+    """Patterns one by one, of one text joined by commas or of several.
+
+    >>> split_patterns("embed, blocks.*:in")
+    ['embed', 'blocks.*:in']
+    """
+    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    return [part.strip() for pattern in given for part in pattern.split(",") if part.strip()]
 
 
 def candidates(model: nn.Module) -> str:
@@ -95,6 +110,7 @@ class Stream:
         names: names of h_0..h_L.
         returned: the network handed the states over itself, so that they may be side branches.
         dtypes: of what modules gave, also before the first tap, where the graph may begin.
+        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
     """
 
     logits: Tensor
@@ -103,6 +119,7 @@ class Stream:
     names: list[str]
     returned: bool = False
     dtypes: Collection[torch.dtype] = ()
+    cuts: Sequence[Sequence[Any]] = ()
 
 
 IGNORED = -100
@@ -285,6 +302,8 @@ class ReturnedStream:
         self._name = name
         self._from_parameters = False
         self._looked = False
+        self.remark = ""
+        self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         logits, hidden = self._run(model, x)
@@ -297,14 +316,18 @@ class ReturnedStream:
                 hint = "return the stream's own tensors: no .detach(), no torch.no_grad()"
                 raise TapError(f"h_{layer} from {self._name} is detached from the graph", hint=hint)
         _refuse_overwritten(hidden, self._name)
-        names = [f"h_{layer}" for layer in range(len(hidden))]
-        after_norm = not self._looked and follows_norm([h.grad_fn for h in hidden])
+        names = self._labels or [f"h_{layer}" for layer in range(len(hidden))]
+        after_norm = not self._looked and follows_norm([node_of(h) for h in hidden])
         if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None:
             instead = f"tap the blocks instead: taps={blocks}; or " if blocks else ""
             what = f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows"
             raise TapError(what, hint=f"{instead}return what the norm reads as {names[-1]}")
         self._looked = True
-        return Stream(logits, hidden, hidden, names, returned=True)
+        cuts = [[self._node(h)] for h in hidden]
+        return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
+
+    def _node(self, state: Tensor) -> Any:
+        return node_of(state)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         return self._run(model, x)
@@ -340,6 +363,7 @@ class ModuleTaps:
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self.own: Any = None
+        self.remark = ""
         self._names = match_modules(model, patterns)
         self._looked = False
         self._dtypes: set[torch.dtype] = set()
@@ -349,11 +373,12 @@ class ModuleTaps:
         hidden: list[Tensor] = []
         edges: list[GradientEdge | None] = []
         nodes: list[Any] = []
+        cuts: list[list[Any]] = []
 
-        def tap(name: str, state: Tensor) -> Tensor:
+        def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
             layer = len(hidden)
             names.append(name)
-            nodes.append(state.grad_fn)
+            nodes.append(node_of(state))
             hidden.append(state)
             with torch.enable_grad():
                 if layers is not None and layer not in layers:
@@ -361,7 +386,9 @@ class ModuleTaps:
                     return state.clone()
                 source = state if state.requires_grad else state.detach().requires_grad_()
                 onward = source.clone()
-                edges.append(torch.autograd.graph.get_gradient_edge(onward))
+                with torch._C.DisableTorchFunction():
+                    edges.append(torch.autograd.graph.get_gradient_edge(onward))
+                cuts.append([node for t in (onward, *beside) if (node := node_of(t)) is not None])
                 return onward
 
         with (
@@ -373,7 +400,7 @@ class ModuleTaps:
             hint = f"tap modules that its forward calls, e.g. {candidates(model)}"
             raise TapError(f"none of the tapped modules ran: {', '.join(self._names)}", hint=hint)
         end = edges[-1] and edges[-1].node
-        if end is not None and origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
+        if end is not None and origin(node_of(logits), SELECTIONS, [end]) is end:
             hint = "leave it out: the last block's output is h_L"
             raise TapError(f"the last tap, {names[-1]}, gives the logits, which are no hidden state", hint=hint)
         # a block that ends in a norm is a tap like any other; a norm by itself is none
@@ -381,17 +408,17 @@ class ModuleTaps:
         if alone and nodes[-1] is None:
             # no state before it starts a graph: the parameters have to
             with thawed(model):
-                nodes = [h.grad_fn for h in self.plain(model, x, None)[1]]
+                nodes = [node_of(h) for h in self.plain(model, x, None)[1]]
         if alone and follows_norm(nodes):
             hint = f"leave it out: the last block's output is h_L; candidates: {candidates(model)}"
             raise TapError(f"the last tap, {names[-1]}, is the final norm, after which no explosion shows", hint=hint)
         self._looked = True
-        return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
+        return Stream(logits, hidden, edges, names, dtypes=self._dtypes, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         hidden: list[Tensor] = []
 
-        def tap(name: str, state: Tensor) -> Tensor:
+        def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
             hidden.append(state)
             return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
 
@@ -402,10 +429,52 @@ class ModuleTaps:
     logits = staticmethod(plain_logits)
 
 
+class ReadTaps(ReturnedStream):
+    """States where modules read them (``blocks.*:in``) or give them (``embed``), in the order of the forward pass.
+
+    So the stream of a network that adds ``h + block(h)`` itself is tapped: its blocks read the states, and what
+    comes behind them, ``head:in``, reads the last one. The first tensor that a module is called with counts.
+    """
+
+    def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
+        super().__init__(self._collect, "the taps")
+        parts = split_patterns(patterns)
+        self._read = match_modules(model, [part for part in parts if part.endswith(READS)])
+        given = [part for part in parts if not part.endswith(READS)]
+        self._given = match_modules(model, given) if given else []
+        self._copies = False
+
+    def _node(self, state: Tensor) -> Any:
+        node = node_of(state)
+        return node.next_functions[0][0] if self._copies else node
+
+    def _collect(self, model: nn.Module, x: Inputs) -> tuple[Tensor, list[Tensor]]:
+        labels: list[str] = []
+        states: list[Tensor] = []
+        versions: list[int] = []
+
+        def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
+            labels.append(name)
+            versions.append(state._version)
+            states.append(state.clone() if self._copies else state)
+            return state
+
+        with tapped_inputs(model, self._read, tap), tapped_outputs(model, self._given, tap):
+            logits = read_logits(answer(model, x))
+        written = any(h._version != v for h, v in zip(states, versions, strict=True))
+        if written and not self._copies:
+            # its gradient is then found from the copy, which takes a pass per layer
+            self._copies = True
+            return self._collect(model, x)
+        self._labels = labels
+        return logits, states
+
+
 Tapped: TypeAlias = ReturnedStream | ModuleTaps
 """A way to run a network with its stream tapped.
 
 ``shifted``: whether its states take shifts; else gradients are read at the states themselves.
+``remark``: what a report has to say of its states.
 ``own``: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
 ``forward``: run once; ``layers`` are those whose gradient is wanted (None = all).
 ``plain``: logits and states without a look at the graph; h_l goes on as h_l plus its shift, None = zeros.
@@ -413,14 +482,46 @@ Tapped: TypeAlias = ReturnedStream | ModuleTaps
 """
 
 
+Tap: TypeAlias = Callable[[str, Tensor, Sequence[Tensor]], Tensor]
+"""(name, state, tensors that the module gave beside it) → what goes on in the state's place."""
+
+
 @contextmanager
-def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
+def tapped_inputs(model: nn.Module, modules: Sequence[str], tap: Tap) -> Iterator[None]:
+    """Show `tap` the first tensor that modules are called with, every time they run; it goes on as it is.
+
+    Raises:
+        TapError: in the pass, from a module that is called with no float tensor.
+    """
+    calls: Counter[str] = Counter()
+
+    def hook(name: str, module: nn.Module, args: Any, kwargs: Any) -> None:
+        first = first_tensor((*args, *kwargs.values()))
+        if first is None or not first.is_floating_point():
+            hint = "tap a module that is called with the state"
+            raise TapError(f"module {name} reads {_kind(first)}", hint=hint)
+        calls[name] += 1
+        again = "" if calls[name] == 1 else f" (call {calls[name]})"
+        tap(f"{name}{READS}{again}", first, ())
+
+    handles = [
+        model.get_submodule(name).register_forward_pre_hook(partial(hook, name), with_kwargs=True) for name in modules
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Tap) -> Iterator[None]:
     """Replace what modules return, every time they run, by what `tap` makes of it.
 
     Args:
         model: the network.
         modules: their names.
-        tap: (name, with the number of the call after the first; first tensor of the output) → what takes its place.
+        tap: called with the name, the number of the call after the first behind it.
 
     Raises:
         TapError: in the pass, from a module that returns no float tensor.
@@ -436,7 +537,8 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
             raise TapError(f"module {name} returns {_kind(first)}", hint="tap a module that returns a float tensor")
         calls[name] += 1
         label = name if calls[name] == 1 else f"{name} (call {calls[name]})"
-        return replace_first_tensor(output, tap(label, first))
+        beside = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t is not first]
+        return replace_first_tensor(output, tap(label, first, beside))
 
     with hooked(model, hook, modules):
         yield

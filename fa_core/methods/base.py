@@ -115,6 +115,8 @@ class Method(nn.Module, ABC):
     Attributes:
         name: the canonical name.
         draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
+        linear_feedback: whether it is a product with the buffers, and nothing else, at every layer: many draws then
+            take one batched product (`torch.vmap` over `credit`).
         free_at_L: whether a_L comes free, so that deep Γ leaves l = L out.
         no_credit: why no hidden state has a credit, for a rule that learns without one.
         trains: False for a control that is never trained.
@@ -123,6 +125,7 @@ class Method(nn.Module, ABC):
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     draws_feedback: bool = False
+    linear_feedback: bool = False
     no_credit: str = "the method gives no credit signal"
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:

@@ -36,6 +36,9 @@ class EquilibriumPropagation(Method):
     ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l = g_l up to O(β), scale included. A settled displacement is the sum of the
     errors of all earlier layers, carried forward to l, and so biased (cosine to g_L 0.7 in a trained network of L = 4).
 
+    As first published weights descend the nudged energy at the nudged states. Here they descend the local loss at the
+    states of the free phase, which is that update with a cosine of at least 0.99 (docs/protocol.md §5).
+
     Moves are far below float32's resolution of h_l, so they are computed in float64 and relative to the free phase:
     nothing is subtracted from a state. Training and measuring use the same credit.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,6 +14,9 @@ from torch.nn import functional as F
 from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, gaussian_, output_error
 from fa_core.models.base import StreamNet
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class RandomFeedback(Method):
@@ -45,6 +50,18 @@ class RandomFeedback(Method):
         turned = {name: B.mT for name, B in found.items() if B.ndim == 2 and name in needed}
         return found | {name: B for name, B in turned.items() if B.shape == needed[name].shape != found[name].shape}
 
+    def turned(self) -> Self | None:
+        """The same rule with every square matrix transposed; None where none is square.
+
+        The shape of a square matrix does not show whether it was saved as ``B`` or, as `nn.Linear` holds it,
+        as ``B.T``.
+        """
+        twin = copy.deepcopy(self)
+        square = [B for B in twin.buffers() if B.ndim == 2 and len(B) == B.shape[1] > 1]
+        for B in square:
+            B.copy_(B.T.clone())
+        return twin if square else None
+
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
             gaussian_(matrix, 1 / len(matrix), generator)
@@ -55,7 +72,13 @@ class FeedbackAlignment(RandomFeedback):
 
     The error enters by the head's true weights (weight transport at l = L), so Γ_L is near 1 whatever B_l is, and no
     evidence of alignment; the terminal LayerNorm is left out on purpose, so Γ_L < 1. Where layers differ in size, B_l
-    is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector.
+    is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector, also those that
+    the head does not read.
+
+    As first published the error goes back along the skip path too, a_l = a_{l+1} + a_{l+1}·B_l, and through random
+    matrices inside a block as well: that is `fa_weights`. Here, as the audit's protocol defines it, the skip path is
+    left out and a block has its true derivatives. Updates of the embedding and of w2, w1 have a cosine of 0.3–0.6,
+    0.6–0.7 and about 0 to the published ones (docs/protocol.md §5).
 
     In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a map receives a mixture
     of all units of the next one, without the locality and weight sharing that a transposed convolution with random
@@ -66,6 +89,7 @@ class FeedbackAlignment(RandomFeedback):
     """
 
     name = "fa"
+    linear_feedback = True
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         sizes = net.credit_sizes
@@ -84,14 +108,18 @@ class FeedbackAlignment(RandomFeedback):
 class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
-    On a token stream every token gets its sample's vector; on a feature map every unit has its own column of B_l. The
-    error enters at the end of every block; within a block the gradient goes back through the true weights. `dfa_layers`
-    has it enter at every layer.
+    On a token stream every token gets its sample's vector, also those that the head does not read, whose gradient at
+    h_L is 0; on a feature map every unit has its own column of B_l. The error enters at the end of every block.
+
+    As first published it enters at every layer, by a matrix of that layer: that is `dfa_layers`. Here, as the audit's
+    protocol defines it, the inner weights of a block (w1) get it through the block's true weights, so that their update
+    is unrelated to the published one (cosine about 0); all other updates are the published ones (docs/protocol.md §5).
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
 
     name = "dfa"
+    linear_feedback = True
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         super().__init__(net, generator, [(net.num_classes, size) for size in net.credit_sizes])
@@ -112,6 +140,9 @@ class DirectRandomTargetProjection(DirectFeedbackAlignment):
     loss falls: a residual stream, which nothing bounds, runs away along it, and the head cannot follow. Measured on the
     synthetic task (16 inputs, ResMLP d = 24, L = 2, AdamW 1e-3, 300 steps): accuracy 0.14, ‖h_L‖ = 9e2, near chance;
     with the penalty λ = 1 0.46, ‖h_L‖ = 4. Its published networks end every layer in a bounded nonlinearity.
+
+    As first published the label enters at every layer; inside a block and at tokens that nobody reads this departs from
+    it as `DirectFeedbackAlignment` does.
 
     Source: docs/protocol.md §5; Frenkel, Lefebvre & Bol, Frontiers in Neuroscience 15, 2021.
     """

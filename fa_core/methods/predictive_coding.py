@@ -21,7 +21,11 @@ class PredictiveCoding(EquilibriumPropagation):
     errors then obey a_l ← a_l − eta·(a_l − (∂h_{l+1}/∂h_l)ᵀ·a_{l+1}), a_L = g_L, whose rest is a_l = g_l: with eta = 1
     it is reached exactly after L steps, and learning is backprop.
 
-    Blocks learn at the states of the forward pass, in both variants.
+    As first published all weights, those of the head too, descend E where the states have settled. Here embedding and
+    blocks descend ⟨f_l(h_l), a_{l+1}⟩ at the states of the forward pass, in both variants, and head and out_ln the true
+    cross entropy there. The updates of w1 and w2 have a cosine of 0.92–0.94 to the published ones at init, the head's
+    of 0.70; after 300 steps 0.83–0.99, 0.89–0.998 and about 0, as a settled h_L leaves the head little to learn
+    (docs/protocol.md §5).
 
     Args:
         eta: step size; default 0.1, or 1 where `fixed`.

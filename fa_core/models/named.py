@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
+from fa_core.files import is_file, is_folder
 from fa_core.models import ARCHS, build
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
@@ -61,8 +62,8 @@ def network_of(spec: str) -> nn.Module:
 
 def hub_folder(checkpoint: Path) -> Path | None:
     """The model-hub folder that a checkpoint is, or lies in; None where no ``config.json`` is there."""
-    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
-    return folder if (folder / CONFIG).is_file() else None
+    folder = checkpoint if is_folder(checkpoint) else checkpoint.parent
+    return folder if is_file(folder / CONFIG) else None
 
 
 def _from_timm(name: str, **args: Any) -> Any:
@@ -82,7 +83,7 @@ def _from_torchvision(name: str, **args: Any) -> Any:
 
 def _from_folder(name: str) -> Any:
     folder = Path(name).expanduser()
-    if not (folder / CONFIG).is_file():
+    if not is_file(folder / CONFIG):
         raise UnreadableInput(f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote")
     transformers = _library("transformers")
     try:

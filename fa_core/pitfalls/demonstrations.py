@@ -23,9 +23,9 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.measure.credit import NullGamma, null_gamma, pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
-from fa_core.methods import METHODS, Method, restore_method
+from fa_core.methods import Method, restore_method
 from fa_core.models import StreamNet
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
+from fa_core.runs import CREDIT, WEIGHTS, read_manifest
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,8 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
     return Subject(folder.name, net.eval(), method, x, y)
 
 
-def find_run(paths: list[Path]) -> Path | None:
-    """The first run folder under some paths whose method is built in, draws feedback and saved it."""
-    for path in paths:
-        for manifest in sorted(path.rglob(MANIFEST)):
-            folder = manifest.parent
-            rule = METHODS.get(canonical_method(read_manifest(folder).method))
-            if (folder / CREDIT).is_file() and rule is not None and rule.draws_feedback:
-                return folder
-    return None
+SAMPLE = Path("wide", "dfa_s42")
+"""The sample run that 4 to 7 are shown on: DFA, its Γ differs from layer to layer."""
 
 
 Stream = Sequence[Tensor | None]
@@ -217,10 +210,10 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demons
     return Demonstration("aggregations", wrong, values, ran_on)
 
 
-def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
-    """Pitfall 6: the mean over all layers against the mean over hidden layers.
+def layer_mean(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+    """Pitfall 6: one mean over all layers against Γ layer by layer.
 
-    Source: docs/protocol.md §12.6: Γ_0 = +0.429 makes +0.068; hidden layers alone −0.022.
+    Source: docs/protocol.md §12.6: +0.068 over all layers, +0.429 at l = 0, −0.022 over l ≥ 1.
 
     Raises:
         ValueError: no hidden layer has credit.
@@ -228,8 +221,8 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstr
     per_layer = list(map(gamma, credit, grads))
     values = aggregate(credit, grads)
     wrong = {"mean Γ over layers 0..L": values["mean over samples, all layers"]}
-    right = {"Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP], "Γ_l": per_layer}
-    return Demonstration("layer-zero", wrong, right, ran_on)
+    right = {"Γ_l": per_layer, "Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP]}
+    return Demonstration("layer-mean", wrong, right, ran_on)
 
 
 def missing_feedback(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
@@ -254,7 +247,7 @@ FRESH_DRAWS = 10
 
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
 
-_ON_STREAMS = {"aggregations": aggregations, "layer-zero": layer_zero, "missing-feedback": missing_feedback}
+_ON_STREAMS = {"aggregations": aggregations, "layer-mean": layer_mean, "missing-feedback": missing_feedback}
 
 PITFALLS = (*_ON_TENSORS, "null-feedback", *_ON_STREAMS)
 """Names in the protocol's order, 1 to 7."""

@@ -131,7 +131,17 @@ STYLE = Path(__file__).with_name("report.css")
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
-_BAR = re.compile(r"(\\*)\|")
+_MARKUP = re.compile(
+    r"[`*]|\\(?=[!-/:-@\[-`{-~]|$)"
+    # links, images, references
+    r"|\](?=[(\[:])"
+    # emphasis; an underscore within a word is none
+    r"|(?<![^\W_])_|_(?![^\W_])|~(?=~)"
+    # addresses, which become links of themselves
+    r"|:(?=//)|(?<=www)\.|(?<=\w)@"
+    # headings, quotes, lists
+    r"|^[#>+=-](?!\d)"
+)
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, which no written report gives."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
@@ -246,17 +256,18 @@ def cell(words: str) -> str:
     >>> print(cell("a|b"))
     a\|b
     """
-    # a bar behind a backslash of its own would end the cell after all
-    return _BAR.sub(r"\1\1\\|", inline(words))
+    return inline(words).replace("|", "\\|")
 
 
 def inline(words: str) -> str:
-    r"""Words on one line, none of them HTML: names come from files.
+    r"""Words on one line as text: names come from files, and none of them is markup.
 
     >>> print(inline("<b>\x1b[1m R&amp;D, Γ < 1"))
     &lt;b>\x1b[1m R&amp;amp;D, Γ < 1
+    >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
+    [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
-    return _TAG.sub("&lt;", _ENTITY.sub("&amp;", printable(words)))
+    return _MARKUP.sub(r"\\\g<0>", _TAG.sub("&lt;", _ENTITY.sub("&amp;", printable(words))))
 
 
 def _literal(words: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import BIT, DiagnosticThresholds
+from fa_core.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MethodStyle
 from fa_core.numbers import brief
@@ -63,9 +63,10 @@ _COURSES = (_ACCURACY._replace(title="(d) accuracy"), _GROWTH, _GRADIENT)
 def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The four-panel audit figure: growth, ‖g_L‖, drift and accuracy, a marker per run, by ascending accuracy.
 
-    Filled markers: the panel's diagnostic fires. The groups of `split_groups` have backgrounds; thresholds are dashed,
-    the side that fires is shaded; for (d) every run has a mark at its frozen baseline and one at the accuracy that the
-    margin asks for. What was not measured is not drawn, and said.
+    Filled markers: the panel's diagnostic fires; half filled: it is undecided; grey: it was not
+    measured. The groups of `split_groups` have backgrounds; thresholds are dashed, the side that
+    fires is shaded; for (d) every run has a mark at its frozen baseline and one at the accuracy
+    that the margin asks for. What was not measured is not drawn, and said.
     """
     rows = np.arange(len(table))
     names, styles = _variants(table, rows)
@@ -75,7 +76,9 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     xs[order] = rows
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     groups = dict(zip(panels.GROUPS.values(), split_groups(table), strict=True))
-    figure, axes = page("Four-diagnostic audit", styles, 2, 2, {**panels.FILLED, **panels.BASELINES, **panels.GROUPS})
+    named = {name: colour for name, colour in panels.GROUPS.items() if groups[colour].any()}
+    signs = {**_faces(table, thresholds), **panels.BASELINES, **named}
+    figure, axes = page("Four-diagnostic audit", styles, 2, 2, signs)
     judged = [what for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY) if what.letter in markers.thresholds.judges]
     for spare in axes[len(judged) :]:
         spare.set_visible(False)
@@ -138,7 +141,7 @@ def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | No
     kinds = np.array(architectures(table))
     shown = list(dict.fromkeys(kinds.tolist()))[:COLUMNS_AT_MOST]
     names, styles = _variants(table, range(len(table)), without="arch")
-    signs = {**panels.FILLED, **panels.BASELINES}
+    signs = {**_faces(table, thresholds), **panels.BASELINES}
     figure, axes = page("Architectures", styles, 3, len(shown), signs, height=1.75, share=True)
     for column, kind in enumerate(shown):
         rows = np.flatnonzero(kinds == kind)
@@ -177,7 +180,9 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     baseline, pp = math.nan if different else _mean(baselines), thresholds.frozen_acc_margin_pp
     levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": _mean(np.asarray(table.acc)[plain_bp])}
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
-    figure, axes = page("Penalty rescue", styles, 1, 3, {**panels.FILLED, **(panels.BASELINES if different else {})})
+    faces = _faces(table.select(rows), thresholds)
+    signs = {**faces, **(panels.BASELINES if different else {})}
+    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     markers = Markers(table, thresholds, names, styles, _side_by_side(names, places, rows), rows)
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
@@ -200,7 +205,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     named, styles = variants((family.method, family.axes) for family in drawn)
     names = {i: name for family, name in zip(drawn, named, strict=True) for i in family.rows}
     places = _places({table.axes[i].get(axis) for i in names})
-    signs = {**panels.FILLED, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
+    signs = {**_faces(table, thresholds), **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page(f"Audit against {axis}", styles, 1, 3, signs)
     # a run without λ has no penalty; one without another axis has whatever its default is
     unset = "none" if axis == "lam" else "unset"
@@ -222,13 +227,14 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
 
 @fixed_style()
 def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
+    """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted where a diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
-    figure, axes = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
-    for panel, what in zip(axes, _COURSES, strict=True):
+    kinds = {letter: kind for one in timelines for letter, kind in one.evidence.items()}
+    figure, axes = page("Diagnostics over epochs", styles, 2, 2, {"first fires": {"linestyle": ":"}})
+    for panel, what in zip(axes, (_COURSES[0], _STREAM, *_COURSES[1:]), strict=True):
         curves = [_numbers(getattr(point, what.column) for point in one.points) for one in timelines]
-        prepare(panel, [*itertools.chain(*curves)], what, thresholds, "not in these traces")
+        prepare(panel, [*itertools.chain(*curves)], _as_known(what, kinds), thresholds, "not in these traces")
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
             if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
@@ -317,7 +323,9 @@ class Markers(NamedTuple):
     rows: Indices
 
     def draw(self, panel: Axes, what: Panel, also: Sequence[float] | Floats = (), baselines: bool = True) -> None:
-        """A marker per run in a panel, filled where its diagnostic fires; what has no finite number is noted.
+        """A marker per run in a panel: filled where its diagnostic fires, half filled where it is undecided.
+
+        It is grey where that was not measured. What has no finite number is noted.
 
         Args:
             panel: where.
@@ -328,11 +336,14 @@ class Markers(NamedTuple):
         table, rows, bit = self.table, self.rows, BIT[what.letter]
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
         fires = (table.flags(self.thresholds) & bit) != 0
+        measured = (table.coverage & bit) != 0
+        doubtful = (table.undecided(self.thresholds) & bit) != 0
         floors: Floats = np.asarray(table.baseline, dtype=np.float64)
         margin = self.thresholds.frozen_acc_margin_pp / 100
         marks = {panels.MUTED: floors, panels.LIMIT: floors + margin} if what.letter == "d" and baselines else {}
         shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
-        prepare(panel, shown, what, self.thresholds, f"({what.letter}) not measured on any run")
+        named = _as_known(what, table.kinds)
+        prepare(panel, shown, named, self.thresholds, f"({what.letter}) not measured on any run")
         for colour, mark in marks.items():
             known = rows[np.isfinite(mark[rows])]
             look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
@@ -340,13 +351,40 @@ class Markers(NamedTuple):
         finite = rows[np.isfinite(values[rows])]
         for name, style in self.styles.items():
             mine = _at_most(values, finite[[self.names[i] == name for i in finite.tolist()]])
-            for face, some in (("white", mine[~fires[mine]]), (style.colour, mine[fires[mine]])):
+            faces = {panels.UNMEASURED: ~measured, "white": measured & ~fires, style.colour: fires}
+            for face, are in faces.items():
+                some = mine[(are & ~doubtful)[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", markerfacecolor=face)
+            some = mine[doubtful[mine]]
+            plot(panel, self.xs[some], values[some], style, linestyle="none", **panels.HALF)
         lost = rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
         for i in lost:
             said, colour = ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
             word = panel.text(self.xs[i], 0.02, said, transform=panel.get_xaxis_transform(), color=colour, fontsize=6)
             word.set(rotation=90, ha="center", va="bottom")
+
+
+def _as_known(what: Panel, kinds: Mapping[str, str]) -> Panel:
+    """A panel of a number that its diagnostic judges; it says where some runs have a bound or a proxy in its place."""
+    kind = kinds.get(what.letter)
+    if not what.limit or kind not in (BOUND, PROXY):
+        return what
+    unit, more = what.unit.replace("‖g_L‖", "‖g‖"), f", or its {kind}"
+    if what.title:
+        return what._replace(title=what.title.replace("deepest ", "") + more, unit=unit)
+    return what._replace(unit=unit and unit + more)
+
+
+def _faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> dict[str, Any]:
+    """What the faces of markers mean: half filled and grey ones only where there may be some."""
+    numbers = {"a": table.h_L, "b": table.g_L, "c": table.stability, "d": table.acc}
+    known = {**panels.FILLED, **(panels.UNDECIDED if table.undecided(thresholds).any() else {})}
+    for letter, values in numbers.items():
+        unmeasured = (table.coverage & BIT[letter]) == 0
+        # an accuracy without a baseline, say
+        if (np.isfinite(values) & unmeasured).any():
+            return {**known, **panels.UNJUDGED}
+    return known
 
 
 def _variants(

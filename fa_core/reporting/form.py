@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.method_groups import collections, families, varying_axes
+from fa_core.analysis.method_groups import PUBLISHED, collections, families, varying_axes
 from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
@@ -95,11 +95,13 @@ BLANK_ROWS = 5
 
 def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
     """The form to be filled in by hand: every part and column of `reporting_form` without runs, what to disclose."""
-    layers = [1.0] * 5
-    report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
-    # two methods, so that they have a difference
-    four = [(method, seed) for method in ("bp", "dfa") for seed in (1, 2)]
-    made = [AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m, s in four]
+    # two methods, so that they have a difference; published norms, so that they have groups
+    made = []
+    for method in ("bp", "dfa"):
+        for seed, h_L in enumerate(PUBLISHED[method][1][:2]):
+            layers = [1.0, 1.0, 1.0, 1.0, h_L]
+            report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
+            made.append(AuditRow(source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report))
     table = AuditTable.from_rows(made)
     thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
     for block in reporting_form(table, title=title):
@@ -135,11 +137,11 @@ def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
 
 CAPTIONS: Mapping[str, str] = {
     "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
-    "markers: the panel's diagnostic fires; background: healthy and degenerate group.",
+    "markers: the panel's diagnostic fires.",
     "layers": "Median norms per layer, a curve per run.",
     "architectures": "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed.",
     "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖.",
-    "timeline": "Diagnostics over epochs; dotted: first fires.",
+    "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; shaded: two standard deviations of Γ under random feedback.",
 }
 """Of the figures by the names that `write_report` knows; the others are called like the axis that they are over."""

@@ -119,6 +119,14 @@ FILLED: Mapping[str, Any] = {
     "filled: fires": {"marker": "o"},
 }
 
+HALF: Mapping[str, Any] = {"fillstyle": "left", "markerfacecoloralt": "white"}
+
+UNDECIDED: Mapping[str, Any] = {"half: undecided": {"marker": "o", **HALF}}
+
+UNMEASURED = "#b3b9c0"
+
+UNJUDGED: Mapping[str, Any] = {"grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED}}
+
 BASELINES: Mapping[str, Any] = {
     "frozen baseline": {"marker": "_", "color": MUTED},
     "with the margin of (d)": {"marker": "_", "color": LIMIT},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,9 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 
 _BY = typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary.")
-_OUT = typer.Option(metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.")
+_OUT = typer.Option(
+    metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.", parser=options.typed_path
+)
 _POPULATION = typer.Option("--population", help="Standard deviations over n, not over n − 1 as is usual.")
 
 
@@ -72,7 +74,7 @@ def _print(
     format: options.Form,
     record: Callable[[], Any],
     blocks: Iterable[Block],
-    healthy: Collection[str] | None = None,
+    groups: Mapping[str, str] | None = None,
 ) -> NoReturn:
     """Print an analysis of runs, and what their filter leaves out (see `Runs.left_out`); exits.
 
@@ -82,47 +84,59 @@ def _print(
         format: how to print it.
         record: makes it as JSON.
         blocks: it for reading; made one by one.
-        healthy: methods that it sets against the others, if it does.
+        groups: method → its group, if it sets one group against the other.
     """
-    output.print_result(format, record, in_protocol(chain(blocks, runs.left_out(healthy)), protocol))
+    output.print_result(format, record, in_protocol(chain(blocks, runs.left_out(groups)), protocol))
     raise typer.Exit(runs.exit_code)
 
 
-_HEALTHY_HELP = "Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present."
-_NEITHER = typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False)
+_HEALTHY = typer.Option(
+    metavar="LIST",
+    help="Methods that should pass; default: bp, ep of the published audit.",
+    show_default=False,
+)
+_DEGENERATE_HELP = "Methods that should fire; default: dfa, state_bridge, credit_bridge of that audit."
+_DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP, show_default=False)
 
 
 def sweep_command(
     paths: options.NamedPaths,
-    healthy: Annotated[list[str] | None, typer.Option(metavar="LIST", help=_HEALTHY_HELP, show_default=False)] = None,
-    neither: Annotated[list[str] | None, _NEITHER] = None,
+    healthy: Annotated[list[str] | None, _HEALTHY] = None,
+    degenerate: Annotated[list[str] | None, _DEGENERATE] = None,
     format: options.FormOption = "table",
     *,
     chosen: options.Chosen,
 ) -> None:
-    """Print the gap of each threshold, and how far it may move.
+    """Print how far each threshold may move.
 
-    The gap is between healthy and degenerate runs, the plateau the interval that changes no verdict.
+    Of two groups also the gap between them: healthy methods should pass, degenerate ones fire.
+    Only the published audit's own runs have groups from the start; all others are in neither.
     JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
 
     Examples:
 
         fa-tui sweep audit_table.json
 
-        fa-tui sweep audit_table.json --healthy bp,ep --format json
+        fa-tui sweep runs/ --healthy bp,ep --degenerate dfa --format json
 
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
-    from fa_core.analysis.method_groups import DEFAULT_HEALTHY
+    from fa_core.analysis.method_groups import published_groups
     from fa_core.analysis.threshold_sweep import sensitivities
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
+    from fa_core.runs import canonical_method
+    from fa_core.table import AuditTable
 
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
-    table, named = runs.table, options.split_list(healthy) or None
-    analysis = sensitivities(table, thresholds, named, options.split_list(neither) or None)
+    table = runs.table
+    good, bad = options.split_list(healthy) or None, options.split_list(degenerate) or None
+    analysis = sensitivities(table, thresholds, good, bad)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
-    _print(runs, thresholds.protocol, format, record, blocks, named or DEFAULT_HEALTHY)
+    groups = published_groups(AuditTable.from_rows(runs.unfiltered))
+    groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")
+    groups |= dict.fromkeys(map(canonical_method, bad or ()), "degenerate")
+    _print(runs, thresholds.protocol, format, record, blocks, groups)
 
 
 _CHANCE = typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes.")
@@ -213,7 +227,7 @@ _FIGURE_HELP = (
 
 
 def report_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP)],
+    out: Annotated[Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)],
     paths: options.PathsArgument = None,
     figure: Annotated[str, typer.Option(metavar="NAME", help=_FIGURE_HELP)] = "audit",
     title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")] = "Four-diagnostic audit",

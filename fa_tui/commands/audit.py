@@ -15,7 +15,6 @@ from fa_core.baseline import FROZEN
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
-from fa_core.numbers import brief
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui import options
@@ -31,6 +30,7 @@ MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
 
 
+_OUT = typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path)
 _BATCHES = typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
 _BATCH_SIZE = typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
@@ -50,7 +50,7 @@ _SHARD = typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each
 
 
 def audit_command(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).")],
+    out: Annotated[Path, _OUT],
     paths: options.NamedPaths,
     data: options.DataOption = None,
     model: options.ModelOption = None,
@@ -120,7 +120,7 @@ def audit_command(
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = audit(targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust)
-    inputs.report_problems(result.failures)
+    inputs.report_failures(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
     published = format in ("audit-list", "penalty-log")
     if published and result.unsaved is None and not result.interrupted and out.exists():
@@ -176,11 +176,15 @@ def verify_command(
     placement: Placement,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
-    """Measure recorded audits again and compare every number.
+    """Measure recorded audits again and compare every value.
 
-    Weights, data, accuracies and the verdict must be the same; norms and cosines may differ by what rounding can do
-    in a network of that depth and width. Versions and devices that changed are shown. Exits with 1 if a run differs,
-    3 if one could not be measured again.
+    Weights, data, settings, accuracies and the verdict must be the same, and so must every number on the same
+    processor with the same versions. Elsewhere norms and cosines may differ by what rounding can do in a network of
+    that depth and width. Versions and devices that changed are shown, and so is what the record lacks, what could not
+    be compared and why, and what no measurement gives.
+
+    Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured again, 4 if a
+    recorded value could not be compared.
 
     Examples:
 
@@ -197,31 +201,25 @@ def verify_command(
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
-    inputs.report_problems([*result.skipped, *result.failures])
+    inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
     if result.failures or found.problems:
         raise typer.Exit(3)
-    raise typer.Exit(0 if all(run.comparison.agrees for run in result.runs) else 1)
+    if not all(run.comparison.agrees for run in result.runs):
+        raise typer.Exit(1)
+    unchecked = any(run.comparison.unchecked for run in result.runs)
+    raise typer.Exit(4 if unchecked or result.skipped else 0)
 
 
 def verification_lines(run: Verification) -> Iterator[str]:
     """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
     comparison = run.comparison
-    if comparison.agrees:
-        exact = comparison.largest == 0
-        how = "bit for bit" if exact else f"at most {brief(comparison.largest, 2)} of what rounding allows"
-        found = f"agrees: {comparison.compared} numbers, {how}"
-    else:
-        kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
-        found = f"DIFFERS in {', '.join(kinds)}"
-    yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {found}"
-    for difference in comparison.differences:
-        yield f"  {'≠' if difference.decides else '·'} {difference}"
-    if comparison.unrecorded:
-        yield f"  · not in the record, so not compared: {', '.join(comparison.unrecorded)}"
+    yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {comparison.headline}"
+    for line in comparison.lines():
+        yield f"  {line}"
 
 
 def verification_record(run: Verification) -> dict[str, Any]:
@@ -233,5 +231,6 @@ def verification_record(run: Verification) -> dict[str, Any]:
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,
         "differences": msgspec.to_builtins(comparison.differences),
-        "unrecorded": comparison.unrecorded,
+        "unchecked": comparison.unchecked,
+        "outside": comparison.outside,
     }

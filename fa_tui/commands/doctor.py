@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import locale
 import os
 import platform
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Annotated, NamedTuple
@@ -95,15 +97,43 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Required packages and optional extras, without importing them."""
+    """Required packages and optional extras; that an extra imports is tried in a process of its own."""
+    failed = _failed_imports([name for name in OPTIONAL if _version(name) is not None])
     for name in (*REQUIRED, *OPTIONAL):
         version, use = _version(name), OPTIONAL.get(name)
-        if version is not None:
+        if name in failed:
+            again = install_command(name).replace("install", "install --force-reinstall", 1)
+            yield Finding(name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again)
+        elif version is not None:
             yield Finding(name, OK, version)
         elif use is None:
             yield Finding(name, MISSING, "not installed", f"pip install {name}")
         else:
             yield Finding(name, NOTE, f"not installed: no {use}", install_command(name))
+
+
+_MODULES = {"scikit-learn": "sklearn", "textual-serve": "textual_serve"}
+_IMPORTS = """
+import importlib, json, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        print("\\0" + json.dumps([name, f"{type(error).__name__}: {error}"]), flush=True)
+"""
+_PATIENCE = 120.0
+
+
+def _failed_imports(names: Sequence[str]) -> dict[str, str]:
+    """Packages that do not import, and why; one child tries them all, since torch may come with them."""
+    modules = {_MODULES.get(name, name): name for name in names}
+    command = [sys.executable, "-c", _IMPORTS, *modules]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return {}
+    told = [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("\0")]
+    return {modules[module]: why.splitlines()[0] for module, why in told}
 
 
 def plugins() -> Iterator[Finding]:
@@ -156,9 +186,6 @@ def terminal() -> Iterator[Finding]:
     yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
-    if os.environ.get("TMUX"):
-        fix = "tmux set -g set-clipboard on   # copying from the explorer over SSH"
-        yield Finding("tmux", NOTE, "no synchronised painting under tmux; OSC 52 is swallowed", fix)
 
 
 def folders() -> Iterator[Finding]:

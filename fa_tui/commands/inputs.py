@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,28 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
         print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
 
 
+def report_failures(failures: Iterable[Problem]) -> None:
+    """One line on stderr for each reason why runs could not be measured, with how many runs it concerns."""
+    alike: defaultdict[str, list[Problem]] = defaultdict(list)
+    for failure in failures:
+        alike[cause_of(failure.message, failure.path)].append(failure)
+    for failed in alike.values():
+        first, count = failed[0], len(failed)
+        why = first.message.removeprefix(f"{first.path}: ")
+        where = "" if why == first.message else f", the first {first.path}"
+        text = first.message if count == 1 else f"{why} ({count} runs{where})"
+        print(f"fa-tui: {text}", file=sys.stderr)
+
+
+def cause_of(error: str, path: str) -> str:
+    """An error without what differs from run to run: its path, and the log of the worker that measured it.
+
+    >>> cause_of("/runs/dfa_s1: its worker on cpu exited with status 1; log: /tmp/worker-1-cpu.log", "/runs/dfa_s1")
+    'its worker on cpu exited with status 1; log: …'
+    """
+    return re.sub(r"\b(log:|traceback in) \S+", r"\1 …", error.removeprefix(f"{path}: "))
+
+
 class Runs(msgspec.Struct, frozen=True):
     """What the paths hold, chosen.
 
@@ -79,16 +102,16 @@ class Runs(msgspec.Struct, frozen=True):
 
         return AuditTable.from_rows(self.rows)
 
-    def left_out(self, healthy: Collection[str] | None = None) -> Iterator[Block]:
+    def left_out(self, groups: Mapping[str, str] | None = None) -> Iterator[Block]:
         """A list of what the filter leaves out; nothing where it keeps every run of the methods that it keeps.
 
         Args:
-            healthy: methods that the analysis sets against the others, if it does.
+            groups: method → its group, if the analysis sets one group against the other.
         """
         from fa_tui.views.analysed import left_out_words
 
         kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
+        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, groups or {}))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
@@ -169,7 +192,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
     rows = chosen.log.apply(chosen.criteria.baseline.apply(filter(wanted, found.rows)))
-    return rows, list(filter(wanted, found.traces))
+    return rows, chosen.log.apply_to_traces(filter(wanted, found.traces))
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

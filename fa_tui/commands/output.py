@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fa_tui.options import Form
 
 
-_STAND_INS = str.maketrans("✗✓·‖–—‘’“”→≠≤≥×…−", "!+.|--''\"\">!<>x.-") | {ord("≈"): "~="}
+_STAND_INS = str.maketrans("▫✗✓·‖–—‘’“”→≠≤≥×…−", "o!+.|--''\"\">!<>x.-") | {ord("≈"): "~="}
 NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fa_core.diagnostics import DiagnosticThresholds, cell_text
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.jobs import JobState, JobView
-from fa_tui.jobs.listing import ProgressFile, Reached
+from fa_tui.commands.inputs import cause_of
+from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
 
@@ -109,16 +110,16 @@ class AuditProgress(_Bars):
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
         self._said: set[object] = set()
+        self._silent: set[int] = set()
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
-        self._file = ProgressFile()
 
     def plan(self, todo: int, skipped: int) -> None:
         """Say what is about to be done."""
         self._total = todo
         again = f", {skipped} measured before" if skipped else ""
-        self._count(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
+        self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
 
@@ -132,6 +133,9 @@ class AuditProgress(_Bars):
         self.say(text)
 
     def _take(self, view: JobView) -> None:
+        if view.silent and view.pid not in self._silent:
+            self.say(silence_words(view))
+        (self._silent.add if view.silent else self._silent.discard)(view.pid)
         # a worker notes the same of every run of a group, and a cluster of every run that waits
         if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
             self._said.add((view.note, view.log))
@@ -162,15 +166,11 @@ class AuditProgress(_Bars):
 
     def _end(self, view: JobView) -> None:
         self._over += 1
-        if view.state is not JobState.CANCELLED:
-            self._count(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
+        # of a job that no worker was given, the last line of the command says why
+        if view.state is not JobState.CANCELLED and (view.device or not view.error):
+            self.say(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
         if self._overall is not None:
             self._bars.advance(self._overall)
-
-    def _count(self, text: str) -> None:
-        """Say how many runs are done, also to an explorer that started the command."""
-        self.say(text)
-        self._file.note(Reached(self._over, self._total, text), at_once=True)
 
     def _name(self, view: JobView) -> str:
         """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
@@ -183,12 +183,14 @@ class AuditProgress(_Bars):
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
             report = view.report.with_thresholds(self._thresholds)
-            return cell_text(report.flags, report.coverage, report.undecided, ascii_only=self._ascii_only)
+            return report.cell(ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
-        known = view.error in self._said
-        self._said.add(view.error)
-        return "the same" if known else view.error  # what is wrong with --model or --data is wrong for every run
+        # what is wrong with --model or --data is wrong for every run
+        cause = cause_of(view.error, view.job.checkpoint)
+        known = cause in self._said
+        self._said.add(cause)
+        return "the same" if known else view.error
 
 
 class TrainingProgress(_Bars):
@@ -201,34 +203,23 @@ class TrainingProgress(_Bars):
     def __init__(self, runs: int) -> None:
         name, last = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
         super().__init__(name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), last)
-        self._file = ProgressFile()
-        self._runs, self._finished = runs, 0
-        self._accuracy, self._now = "", Reached(0, 0, "")
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
 
     def update(self, moment: Moment) -> None:
         """Show how far the run is."""
         done = (moment.epoch - 1) * moment.steps + moment.step
-        batch = f", batch {moment.step}/{moment.steps}" if moment.entry is None else ""
         shown: dict[str, Any] = {"description": moment.run, "visible": True}
         if moment.entry is not None:
             fired = "".join(sorted(moment.flags)) or "none"
             loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
             shown["last"] = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
-            self._accuracy = f", accuracy {accuracy:.4f}"
             if not self._console.is_terminal:
                 self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {shown['last']}")
         self._bars.update(self._run, completed=done, total=moment.epochs * moment.steps, **shown)
-        words = f"{moment.run}: epoch {moment.epoch}{batch}{self._accuracy}"
-        epochs = self._finished * moment.epochs + done / moment.steps
-        self._now = Reached(epochs, self._runs * moment.epochs, words)
-        self._file.note(self._now)
 
     def finished(self, result: str) -> None:
         """One more run is done; its result goes to stdout."""
-        self._finished, self._accuracy = self._finished + 1, ""
-        self._file.note(self._now, at_once=True)
         self._bars.update(self._run, visible=False, last="")
         self._bars.advance(self._all)
         self._bars.stop()

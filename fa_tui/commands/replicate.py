@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 _NAME = typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
 _QUICK_HELP = "One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
 _EVIDENCE_HELP = "Write every published claim, its command and what came out (.md, .html, .tex)."
+_EVIDENCE = typer.Option(metavar="FILE", help=_EVIDENCE_HELP, parser=options.typed_path)
+_OUT = typer.Option(metavar="PATH", help="Folder of the run folders.", parser=options.typed_path)
 
 
 def replicate_command(
     name: Annotated[str | None, _NAME] = None,
     cifar10: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-10.")] = "DIR",
     cifar100: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-100.")] = "DIR",
-    out: Annotated[Path, typer.Option(help="Folder of the run folders.")] = Path("replication"),
+    out: Annotated[Path, _OUT] = Path("replication"),
     run: Annotated[bool, typer.Option("--run", help="Run the commands; finished runs are not trained again.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help=_QUICK_HELP)] = False,
-    evidence: Annotated[Path | None, typer.Option(metavar="FILE", help=_EVIDENCE_HELP)] = None,
+    evidence: Annotated[Path | None, _EVIDENCE] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Print the commands of a published experiment, or run them.

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fa_core.decode import reason_of
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.runs import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 
 if TYPE_CHECKING:
+    from fa_core.data.dataset import DataSet
     from fa_core.train import RunPlan, Trained
 
 
+MOST_THREADS = 1024
+"""More than these end the process where the system refuses one."""
+
+_THREADS = typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
+_OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
 _ARCH_HELP = "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, resnet56 or decoder."
 _DATA_HELP = (
     "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, npz:FILE or "
@@ -33,7 +40,7 @@ _STOP_ON_HELP = "End a run when one of these fires, e.g. a,b; (d) needs a frozen
 
 def train_command(
     method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
-    out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
+    out: Annotated[Path, _OUT],
     arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
     data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
@@ -54,7 +61,9 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's).")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
+    ] = None,
     *,
     thresholds: DiagnosticThresholds,
 ) -> None:
@@ -132,7 +141,6 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
 
-    from fa_core.data import load_data
     from fa_core.engine.devices import resolve_devices
     from fa_core.train import check_plans, train_run
     from fa_tui.commands.progress import TrainingProgress
@@ -140,13 +148,25 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     if threads is not None:
         torch.set_num_threads(threads)
     target = resolve_devices(device)[0]
-    samples = load_data(plans[0].data, allow_code=True).to(target)
+    samples = _loaded(plans[0].data).to(target)
     check_plans(plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")})
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:
             folder = out / plan.name
             done = train_run(plan, samples, folder, device=target, on_moment=progress.update, **choice)
             progress.finished(_result(done))
+
+
+def _loaded(spec: str) -> DataSet:
+    """The data that a SPEC names; what the user's own code raises is one line."""
+    from fa_core.data import load_data
+
+    try:
+        return load_data(spec, allow_code=True)
+    except FaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"--data {spec} raised {reason_of(error)}", hint="--debug shows where") from error
 
 
 def _result(done: Trained) -> str:

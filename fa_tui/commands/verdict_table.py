@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core import diagnostics
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, Protocol
+from fa_core.diagnostics import ASSUMED, CONTROL, DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, Protocol
 from fa_core.errors import printable
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
 from fa_core.numbers import MISSING, brief
 from fa_core.option_values import listed
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, recorded, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
@@ -134,7 +134,8 @@ def record(row: AuditRow) -> dict[str, Any]:
 
     A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy`` or ``assumed``;
     one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured. One with
-    ``intervals`` (of a number → low, high) has ``undecided`` too: the letters whose interval holds the threshold.
+    ``intervals`` (of a number → low, high) has ``undecided`` too: the letters whose interval holds the threshold, or
+    of which only a bound is known that does not fire. A control has ``control``: its verdict is no claim.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known = {
@@ -142,7 +143,8 @@ def record(row: AuditRow) -> dict[str, Any]:
         "assumed_baseline_acc": report.assumed_baseline_acc if kinds.get("d") == ASSUMED else None,
         "noise_scale": report.noise_scale,
         "margins_by_rule": report.margins_by_rule,
-        "undecided": "".join(sorted(report.undecided)) if intervals else None,
+        "undecided": "".join(sorted(report.undecided)) if intervals or report.unproven else None,
+        "control": row.is_control or None,
         "intervals": intervals,
     }
     return {
@@ -184,8 +186,8 @@ def _text(value: float | None, form: str) -> str:
 
 def line(row: AuditRow, label: str) -> list[str]:
     """A row's cells under `HEADINGS`, for what `labels` calls it."""
-    report, seed = row.report, "–" if row.seed is None else str(row.seed)
-    return [label, seed, report.cell(), *numbers(row), report.words]
+    seed = "–" if row.seed is None else str(row.seed)
+    return [label, seed, row.cell(), *numbers(row), row.words()]
 
 
 class Doubts:
@@ -194,21 +196,50 @@ class Doubts:
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}
         self._held: dict[str, tuple[str, float]] = {}
+        self._bounded: dict[str, list[str]] = {}
 
     def add(self, report: DiagnosticReport, name: str) -> None:
         """Take up a judged run, which is called so."""
         for letter in report.undecided:
-            self._found.setdefault(letter, []).append(name)
+            found = self._bounded if letter in report.unproven else self._found
+            found.setdefault(letter, []).append(name)
             self._held[letter] = report.range_words(letter), DIAGNOSTICS[letter].limit(report.thresholds)
 
     def lines(self) -> Iterator[str]:
         """A line per letter: the runs, the interval where it is one, and what would decide."""
+        for letter, names in sorted(self._bounded.items()):
+            known = "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"
+            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {known}"
         for letter, names in sorted(self._found.items()):
             ends, limit = self._held[letter]
             holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"
             more = {"c": "--batches", "d": ""}.get(letter, "--norm-batches")
             remedy = f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {brief(limit)}; {remedy}"
+
+
+class Standings:
+    """How many judged runs are trustworthy, and on what; how many are not; added one by one.
+
+    Attributes:
+        counts: word (`fa_core.diagnostics.standing`) → runs.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._grounds: Counter[str] = Counter()
+
+    def add(self, row: AuditRow) -> None:
+        """Count a judged run."""
+        standing = row.standing()
+        self.counts[standing] += 1
+        if standing == row.report.thresholds.reading.passes:
+            self._grounds[row.report.grounds] += 1
+
+    def text(self, protocol: Protocol) -> str:
+        """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
+        counts = diagnostics.counts_text(self.counts, protocol, self._grounds)
+        return f"{runs_words(self.counts.total())}: {counts}"
 
 
 class Remarks:
@@ -218,7 +249,7 @@ class Remarks:
     """
 
     def __init__(self) -> None:
-        self._verdicts: Counter[str] = Counter()
+        self._standings = Standings()
         self._thresholds = DiagnosticThresholds()
         self._has_evidence = False
         self._doubts = Doubts()
@@ -227,12 +258,12 @@ class Remarks:
         # caveats, causes of (b), modes, oddities: what is said, and the names of all runs of which it is true
         self._said: tuple[dict[str, list[str]], ...] = ({}, {}, {}, {})
 
-    def add(self, row: AuditRow, label: str) -> None:
-        """Count a judged run, which `labels` calls so."""
+    def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
+        """Count a judged run, which `labels` calls so; ``as_read`` has the thresholds of its file."""
         report, name = row.report, with_seed(label, row)
         coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
-        self._verdicts[report.verdict] += 1
+        self._standings.add(row)
         self._thresholds = report.thresholds
         self._doubts.add(report, name)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
@@ -245,7 +276,8 @@ class Remarks:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
         oddities = [*report.nonfinite.values()]
         if coverage and report.recorded_differs:
-            oddities.append(printable(f"recorded as “{report.recorded_verdict}” in {row.source}"))
+            words = report.recorded_words(as_read.report.thresholds)
+            oddities.append(printable(f"{words} in {row.source}"))
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
         causes = [f"(b) fires: {cause}"] if cause else []
         kinds = (report.caveats(brief=True), causes, [mode] if mode else [], oddities)
@@ -256,16 +288,14 @@ class Remarks:
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
         protocol = self._thresholds.protocol
-        runs = self._verdicts.total()
-        if not runs:
+        counts = self._standings.counts
+        if not counts:
             yield "0 runs"
             return
-        trusted, unmeasured = self._verdicts[self._thresholds.reading.passes], self._verdicts[NOT_MEASURED]
-        parts = [diagnostics.counts_text(trusted, runs - trusted - unmeasured, protocol)]
-        if unmeasured:
-            parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
-        yield f"{runs_words(runs)}: " + ", ".join(parts)
-        yield diagnostics.cell_legend(protocol)
+        yield self._standings.text(protocol)
+        if counts[NOT_MEASURED]:
+            yield "`fa-tui audit` measures what is not measured"
+        yield diagnostics.cell_legend(protocol, controls=counts[CONTROL] > 0)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
@@ -349,8 +379,8 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     lines: list[list[str]] = []
-    for row, label in named(rows, criteria):
-        remarks.add(row, label)
+    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+        remarks.add(row, label, as_read)
         lines.append(line(row, label))
     if lines:
         names, *others = zip(HEADINGS, *lines, strict=True)

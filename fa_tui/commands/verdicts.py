@@ -5,20 +5,30 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
-from fa_core.diagnostics import NOT_MEASURED, counts_text, worded
+from fa_core.diagnostics import NOT_MEASURED, UNDECIDED, worded
 from fa_core.errors import printable
+from fa_core.option_values import diagnostic_letters
+from fa_core.report import GIVE_ONE, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.commands.verdict_table import Doubts, named, print_paths
+from fa_tui.commands.verdict_table import Doubts, Standings, named, print_paths
 from fa_tui.views.filters import Look
-from fa_tui.views.words import runs_words, with_seed
+from fa_tui.views.words import with_seed
 
-UNDECIDED = 4
-"""Exit code of `check` where no run needs walk-back and some run is undecided."""
+WALKED_BACK, NOT_DECIDED = 1, 4
+"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what is required."""
+
+_Require = Annotated[
+    str,
+    typer.Option(
+        metavar="LETTERS", help="Diagnostics that every run must have measured, exactly: abd.", show_default=False
+    ),
+]
 
 
 def show_command(
@@ -32,7 +42,8 @@ def show_command(
 
     In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
     baseline is d=assumed and never in `coverage`, but in `flags` where it fires. Where a file has 95 % intervals they
-    are `intervals`, and `undecided` names the diagnostics whose interval holds the threshold.
+    are `intervals`. `undecided` names the diagnostics whose interval holds the threshold, or whose lower bound does
+    not fire. A control (frozen, shallow, random_init, random_targets) has `control`: its verdict is no claim.
 
     Examples:
 
@@ -49,56 +60,82 @@ def show_command(
     raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort)))
 
 
-def check_command(paths: options.NamedPaths, *, chosen: options.Chosen) -> None:
+def check_command(paths: options.NamedPaths, require: _Require = "", *, chosen: options.Chosen) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
-    1 some is not, 2 wrong usage, 3 unreadable input, 4 undecided. A run without a measurement is not trustworthy.
-    What is not is named on stdout, one line each. Undecided is a diagnostic whose threshold lies within the 95 %
-    interval of its number: a line each names the runs and what would decide. The last line counts runs and the
-    letters that fire. The code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is
-    still 1, and says so. With --protocol v2 a run without Γ per layer is 1 too.
+    1 some run needs walk-back, 2 wrong usage, 3 unreadable input, 4 undecided: none needs walk-back, but one is
+    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor is (d) by an
+    assumed baseline: with --require they count as not measured. Controls (frozen, shallow, random_init,
+    random_targets) claim nothing and are not judged.
+
+    A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided is a diagnostic
+    whose threshold lies within the 95 % interval of its number, so that other samples (not other training seeds)
+    might say otherwise, or of which only a lower bound is known: a line each names the runs and what would decide.
+    The last line counts runs, says on which diagnostics they are trustworthy, and counts the letters that fire. A
+    walk-back by undecided diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required.
 
     Examples:
 
         fa-tui check audit_table.json && echo "every claim holds"
 
+        fa-tui check audit_table.json --require abd
+
         fa-tui check runs/ --frozen-baseline 0.349
 
         fa-tui check runs/ --filter 'method:dfa lam>0'
     """
+    required = diagnostic_letters(require, "--require")
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
-    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[str](), Counter[str]()
-    for row, label in named(rows, criteria):
-        report = row.report
-        if report.flags or not report.coverage or report.lacks_gamma:
-            lines += _walk_back(row, label)
-            kinds["fails" if report.flags else "without Γ per layer" if report.coverage else NOT_MEASURED] += 1
-            fired.update(report.flags)
-            code = 1
-        elif report.undecided:
-            code = code or UNDECIDED
-        doubts.add(report, with_seed(label, row))
-    reading, protocol = criteria.thresholds.reading, criteria.thresholds.protocol
-    runs, names = len(rows), ", ".join(f"{reading.checks[letter]} {fired[letter]}" for letter in sorted(fired))
-    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds['fails'], protocol)}"
-    summary += f" ({names})" if names else ""
-    summary += "".join(f", {count} {kind}" for kind, count in kinds.items() if kind != "fails")
+    protocol = criteria.thresholds.protocol
+    required &= set(criteria.thresholds.judges)
+    doubts, standings, fired, code = Doubts(), Standings(), Counter[str](), 0
+    lines: list[str] = []
+    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+        standings.add(row)
+        if row.is_control and row.report.coverage:
+            continue
+        name = with_seed(label, row)
+        lines += _judged(row, name, required, as_read)
+        doubts.add(row.report, name)
+        fired.update(row.report.flags)
+        if row.report.flags:
+            code = WALKED_BACK
+        elif row.standing() in (UNDECIDED, NOT_MEASURED) or _lacks(row.report, required):
+            code = code or NOT_DECIDED
+    counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
+    summary = standings.text(protocol) + (f"; fires: {counted}" if counted else "")
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
             print(worded(line, protocol))
     raise typer.Exit(3 if found.problems or not rows else code)
 
 
-def _walk_back(row: AuditRow, label: str) -> Iterator[str]:
-    """What is said of a run that is not trustworthy."""
-    report = row.report
-    measured = f"{report.measured or 'nothing'} measured"
-    if report.measured != report.coverage:
-        measured += f", d by a baseline of {report.baseline_words()}"
-    doubt = report.doubt and f"; {report.doubt}{', nothing decided fires' if report.flags <= report.undecided else ''}"
-    yield f"{with_seed(label, row)}: {report.verdict}{doubt} [{measured}] ({printable(row.source)})"
-    for what in report.nonfinite.values():
-        yield f"  {what}"
+def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow) -> Iterator[str]:
+    """What there is to say of one run: nothing of one that is trustworthy and has what is required.
+
+    Args:
+        row: the run, judged.
+        name: what it is called.
+        required: letters of diagnostics that have to be measured exactly.
+        as_read: the run with the thresholds that its file records.
+    """
+    report, source = row.report, printable(row.source)
+    if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
+        undecided = ", nothing decided fires" if report.flags and report.flags <= report.undecided else ""
+        yield f"{name}: {report.words_as(control=False)}{undecided} [{report.known}] ({source})"
+        yield from (f"  {what}" for what in report.nonfinite.values())
+    missing = _lacks(report, required) if report.coverage else ""
+    if missing:
+        yield f"{name}: required and not measured: {missing} [{report.known}] ({source})"
+    if report.coverage and report.recorded_differs:
+        yield f"{name}: {printable(report.recorded_words(as_read.report.thresholds))} ({source})"
+
+
+def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
+    """What is required of a run and was not measured exactly, with the reasons; ``""`` for nothing."""
+    reasons = {letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)}
+    lacking = [f"({letter}) {printable(why)}" for letter, why in reasons.items() if why]
+    return "; ".join([*lacking, *(["Γ per layer"] if report.lacks_gamma else [])])

@@ -1,4 +1,4 @@
-"""The jobs of an explorer: runs that it measures, commands that it starts, and what becomes of them on screen."""
+"""The runs that an explorer measures, and what becomes of them on screen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
@@ -19,7 +18,6 @@ from fa_tui.views.words import queued_words, run_name
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
     from fa_tui.app import ExplorerApp
-    from fa_tui.jobs.form import Planned
 
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
@@ -33,7 +31,7 @@ NO_CHECKPOINT = "no checkpoint to measure here: open a run folder or a weights f
 
 
 class JobControl:
-    """Measures runs and starts commands for one explorer, and shows what becomes of them.
+    """Measures runs for one explorer, and shows what becomes of them.
 
     Args:
         app: what shows them.
@@ -41,12 +39,11 @@ class JobControl:
 
     Attributes:
         measuring: the runs that are measured.
-        launches: the commands that were started.
         again: row → its new measurement next to its audit, until it replaces that.
     """
 
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
-        self._app, call = app, app.post_call  # what reports is a thread of the pool or of a command
+        self._app, call = app, app.post_call  # what reports is a thread of the pool
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
@@ -56,40 +53,36 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
-        self.launches = Launches(lambda job: call(self.ended, job) if job.over else call(self.moved))
-        self._sources = self.measuring, self.launches
         self._moved_due = False
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
 
     def listed(self) -> list[Listed]:
-        """Every job, source after source; of a run that was measured, its verdict by the thresholds of now."""
+        """Every job; of a run that was measured, its verdict by the thresholds of now."""
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
                 cell = self._app.session.cell(int(job.id), ascii_only=not self._app.terminal.unicode)
                 measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
-        return [*measured, *self.launches.listed()]
+        return measured
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
-        return any(source.cancel(job_id) for source in self._sources)
+        return self.measuring.cancel(job_id)
 
     def retry(self, job_id: str) -> None:
         """Begin a job again that failed or was cancelled."""
-        for source in self._sources:
-            if job_id in [job.id for job in source.listed() if job.can_retry]:
-                source.retry(job_id)
+        if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
+            self.measuring.retry(job_id)
 
     def pids(self) -> list[int]:
         """Every process that works."""
-        return [pid for source in self._sources for pid in source.pids()]
+        return self.measuring.pids()
 
-    def unfinished(self) -> tuple[int, int]:
-        """How many runs and how many commands are not over."""
-        runs, commands = (sum(not job.over for job in source.listed()) for source in self._sources)
-        return runs, commands
+    def unfinished(self) -> int:
+        """How many runs are not over."""
+        return sum(not job.over for job in self.measuring.listed())
 
     def measure(self, indices: Sequence[int]) -> None:
         """Queue runs to be measured; say which, or say why none can be."""
@@ -109,31 +102,9 @@ class JobControl:
         known = sum(bool(session.coverage[int(job)]) for job in started)
         app.say(f"{queued} to measure{' again and compare' * bool(known)}" if queued else "already queued", "dim")
 
-    def start(self, planned: Planned) -> None:
-        """Start a command among the jobs, and follow what it writes, unless that is what is open, measured again."""
-        app = self._app
-        try:
-            self.launches.start(planned)
-        except OSError as error:
-            app.say(f"{planned.words[0]} cannot be started: {error}", "bad")
-            return
-        # a table of runs that are open already would show each of them twice
-        if not (planned.reads and all(map(app.following.is_open, planned.reads))):
-            app.following.add(planned.out)
-        app.say(f"started {planned.words[0]}: J shows how far it is", "accent")
-
-    def close(self, *, stop_commands: bool) -> list[str]:
-        """End the workers; what is finished is on disk already.
-
-        Args:
-            stop_commands: interrupt commands rather than leave them running.
-
-        Returns:
-            A line for each command that goes on.
-        """
-        lines = self.launches.close(stop=stop_commands)
+    def close(self) -> None:
+        """End the workers; what is finished is on disk already."""
         self.measuring.close()
-        return lines
 
     def moved(self) -> None:
         """Show soon how the jobs are."""
@@ -149,12 +120,6 @@ class JobControl:
             before, session.states = session.states, {**over, **self.measuring.states()}
             app.explorer.states_changed({row for row, _ in before.items() ^ session.states.items()})
             app.jobs_changed(self.listed())
-
-    def ended(self, job: Listed) -> None:
-        """Say how a command ended."""
-        self.moved()
-        tone = {"done": "good", "failed": "bad"}.get(job.state, "warn")
-        self._app.say(f"{job.name}: {job.error or job.state}", tone)
 
     def arrived(self, measured: Measured) -> None:
         """Show a measured run, the first at once; what comes soon after it waits for a moment."""
@@ -207,5 +172,5 @@ class JobControl:
             first = next(each for each in compared.differences if each.decides)
             text = f"{name} deviates from its audit: {first}"
         else:
-            text = f"{name} measured again: {compared.compared} numbers as recorded"
+            text = f"{name} measured again: {compared.headline}"
         app.say(f"{text}; M shows the differences", "warn" if deviating else "good", aloud=bool(deviating))

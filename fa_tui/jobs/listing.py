@@ -1,26 +1,20 @@
-"""How far jobs are, how long they still take, and how busy the machine is. No terminal code.
-
-A command that the explorer started writes how far it is to a file that the explorer reads; threads look at both.
-"""
+"""How far jobs are, how long they still take, and how busy the machine is. No terminal code."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.decode import loads
 from fa_tui.views.text import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
+    from fa_core.engine.jobs import JobView
 
 
 class Pace:
@@ -106,60 +100,6 @@ def rate_words(rate: float | None) -> str:
     return "" if rate is None else f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
 
 
-PROGRESS_FILE = "FA_TUI_PROGRESS"
-"""Environment variable that names the file to a command."""
-
-_WRITE_SECONDS = 0.2
-"""The file is written at most so often: batches may take a millisecond."""
-
-
-class Reached(msgspec.Struct, frozen=True):
-    """How far a command is.
-
-    Attributes:
-        done: epochs of training, with the part of the next one, or audited runs.
-        total: how many there are.
-        words: the same as text, and what it said last.
-    """
-
-    done: float
-    total: int
-    words: str
-
-
-class ProgressFile:
-    """Writes how far a command is to the path the parent process passed, if any.
-
-    Args:
-        path: the file; None: the one that the environment names.
-        clock: seconds (tests bring their own).
-    """
-
-    def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        named = os.environ.get(PROGRESS_FILE)
-        self._path = path or (Path(named) if named else None)
-        self._clock = clock
-        self._next = clock()
-
-    def note(self, reached: Reached, *, at_once: bool = False) -> None:
-        """Write how far the command is; a file that cannot be written must not stop it."""
-        if self._path is None or (self._clock() < self._next and not at_once):
-            return
-        self._next = self._clock() + _WRITE_SECONDS
-        with contextlib.suppress(OSError):
-            new = self._path.with_name(f"{self._path.name}.new")
-            new.write_bytes(msgspec.json.encode(reached))
-            new.replace(self._path)
-
-
-def read_progress(path: Path) -> Reached | None:
-    """What the file says; None where there is none."""
-    try:
-        return msgspec.convert(loads(path.read_bytes()), Reached)
-    except (OSError, ValueError):
-        return None
-
-
 OVER = ("done", "failed", "cancelled")
 """States that do not change by themselves any more."""
 
@@ -169,21 +109,19 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: unique in its explorer.
-        name: the run, or the command.
+        name: the run.
         state: ``queued``, ``running``, ``done``, ``failed`` or ``cancelled``.
         device: where it runs or ran (``""`` = nowhere yet).
         done: steps done so far.
         total: steps there are (0 = not known yet).
-        part: share [0, 1] of the next step that is done, where that is known.
-        unit: what a step is: ``batch`` or ``epoch`` or ``run``.
         left: seconds until it is done, where there is a rate.
         took: seconds it ran, once it is over; so far, where no time left is known.
         rate: steps per second, where that is known.
         pid: the process that works on it, on this machine.
+        silent: seconds since that process sent anything, once they are many.
         words: the last thing it reported.
         error: why it failed, in one line.
         log: its log file.
-        line: the command line that runs, where it is a command.
     """
 
     id: str
@@ -192,16 +130,14 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     device: str = ""
     done: int = 0
     total: int = 0
-    part: float = 0.0
-    unit: str = "batch"
     left: float | None = None
     took: float | None = None
     rate: float | None = None
     pid: int = 0
+    silent: int = 0
     words: str = ""
     error: str = ""
     log: str = ""
-    line: str = ""
 
     @property
     def over(self) -> bool:
@@ -214,6 +150,15 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in ("failed", "cancelled")
 
 
+def silence_words(job: JobView | Listed) -> str:
+    """That the worker of a job has sent nothing for long: what is measured, not why.
+
+    >>> silence_words(Listed(id="1", name="x", state="running", device="cpu", pid=71, silent=40))
+    'worker 71 on cpu: no word for 40 s'
+    """
+    return f"worker {job.pid} on {job.device}: no word for {time_words(job.silent)}"
+
+
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
     states = Counter(job.state for job in jobs)
@@ -224,13 +169,14 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     queued = states["queued"] - (len(soon) if running == soon else 0)
     if running:
         first = running[0]
-        doing = "measuring " if first.unit == "batch" else ""
         done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"{doing}{first.name} {done}", "accent"))
+        pieces.append((f"measuring {first.name} {done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
             pieces.append((f" and {len(running) - 1} more", "accent"))
+    silent = {job.pid: job for job in running if job.silent}
+    pieces.extend((f", {silence_words(job)}", "warn") for job in silent.values())
     if queued:
         pieces.append((f", {queued} queued", "dim"))
     if pieces and states["done"]:

@@ -274,7 +274,7 @@ class Measuring:
         for index, row in new:
             options, checkpoint = self._setup.options or MeasureOptions(), Path(str(row.checkpoint)).resolve()
             if row.report.coverage:
-                options = recorded_options(row, options, resamples=True)
+                options = recorded_options(row, options)
                 checkpoint = find_checkpoint(row)
             there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
@@ -330,6 +330,7 @@ class Measuring:
             done=view.done,
             total=view.total,
             pid=view.pid if view.state.value == "running" else 0,
+            silent=view.silent,
             words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
             error=view.error,
             log=view.log,

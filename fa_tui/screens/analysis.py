@@ -108,19 +108,16 @@ class AnalysisScreen(JudgedScreen):
         title = "Methods: healthy ones should pass, degenerate ones fire"
         self.app.push_screen(SeveralScreen(title, self._group_choices, self._next_group))
 
-    def _group_of(self, method: str) -> str:
-        return (self.session.groups or {}).get(method) or analysed.default_group(method)
-
     def _group_choices(self) -> Iterator[Choice]:
         """A line per method with its group, the last one for the default."""
         for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
             note = runs_words(every) if some == every else f"{some} of {runs_words(every)}"
-            yield Choice(str(number) if number < 10 else "", f"{self._group_of(name):10}  {name}", note, name)
+            yield Choice(str(number) if number < 10 else "", f"{self.runs.group_of(name):10}  {name}", note, name)
         yield Choice("0", "the default", "as they are without a choice", "")
 
     def _next_group(self, method: str) -> None:
         """Put a method into the next group, or (``""``) all into those they are in by default."""
-        chosen = {name: self._group_of(name) if method else analysed.default_group(name) for name in self.runs.counts()}
+        chosen = {name: self.runs.group_of(name, chosen=bool(method)) for name in self.runs.counts()}
         if method:
             chosen[method] = GROUPS[(GROUPS.index(chosen[method]) + 1) % len(GROUPS)]
         self.session.groups = {**(self.session.groups or {}), **chosen}
@@ -158,8 +155,7 @@ class AnalysisScreen(JudgedScreen):
             grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
         elif self._open == 2:
             # so are the source and the verdict
-            seen = ("method", "from", "verdict", "fires on")
-            grid = analysed.reordered(grid, [name for name in seen if name in grid.headings], lines_up=False)
+            grid = analysed.reordered(grid, ("method", "from", "verdict", "fires on"), lines_up=False)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
@@ -171,7 +167,7 @@ class AnalysisScreen(JudgedScreen):
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
         chart = self.query_one("#curve", Canvas).chart
-        groups = zip(("--healthy", "--neither"), self.runs.groups() if name == "sweep" else (), strict=False)
+        groups = zip(("--healthy", "--degenerate"), self.runs.groups() if name == "sweep" else (), strict=False)
         options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()

@@ -20,6 +20,7 @@ from fa_tui.sharing import pieces
 from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import picking
+from fa_tui.views.grid import Grid
 from fa_tui.views.scale import covering
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
@@ -33,6 +34,7 @@ class CompareScreen(JudgedScreen):
     Args:
         session: the runs and what judges them.
         at: the run to start with: its method over its seeds, where fewer than two runs are marked.
+        grid: methods × seeds of the scope, where that is laid out already.
     """
 
     BINDINGS = [
@@ -43,10 +45,10 @@ class CompareScreen(JudgedScreen):
         Binding("C", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session, *, at: int | None = None) -> None:
+    def __init__(self, session: Session, *, at: int | None = None, grid: Grid | None = None) -> None:
         super().__init__(session)
         self._scope = session.scope
-        self._groups = groups_of(session, session.scope)
+        self._groups = groups_of(session, session.scope, grid)
         # the marked runs, if there are some, else those around the cursor
         start = (place for place, group in enumerate(self._groups) if group.name == MARKED or at in group.rows)
         self._at = next(start, 0)
@@ -159,7 +161,8 @@ class CompareScreen(JudgedScreen):
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)} (n p)"
-        texts = (f"{group.home} " if group.home else "", seen, " (< >)" if window.hides else "", place)
+        more = f", {group.left_out} more left out: mark fewer" if group.left_out else ""
+        texts = (f"{group.home} " if group.home else "", seen, more, " (< >)" if window.hides else "", place)
         about = [(text, "dim") for text in texts]
         scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
         bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
@@ -174,16 +177,26 @@ class CompareScreen(JudgedScreen):
         judged = [(session.flags[row], session.coverage[row]) for row in group.rows]
         if not any(coverage for _, coverage in judged):
             return [(" none of these runs is measured", "warn")]
-        agree, disagree = agreement(judged)
+        found = agreement(judged)
         who = "runs" if group.name == MARKED else "seeds"
-        if disagree:
-            fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in disagree.items())
-            rest = f"; agree on {', '.join(agree)}" if agree else ""
+        partly = found.partly()
+        if found.disagree:
+            fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in found.disagree.items())
+            same = [*found.everywhere, *partly]
+            rest = f"; agree on {', '.join(same)}" if same else ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
         flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
-        cell = cell_text(flags, agree, doubt, ascii_only=not self.app.terminal.unicode)
-        return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
+        agree = found.everywhere
+        if not agree:
+            said = f" {who} agree on {', '.join(partly)}" if partly else f" no diagnostic on two of these {who}"
+            return [(said, "dim")]
+        flags = "".join(letter for letter in flags if letter in agree)
+        control = all(session.rows[row].is_control for row in group.rows)
+        cell = cell_text(flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode)
+        tone = "bad" if flags else "good"
+        rest = f"; {', '.join(partly)}" if partly else ""
+        return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone), (rest, "dim")]
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

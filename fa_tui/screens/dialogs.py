@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
-from fa_core.numbers import brief
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
-from fa_tui.screens.start import start_something
 from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOLS,
@@ -126,6 +124,8 @@ async def export_something(app: ExplorerApp) -> None:
     if kind is exporting.SCREEN:
         files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
     else:
+        what = shared.names if kind in exporting.OF_RUNS else kind.what
+        app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     left_out = exporting.left_out_words(kind, shared)
@@ -205,7 +205,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
 def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
     flips = app.session.set_baseline(baseline)
-    app.rows_changed(flips)
+    app.baseline_changed(flips)
     text = pieces.baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
@@ -287,9 +287,8 @@ async def replace_audits(app: ExplorerApp) -> None:
     choices = [Choice("c", "keep the audit as it is", "", None), Choice("r", "replace it by the new one", note, rows)]
     for row in rows:
         compared = again[row].comparison
-        said = f"{compared.compared} numbers, largest {brief(compared.largest, 2)} × allowed"
-        choices.append(Choice("", run_name(app.session, row), said, None))
-        choices += [Choice("", "", str(difference), None) for difference in compared.differences]
+        choices.append(Choice("", run_name(app.session, row), compared.headline, None))
+        choices += [Choice("", "", line, None) for line in compared.lines()]
     await choose(app, f"{what} measured again", choices)
     for row in rows:
         app.following.own_rows.add(row)
@@ -307,7 +306,6 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
-    "start": start_something,
     "what_if": ask_what_if,
     "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),

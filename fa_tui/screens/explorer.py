@@ -320,7 +320,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
                 self._flipped, self.flips = "", ()
                 self.runs.show_flips(())
             self.sliders.follow()
-        self.shown_runs.lay_out()
+        self.shown_runs.verdicts_changed(self.flips)
         self.recount()
         self._show_around()
 
@@ -335,6 +335,16 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if flips:
             self.flips = flips
             self.runs.show_flips(flips)
+        self._show_counts(flips)
+
+    def judged_otherwise(self, flips: Sequence[Flip]) -> None:
+        """Show the same rows with other numbers of (d)."""
+        self.shown_runs.numbers_changed()
+        self.flips = flips
+        self.shown_runs.verdicts_changed(flips)
+        self._show_counts(flips)
+
+    def _show_counts(self, flips: Sequence[Flip]) -> None:
         self.count(flips)
         self.show_rugs()
         self._show_around()
@@ -356,7 +366,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if name == "compare":
             from fa_tui.screens.compare import CompareScreen
 
-            return CompareScreen(self.session, at=self.row)
+            return CompareScreen(self.session, at=self.row, grid=self.shown_runs.methods_by_seeds)
         if name == "timeline":
             from fa_tui.screens.timeline import TimelineScreen
 

@@ -16,7 +16,7 @@ from fa_tui.settings import remember
 from fa_tui.terminal.painting import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
-from fa_tui.views.grid import METHODS_BY_SEEDS
+from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
@@ -161,6 +161,14 @@ class RunsShown:
             # what was laid out before is as large as what is now
             tidy_soon(self.view, self._session)
 
+    def numbers_changed(self) -> None:
+        """Show other numbers of the same runs: an order by them is another one."""
+        if self.in_table:
+            self.lay_out()
+        else:
+            self.matrix.cells.numbers_changed()
+            self.matrix.refresh()
+
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are in scope now."""
         others = self._laid_out != self._session.scope
@@ -181,6 +189,11 @@ class RunsShown:
     def order(self) -> str:
         """What the long view is sorted by, as `--sort` takes it: ``growth``, ``-growth``; ``""`` in reading order."""
         return self.table.order if self.table is not None and self.in_table else ""
+
+    @property
+    def methods_by_seeds(self) -> Grid | None:
+        """The runs in scope so laid out, if they are."""
+        return None if self.in_table or self.matrix.axes != METHODS_BY_SEEDS else self.matrix.grid
 
     def overview(self) -> Overview:
         """What the top line shows of it."""

@@ -11,7 +11,7 @@ import msgspec.toml
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
@@ -45,20 +45,19 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, of: Screen[object]) -> None:
         super().__init__()
-        self._text = list(help_lines(of))
+        self._text, self.pane = list(help_lines(of)), TextLines()
 
     def body(self) -> Iterable[Widget]:
-        yield TextLines()
+        yield self.pane
 
     def on_resize(self, event: events.Resize) -> None:
         # the border and the keys below it stay on screen, and the sliders of a tall one: they need not be sent again
         height = event.size.height
-        self.query_one(TextLines).styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
+        self.pane.styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
 
     def on_mount(self) -> None:
-        pane = self.query_one(TextLines)
-        pane.set_lines(self._text)
-        self.set_focus(pane)
+        self.pane.set_lines(self._text)
+        self.set_focus(self.pane)
 
 
 class ProblemsScreen(Screen[None]):
@@ -190,6 +189,11 @@ class Palette(CommandPalette, Question[None]):
     def __init__(self) -> None:
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
         self.set_class(not self.app.terminal.unicode, "-ascii")
+
+    def _action_command_list(self, action: str) -> None:
+        # a list that is not laid out yet has no lines to count a page by, and Textual's fails there
+        if self.query_one(CommandList).size.area:
+            super()._action_command_list(action)
 
 
 _LESS = 0.9

@@ -17,7 +17,7 @@ from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
 from fa_tui.jobs.listing import Listed, Machine, MachineWatch
 from fa_tui.screens.threshold_screen import HEIGHTS
-from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
+from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.painted import Place, Row
@@ -117,8 +117,11 @@ class JobsTable(LineTable):
         seconds = job.took if job.left is None else job.left
         lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
-        text = self._short((job.state, "", lasts, job.device, process, job.words)[column], width - 1) if width else ""
+        says = listing.silence_words(job) if job.silent else job.words
+        text = self._short((job.state, "", lasts, job.device, process, says)[column], width - 1) if width else ""
         tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
+        if column == 5 and job.silent:
+            tone = "warn"
         return [(padded(text, width), tone)]
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
@@ -127,7 +130,7 @@ class JobsTable(LineTable):
     def _progress(self, job: Listed, width: int) -> Row:
         if not job.total:
             return []
-        on, off = listing.share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
+        on, off = listing.share_bar(job.done / job.total, self._bar, self._glyphs)
         tone = "accent" if job.state == "running" else _TONES[job.state]
         counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar)
         return [(on, tone), (off, "dim"), (counts, "text")]
@@ -154,7 +157,8 @@ def process_words(job: Listed, memory: Mapping[int, int]) -> str:
 
 _NONE_YET = """\
   space    in the matrix marks runs; m then measures them, or the one under the cursor
-  N        starts a training run or an audit
+
+  Training is started in a shell: fa-tui train --method dfa --out DIR. Runs in an open folder appear by themselves.
 
   Each job gets a line here: how far it is, the time left, what it says last.
 """
@@ -182,7 +186,6 @@ class JobsScreen(Screen[None]):
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
-        Binding("N", "app.ask('start')", "New", key_display="N", tooltip="start a training run or an audit"),
         Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
         Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
     ]
@@ -248,7 +251,7 @@ class JobsScreen(Screen[None]):
         return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
-        """The log, the list, and the command line of the job under the cursor."""
+        """The log and the list."""
         job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
         rows = []
         for each in jobs:
@@ -257,8 +260,6 @@ class JobsScreen(Screen[None]):
         grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6)
         table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
-        if job is not None and job.line:
-            pieces.append(command_piece(job.line))
         return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
 
     def action_cancel(self, which: str = "cancel") -> None:

@@ -15,9 +15,9 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input
 
 from fa_tui.views.text import padded, width_of
+from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
@@ -165,13 +165,15 @@ class ChoiceScreen(Dialog[Any]):
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
         super().__init__()
         self._title, self.list = title, ChoiceList(choices, self.taken, does)
+        # made now: a key may close the list before its widgets are there
+        self._head = Line(id="choice-title")
 
     def body(self) -> Iterable[Widget]:
-        yield Line(id="choice-title")
+        yield self._head
         yield self.list
 
     def on_mount(self) -> None:
-        self.query_one("#choice-title", Line).set((self._title, "strong"))
+        self._head.set((self._title, "strong"))
         self.set_focus(self.list)
 
     def taken(self, choice: Choice) -> None:
@@ -218,7 +220,7 @@ class EntryScreen(Question[str | None]):
     def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
-        self.entry, self.note = Input(text, select_on_focus=True), Line(id="entry-note")
+        self.entry, self.note = Entry(text, select_on_focus=True), Line(id="entry-note")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -236,7 +238,7 @@ class EntryScreen(Question[str | None]):
         self.on_input_changed()
 
     def on_input_changed(self) -> None:
-        wrong = self._check(self.entry.value)
+        wrong = self.entry.full_words or self._check(self.entry.value)
         self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
 
     def action_take(self) -> None:
@@ -245,44 +247,33 @@ class EntryScreen(Question[str | None]):
             self.dismiss(self.entry.value)
 
 
-class QuitScreen(Dialog[str | None]):
-    """Asks once; returns ``"leave"``, ``"stop"`` (leave, and stop the commands), or None to stay.
+class QuitScreen(Dialog[bool]):
+    """Asks whether to leave while jobs run.
 
     Args:
         jobs: how many runs are queued or measured.
-        commands: how many commands run next to the explorer.
     """
 
     BINDINGS = [
-        Binding("y,q,enter,ctrl+c,ctrl+q", "dismiss('leave')", "Leave", key_display="y", tooltip="commands go on"),
-        Binding("s", "dismiss('stop')", "Stop and leave", tooltip="leave, and stop the commands"),
-        Binding("n,escape", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
+        Binding(
+            "y,q,enter,ctrl+c,ctrl+q", "dismiss(True)", "Leave", key_display="y", tooltip="cancel the jobs and leave"
+        ),
+        Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
     ]
 
-    def __init__(self, jobs: int, commands: int = 0) -> None:
+    def __init__(self, jobs: int) -> None:
         super().__init__()
-        self._jobs, self._commands = jobs, commands
+        self._jobs = jobs
 
     def body(self) -> Iterable[Widget]:
         yield Line(id="question")
         yield Line(id="answer")
 
     def on_mount(self) -> None:
-        jobs, commands = self._jobs, self._commands
-        waiting = ["1 job is not finished" if jobs == 1 else f"{jobs} jobs are not finished"] if jobs else []
-        waiting += ["1 command runs" if commands == 1 else f"{commands} commands run"] if commands else []
-        answer = "Jobs are cancelled; commands go on, unless stopped."
-        if not commands:
-            answer = "Leaving cancels the jobs; finished runs are on disk."
-        elif not jobs:
-            answer = "Commands go on after you left, unless you stop them."
-        self.query_one("#question", Line).set((f" {', '.join(waiting)}. Leave?", "strong"))
-        self.query_one("#answer", Line).set((f" {answer}", "dim"))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only commands can be left or stopped."""
-        return parameters != ("stop",) or self._commands > 0
+        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
+        self.query_one("#question", Line).set((f" {waiting} not finished. Leave?", "strong"))
+        self.query_one("#answer", Line).set((" Leaving cancels the jobs; finished runs are on disk.", "dim"))
 
 
 class Dismissed(Exception):

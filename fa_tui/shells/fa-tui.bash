@@ -71,6 +71,7 @@ _fa_tui() {
             "audit --frozen-acc-margin-pp") : ;;
             "audit --protocol") words="v1 v2" ;;
             "audit --frozen-baseline") : ;;
+            "check --require") : ;;
             "check --methods") : ;;
             "check --seeds") : ;;
             "check --filter") : ;;
@@ -97,7 +98,7 @@ _fa_tui() {
             "seeds --protocol") words="v1 v2" ;;
             "seeds --frozen-baseline") : ;;
             "sweep --healthy") : ;;
-            "sweep --neither") : ;;
+            "sweep --degenerate") : ;;
             "sweep --format") words="table json" ;;
             "sweep --methods") : ;;
             "sweep --seeds") : ;;
@@ -192,7 +193,6 @@ _fa_tui() {
             "verify --address") : ;;
             "verify --patience") : ;;
             "verify --format") words="table json" ;;
-            "pitfalls --scan") : ;;
             "pitfalls --run") : ;;
             "pitfalls --format") words="table json" ;;
             "serve --port") : ;;
@@ -202,18 +202,18 @@ _fa_tui() {
                     open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     show) if [[ $cur == -* ]]; then words="--help --format --sort --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    check) if [[ $cur == -* ]]; then words="--help --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    check) if [[ $cur == -* ]]; then words="--help --require --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     seeds) if [[ $cur == -* ]]; then words="--help --by --format --out --population --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --neither --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --degenerate --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol"; else :; fi ;;
                     replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --group --engine --address --patience --format"; else :; fi ;;
-                    pitfalls) if [[ $cur == -* ]]; then words="--help --scan --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-zero missing-feedback" ;; esac; fi ;;
+                    pitfalls) if [[ $cur == -* ]]; then words="--help --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-mean missing-feedback" ;; esac; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;
-                    schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace settings" ;; esac; fi ;;
+                    schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace journal audit-list penalty-log settings" ;; esac; fi ;;
                     settings) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in 2) words="list get set" ;; 3) words="theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol" ;; *) words="" ;; esac; fi ;;
                     completion) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="bash zsh fish man" ;; esac; fi ;;
                     doctor) if [[ $cur == -* ]]; then words="--help --format"; else :; fi ;;

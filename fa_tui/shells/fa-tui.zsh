@@ -8,13 +8,13 @@ _fa-tui() {
         'audit:Measure checkpoints and run folders'
         'check:Judge for a script\: exit with 0 if every run is trustworthy'
         'seeds:Print each method over its seeds, and where seeds disagree'
-        'sweep:Print the gap of each threshold, and how far it may move'
+        'sweep:Print how far each threshold may move'
         'utility:Print the runs that each reporting habit would walk back'
         'timeline:Print the first epoch at which each diagnostic fires'
         'report:Write the reporting form\: what goes into a paper’s appendix'
         'train:Train runs, measured every epoch, each into a run folder'
         'replicate:Print the commands of a published experiment, or run them'
-        'verify:Measure recorded audits again and compare every number'
+        'verify:Measure recorded audits again and compare every value'
         'pitfalls:Compute seven pitfalls\: the wrong and the right value'
         'serve:Serve the explorer to a browser on this machine'
         'schema:Print the JSON Schema of a file kind'
@@ -85,6 +85,7 @@ _fa-tui() {
         check)
             _arguments \
                 '*--help[Show the help]' \
+                '*--require=[Diagnostics that every run must have measured, exactly\: abd]:LETTERS:_files' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -121,8 +122,8 @@ _fa-tui() {
         sweep)
             _arguments \
                 '*--help[Show the help]' \
-                '*--healthy=[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
-                '*--neither=[Methods of neither group]:LIST:_files' \
+                '*--healthy=[Methods that should pass]:LIST:_files' \
+                '*--degenerate=[Methods that should fire]:LIST:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
@@ -257,10 +258,9 @@ _fa-tui() {
         pitfalls)
             _arguments \
                 '*--help[Show the help]' \
-                '*--scan=[Search Python files for `.norm(-1)` and clamped cosines instead]:PATH:_files' \
                 '*--run=[Run folder with saved feedback for 4 to 7]:FOLDER:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*:argument:(norm-axis cosine-eps half-flush null-feedback aggregations layer-zero missing-feedback)' ;;
+                '*:argument:(norm-axis cosine-eps half-flush null-feedback aggregations layer-mean missing-feedback)' ;;
         serve)
             _arguments \
                 '*--help[Show the help]' \
@@ -269,7 +269,7 @@ _fa-tui() {
         schema)
             _arguments \
                 '*--help[Show the help]' \
-                '*:argument:(report audit-table manifest trace settings)' ;;
+                '*:argument:(report audit-table manifest trace journal audit-list penalty-log settings)' ;;
         settings)
             _arguments \
                 '*--help[Show the help]' \

@@ -202,9 +202,12 @@ class Frame:
         return scrolled if len(scrolled) <= _CLEARLY * len(text) else text
 
     def _put(self, x: int, y: int, segments: list[Segment]) -> Whole | None:
-        """Note what a piece shows; what is to be sent if it is one that is sent whole."""
+        """Note what a piece shows; what is to be sent if it is one that is sent whole.
+
+        A piece off the screen is of a size that is over: what was drawn for a larger one comes after a resize.
+        """
         width, height = self.size
-        if y >= height:
+        if not (0 <= x < width and 0 <= y < height):
             return None
         if _are_simple(segments):
             cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import islice, takewhile
 
 from textual import events
 from textual.app import App
+from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
@@ -23,8 +24,10 @@ from fa_tui.terminal.painting import after
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
 """So long a key waits for what the one before began; a defect there must not cost the keyboard."""
-_ANSWER_SECONDS = 20.0
-"""So long it waits for a question that is sure to come: its answer must not become commands."""
+
+_LEAVING = frozenset(("ctrl+c", "ctrl+q"))
+_MOST_AHEAD = 5000
+"""Keys that wait; more than these are a paste into something that takes no text, and are dropped."""
 
 DIALOGS = "dialog"
 """The group of workers that ask something: keys typed after the one that began it are the answer."""
@@ -44,16 +47,6 @@ class KeyQueue:
         self._under_way: events.Key | None = None
         self._waiting_since = 0.0
         self._waited_enough = False
-        self._asks_more = False
-
-    @contextmanager
-    def asking_more(self) -> Iterator[None]:
-        """Between two questions of a dialog: the keys typed meanwhile answer the second."""
-        self._asks_more = True
-        try:
-            yield
-        finally:
-            self._asks_more = False
 
     async def take(self, key: events.Key) -> None:
         """Handle a key now, or when the one before it is done."""
@@ -62,12 +55,25 @@ class KeyQueue:
             await self._forward(key)
             self._key_done(key)
             return
-        self._typed_ahead.append(key)
+        if key.key in _LEAVING:
+            # as a terminal does: what was typed before it is not done any more
+            self._typed_ahead.clear()
+        await self._take_all([key])
+
+    async def take_text(self, text: str) -> None:
+        """Handle many characters that came at once."""
+        await self._take_all([events.Key(_character_to_key(character), character) for character in text])
+
+    async def _take_all(self, keys: Sequence[events.Key]) -> None:
+        room = max(0, _MOST_AHEAD - len(self._typed_ahead))
+        self._typed_ahead.extend(keys[:room])
+        if len(keys) > room:
+            self._app.bell()
         if self._under_way is None or self._under_way._stop_propagation:
             self._under_way = None
             self._waiting_since = time.monotonic()
             await self._next_key()
-        elif len(self._typed_ahead) == 1:
+        elif len(self._typed_ahead) == len(keys):
             self._follow_key(self._target, self._under_way)
             after(_PATIENCE_SECONDS, self._app, partial(self._key_done, self._under_way))
 
@@ -78,21 +84,40 @@ class KeyQueue:
     async def _next_key(self) -> None:
         if self._under_way is not None or not self._typed_ahead:
             return
+        if not self._app.screen_stack:
+            return  # the app is closing
         if self._settled:
             self._waited_enough = False
         elif not self._waited_enough:
             # once: what takes longer, such as writing a file, must not slow every key down
-            patience = _ANSWER_SECONDS if self._asks_more else _PATIENCE_SECONDS
-            self._waited_enough = time.monotonic() - self._waiting_since > patience
+            self._waited_enough = time.monotonic() - self._waiting_since > _PATIENCE_SECONDS
             after(_LOOK_AGAIN_SECONDS, self._app, self._next_key)
             return
-        key = self._under_way = self._typed_ahead.popleft()
         target = self._target
+        if len(self._typed_ahead) > 1 and self._type_into(target):
+            self._app.call_later(self._next_key)
+            return
+        key = self._under_way = self._typed_ahead.popleft()
         await self._forward(key)
         if not key.is_forwarded:
             self._key_done(key)
         elif self._typed_ahead:
             self._follow_key(target, key)
+
+    def _type_into(self, entry: MessagePump) -> bool:
+        """Put all characters that come next into a line at once; whether there were several, and it is one."""
+        # after the first paint
+        from textual.widgets import Input
+
+        if not isinstance(entry, Input):
+            return False
+        ahead = self._typed_ahead
+        text = "".join(key.character or "" for key in takewhile(lambda key: key.is_printable, ahead))
+        if len(text) < 2:
+            return False
+        self._typed_ahead = deque(islice(ahead, len(text), None))
+        entry.replace(text, *entry.selection)
+        return True
 
     @property
     def _settled(self) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fa_core.analysis.method_groups import DEFAULT_HEALTHY
+from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
 from fa_core.baseline import CONTROLS
+from fa_core.diagnostics import CONTROL
 from fa_core.numbers import short
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
@@ -23,11 +24,6 @@ from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
-
-
-def default_group(method: str) -> str:
-    """The group of a method where the user chose none."""
-    return GROUPS[0] if method in DEFAULT_HEALTHY else GROUPS[2] if method in CONTROLS else GROUPS[1]
 
 
 _NAMED = 6
@@ -61,6 +57,7 @@ class Analysed:
         session = self._session
         self.rows = session.scope
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
+        self._published = published_groups(session.table) | published_groups(self.table)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -77,46 +74,52 @@ class Analysed:
         return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """The methods chosen as healthy, and as neither, of which runs are analysed; None for the defaults."""
-        groups = self._session.groups
-        if groups is None:
+        """The methods chosen as healthy and as degenerate, of which runs are analysed; None for the defaults."""
+        if self._session.groups is None:
             return None, None
+        return self._of_group("healthy"), self._of_group("degenerate")
+
+    def group_of(self, method: str, *, chosen: bool = True) -> str:
+        """The group of a method: as the user chose, else as published for just these runs, else neither."""
+        groups = self._session.groups if chosen else None
+        return (groups or {}).get(method) or self._published.get(method, "neither")
+
+    def _of_group(self, group: str) -> tuple[str, ...]:
         present = dict.fromkeys(self.table.method.tolist())
-        healthy, neither = (tuple(name for name in present if groups.get(name) == group) for group in GROUPS[::2])
-        return healthy, neither
+        return tuple(name for name in present if self.group_of(name) == group)
 
     def left_out_words(self, *, groups: bool) -> Iterator[str]:
         """What an analysis would need, or seem to be of, and the filter leaves out.
 
         Args:
-            groups: whether it sets healthy methods against the others.
+            groups: whether it sets healthy methods against degenerate ones.
         """
         if self.rows is None:
             return
-        chosen = self._session.groups
-        healthy = DEFAULT_HEALTHY if chosen is None else [name for name in chosen if chosen[name] == GROUPS[0]]
-        for words in left_out_words(self.counts(), healthy if groups else None, " (f: all runs)"):
+        chosen = {}
+        if groups:
+            chosen = self._session.groups or self._published
+        for words in left_out_words(self.counts(), chosen, " (f: all runs)"):
             yield f"- {words}"
 
 
 def left_out_words(
-    counts: Mapping[str, tuple[int, int]], healthy: Collection[str] | None, all_runs: str = ""
+    counts: Mapping[str, tuple[int, int]], groups: Mapping[str, str], all_runs: str = ""
 ) -> Iterator[str]:
     """What an analysis would need, or seem to be of, and a filter leaves out.
 
     Args:
         counts: method → how many of its runs are analysed, and how many there are.
-        healthy: methods that it sets against the others, if it does.
+        groups: method → its group, if the analysis sets one group against the other.
         all_runs: how to have them all.
 
-    >>> list(left_out_words({"bp": (0, 3), "dfa": (1, 3)}, ["bp"]))
+    >>> list(left_out_words({"bp": (0, 3), "dfa": (1, 3)}, {"bp": "healthy"}))
     ['The filter leaves out every healthy run.', 'Only some runs of a method pass the filter: dfa 1 of 3.']
     """
-    if healthy is not None:
-        for group in GROUPS[:2]:
-            runs = [analysed for name, (analysed, _) in counts.items() if (name in healthy) == (group == GROUPS[0])]
-            if runs and not any(runs):
-                yield f"The filter leaves out every {group} run{all_runs}."
+    for group in GROUPS[:2]:
+        runs = [analysed for name, (analysed, _) in counts.items() if groups.get(name) == group]
+        if runs and not any(runs):
+            yield f"The filter leaves out every {group} run{all_runs}."
     partly = [f"{name} {analysed} of {every}" for name, (analysed, every) in counts.items() if 0 < analysed < every]
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
@@ -141,7 +144,8 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 
 
 def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
-    """The table with some columns moved to the front; all set left where they line up so."""
+    """The table with some columns, if it has them, moved to the front; all set left where they line up so."""
+    first = [name for name in first if name in grid.headings]
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
     return replace(grid, headings=headings, rows=tuple(rows), words=len(order) if lines_up else grid.words)
@@ -193,7 +197,8 @@ def group_words(group: SeedGroup) -> Iterator[str]:
     """One method over its seeds: its verdicts, and every number's range."""
     seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _LISTED)
     yield f"# {group.method}: seeds {seeds}"
-    for text, count in group.verdicts.items():
+    verdicts = {CONTROL: len(group.seeds)} if group.verdict == CONTROL else group.verdicts
+    for text, count in verdicts.items():
         yield f"  {count} × {text}"
     if group.disagree:
         yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"

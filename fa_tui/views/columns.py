@@ -176,13 +176,18 @@ def columns_of(session: Session) -> list[Column]:
         *(_of_axis(name) for name in own_axes(session.rows)),
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
-        Column("words", "verdict in words", 60, Session.words, Session.words),
+        Column("words", "verdict in words", 60, _worded, Session.words),
         Column("recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""),
     ]
 
 
 def _judged(session: Session, row: int) -> tuple[int, int]:
     return session.flags[row], session.undecided[row]
+
+
+def _worded(session: Session, row: int) -> tuple[str, str]:
+    # of many rows no report is read
+    return session.standing(row), session.verdict(row)
 
 
 def _fitting(session: Session, name: str, cells: range) -> int:

@@ -17,7 +17,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
-from fa_tui.views.grid import build_grid
+from fa_tui.views.grid import Grid, build_grid
 from fa_tui.views.words import told_apart
 
 
@@ -76,6 +76,9 @@ class Window(NamedTuple):
 
 MARKED = "marked runs"
 
+MOST = 200
+"""Runs that are compared: all of them are read, and more say no more."""
+
 
 class Group(NamedTuple):
     """Runs to compare.
@@ -84,11 +87,18 @@ class Group(NamedTuple):
         name: a method with its axes, or that the runs were marked.
         rows: indices of its runs.
         home: the file or folder they came from, where several are open.
+        left_out: how many more than `MOST` there were.
     """
 
     name: str
     rows: tuple[int, ...]
     home: str = ""
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, name: str, rows: Sequence[int], home: str = "") -> Group:
+        """The first of some runs."""
+        return cls(name, tuple(rows[:MOST]), home, max(0, len(rows) - MOST))
 
 
 class ComparedLine(NamedTuple):
@@ -116,23 +126,24 @@ class ComparedLine(NamedTuple):
         return {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}.get(self.kind, "{}").format(self.label)
 
 
-def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Group]:
+def groups_of(session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None) -> list[Group]:
     """What can be compared: the marked runs if there are two or more, then every method over its seeds.
 
     Args:
         session: the runs.
         shown: indices that pass the filter (default: all).
+        grid: methods × seeds of these, where that is laid out already.
     """
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
-        groups.append(Group(MARKED, tuple(marked)))
+        groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, shown).lines:
+    for line in (grid or build_grid(session.rows, shown)).lines:
         if line.is_heading:
             home = line.label
         else:
-            groups.append(Group(line.label, tuple(line.runs()), home))
+            groups.append(Group.of(line.label, line.runs(), home))
     return groups
 
 
@@ -144,8 +155,8 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
         groups: as they are.
         place: of what was compared last.
     """
-    runs, name = (wanted.rows, wanted[::2]) if wanted else ((), None)
-    same = [now for now, group in enumerate(groups) if group[::2] == name]
+    runs, name = (wanted.rows, (wanted.name, wanted.home)) if wanted else ((), None)
+    same = [now for now, group in enumerate(groups) if (group.name, group.home) == name]
     shared = [now for now, group in enumerate(groups) if group.name != MARKED and not {*runs}.isdisjoint(group.rows)]
     return [*same, *shared, max(0, min(place, len(groups) - 1))][0]
 
@@ -187,26 +198,49 @@ def compared_lines(reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
     ]
 
 
-def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[int, int]]]:
-    """Letters on which all measured runs agree; letters that fire on some only: on how many of how many.
+class Agreement(NamedTuple):
+    """What some runs say of each diagnostic that two of them or more measured.
+
+    Attributes:
+        runs: how many there are.
+        agree: letter → on how many it was measured, where all of these agree.
+        disagree: letter → on how many it fires, and on how many it was measured.
+    """
+
+    runs: int
+    agree: dict[str, int]
+    disagree: dict[str, tuple[int, int]]
+
+    @property
+    def everywhere(self) -> str:
+        """The letters that were measured on every run and on which all agree."""
+        return "".join(letter for letter, measured in self.agree.items() if measured == self.runs)
+
+    def partly(self) -> list[str]:
+        """The other letters on which runs agree, each with the number of runs that it was measured on."""
+        return [f"{letter} on {n} of {self.runs}" for letter, n in self.agree.items() if n < self.runs]
+
+
+def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
+    """Diagnostics on which runs agree; those measured on fewer than two are left out.
 
     Args:
         judged: per run, the masks (`fa_core.diagnostics.BIT`) of what fires and of what was measured.
 
-    >>> agreement([(0b001, 0b011), (0b000, 0b011), (0b000, 0b010)])
-    ('b', {'a': (1, 2)})
+    >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])
+    Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)})
     """
     # few verdicts repeat over many runs
     counts = Counter(judged)
-    agree, disagree = "", {}
+    agree, disagree = {}, {}
     for letter, bit in BIT.items():
         measured = sum(count for (_, coverage), count in counts.items() if coverage & bit)
         fires = sum(count for (flags, coverage), count in counts.items() if coverage & flags & bit)
         if 0 < fires < measured:
             disagree[letter] = (fires, measured)
-        elif measured:
-            agree += letter
-    return agree, disagree
+        elif measured > 1:
+            agree[letter] = measured
+    return Agreement(counts.total(), agree, disagree)
 
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from fa_core.analysis.margins import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import UsageError
@@ -137,7 +138,8 @@ def replay_of(session: Session) -> Replay:
     """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
     chosen = session.traces if session.scope is None else traces_of(session.scoped, session.traces)
-    traces = sorted(chosen, key=lambda trace: (trace.source, trace.key))
+    bounded = session.log.apply_to_traces(chosen) if session.log else chosen
+    traces = sorted(bounded, key=lambda trace: (trace.source, trace.key))
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
@@ -235,8 +237,12 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
     >>> fire_words({"a": 3, "b": None}, {"b": "proxy"})
     [('first fires: ', 'dim'), ('(a) 3  (b) never [proxy]', '')]
     """
-    epochs = {letter: "never" if epoch is None else epoch for letter, epoch in fires.items()}
-    words = [f"({letter}) {epoch}{_kind(kinds, letter)}" for letter, epoch in epochs.items()]
+    epochs = {}
+    for letter, epoch in fires.items():
+        # a lower bound that does not fire leaves it open
+        never = "undecided" if kinds.get(letter) == BOUND else "never"
+        epochs[letter] = never if epoch is None else str(epoch)
+    words = [f"({letter}) {epochs[letter]}{_kind(kinds, letter)}" for letter in fires]
     return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
 
 

@@ -6,7 +6,8 @@ Terms are separated by blanks; a run is shown if every term holds. A term is
                     or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
     number<value    growth, g_L, drift, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
 and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured; ``undecided:c``;
-``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:differs``, ``is:nonfinite``.
+``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:control``, ``is:differs``,
+``is:nonfinite``.
 Names may be typed in another case, or as the screen spells them.
 
 A filter is part of how runs are looked at (`Look`), which options of a command describe.
@@ -72,8 +73,9 @@ _WORDS: dict[str, Value] = {
 _STATES: dict[str, Test] = {
     "marked": lambda session, row: row in session.marked,
     "measured": lambda session, row: bool(session.coverage[row]),
-    "trustworthy": lambda session, row: bool(session.coverage[row]) and not session.flags[row],
-    "walkback": lambda session, row: bool(session.flags[row]),
+    "trustworthy": lambda session, row: session.standing(row) == session.thresholds.reading.passes,
+    "walkback": lambda session, row: session.standing(row) == session.thresholds.reading.fails,
+    "control": lambda session, row: session.rows[row].is_control,
     "undecided": lambda session, row: bool(session.undecided[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(

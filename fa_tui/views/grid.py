@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import gt
 from typing import Any, NamedTuple
 
 from fa_core.errors import printable
 from fa_core.numbers import plain
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, differing_axes
 from fa_core.runs import home_of, short_paths
 from fa_tui.views.text import width_of
 
@@ -253,7 +253,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     del places, across  # of many columns as large as the grid
     labels = Labels(axes.columns, values)
     if axes == METHODS_BY_SEEDS:
-        varying = _varying_axes(runs)
+        varying = differing_axes((home, row) for _, row, home in runs)
         first = {home: row.axes for _, row, home in reversed(runs)}
         groups = _apart(runs, columns, varying)
         return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
@@ -261,7 +261,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     return _assemble(labels, groups, {home: home for home in groups})
 
 
-def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, set[str]]) -> _Groups:
+def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, Collection[str]]) -> _Groups:
     """Cells of one run at most."""
     groups: _Groups = {}
     taken: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
@@ -311,27 +311,12 @@ def _names(counts: tuple[tuple[str, int], ...]) -> dict[str, str]:
     return {source: names[home] for source, home in full.items()}
 
 
-def _varying_axes(runs: _Runs) -> dict[str, set[str]]:
-    """Home → the axes whose values differ among its rows."""
-    kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
-    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
-    for _, row, home in runs:
-        text = as_text.get(id(row.axes))
-        if text is None:
-            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
-        kinds.setdefault(home, set()).add(text)
-    return {
-        home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}
-        for home, seen in kinds.items()
-    }
-
-
-def _heading(home: str, axes: Mapping[str, Any], varying: set[str]) -> str:
+def _heading(home: str, axes: Mapping[str, Any], varying: Collection[str]) -> str:
     shared = {name: value for name, value in axes.items() if name not in varying}
     return f"{home}  {axes_text(shared)}".rstrip()
 
 
-def _line_label(method: str, axes: Mapping[str, Any], varying: set[str]) -> str:
+def _line_label(method: str, axes: Mapping[str, Any], varying: Collection[str]) -> str:
     if not varying:
         return method
     return f"{method} {axes_text({name: value for name, value in axes.items() if name in varying})}".rstrip()

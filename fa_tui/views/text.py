@@ -25,7 +25,7 @@ _TO_ASCII = str.maketrans(
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
         "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
         "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":",
+        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":", "▫": "o",
         "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=", "╍": ":",
         "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":", **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
     }
@@ -39,6 +39,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         name: ``"unicode"`` or ``"ascii"``.
         passes: a trustworthy run.
         fires: a run that needs walk-back.
+        control: a run that claims nothing.
         unmeasured: in place of a diagnostic's letter.
         undecided: in place of a diagnostic's letter, and on a track where a run's interval lies.
         unknown: a run with nothing measured.
@@ -70,6 +71,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     name: str = "unicode"
     passes: str = "✓"
     fires: str = "✗"
+    control: str = "▫"
     unmeasured: str = "·"
     undecided: str = "~"
     unknown: str = "?"

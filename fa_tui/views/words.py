@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path, PurePath
 
@@ -12,7 +13,7 @@ import msgspec
 from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
 from fa_core.numbers import short
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, differing_axes
 from fa_core.runs import run_place
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
@@ -167,7 +168,8 @@ def run_name(session: Session, index: int) -> str:
     alike = session.alike(index)
     if len(alike) > _TOLD_APART:
         return printable(f"{session.label(index)} {session.rows[index].key}")
-    return "".join(told_apart([session.rows[row] for row in alike])[alike.index(index)])
+    axes = session.differing_axes.get(session.rows[index].method, ())
+    return "".join(_told_apart([session.rows[row] for row in alike], axes)[alike.index(index)])
 
 
 def queued_words(session: Session, rows: Sequence[int]) -> str:
@@ -180,11 +182,20 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
 
 def change_words(flip: Flip) -> str:
     """Which letters fire now, and which no longer: ``+a −b``."""
-    gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
+    return _turned(flip.before, flip.after)
+
+
+@cache
+def _turned(before: int, after: int) -> str:
+    """The same of two masks: few are among very many flips."""
+    gained, lost = letters_of(after & ~before), letters_of(before & ~after)
     return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
 
 
-_KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
+_KEYS = {
+    "with --healthy and --degenerate": "with the key M",
+    "with --frozen-baseline": "with the key w",
+}
 """What the commands call by an option is a key in the explorer."""
 
 
@@ -202,20 +213,54 @@ def with_keys(text: str) -> str:
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``.
 
-    Axes, the run's place and its key stand only behind names that runs of one seed would share without them.
+    The axes that differ among the rows of its method; the run's place and its key only where runs of one seed would
+    share the name without them.
     """
-    ways = (_axes, _places, lambda rows: [row.key for row in rows])
-    return ["".join(name) for name in _extended([(row.method, "") for row in rows], rows, ways)]
+    axes = _axes_of_methods(rows)
+    names = [(row.method, _axes_behind(row, axes[row.method])) for row in rows]
+    return ["".join(name) for name in _extended(names, rows, (_places, lambda rows: [row.key for row in rows]))]
 
 
 def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
 
-    The axes that differ, the place and a number stand only behind names that would repeat without them; the last two
-    only `by_place`.
+    The axes that differ among the rows of its method; the place and a number only `by_place`, and only where names
+    would repeat without them.
     """
-    names = [(row.method, "" if row.seed is None else f" s{row.seed}") for row in rows]
-    return _extended(names, rows, (_differing, _source, _numbers) if by_place else (_differing,))
+    axes = _axes_of_methods(rows)
+    found: list[tuple[str, str]] = [("", "")] * len(rows)
+    places_of: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        places_of.setdefault(row.method, []).append(place)
+    for method, places in places_of.items():
+        names = _told_apart([rows[place] for place in places], axes[method], by_place)
+        for place, name in zip(places, names, strict=True):
+            found[place] = name
+    return found
+
+
+def _told_apart(rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True) -> list[tuple[str, str]]:
+    """`told_apart` of rows of one method.
+
+    Args:
+        rows: all of them, or those that share a name.
+        axes: which differ among all runs of the method.
+        by_place: see there.
+    """
+    names = []
+    for row in rows:
+        seed = "" if row.seed is None else f" s{row.seed}"
+        names.append((row.method, seed + _axes_behind(row, axes)))
+    return _extended(names, rows, (_source, _numbers) if by_place else ())
+
+
+def _axes_of_methods(rows: Iterable[AuditRow]) -> dict[str, list[str]]:
+    return differing_axes((row.method, row) for row in rows)
+
+
+def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
+    """The row's values on some axes, as the end of its name; a name cut short keeps its end."""
+    return "".join(f" {axes_text({name: row.axes[name]})}" for name in axes if name in row.axes)
 
 
 def place_label(row: AuditRow) -> str:
@@ -226,8 +271,10 @@ def place_label(row: AuditRow) -> str:
 
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
     """What `told_apart` calls one of the rows."""
-    alike = [each for each in rows if (each.method, each.seed) == (row.method, row.seed)]
-    return "".join(told_apart(alike)[next(place for place, each in enumerate(alike) if each is row)])
+    own = [each for each in rows if each.method == row.method]
+    alike = [each for each in own if each.seed == row.seed]
+    place = next(place for place, each in enumerate(alike) if each is row)
+    return "".join(_told_apart(alike, _axes_of_methods(own)[row.method])[place])
 
 
 def with_seed(label: str, row: AuditRow) -> str:
@@ -255,16 +302,6 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
     return [(printable(method), printable(rest)) for method, rest in found]
 
 
-def _differing(rows: Sequence[AuditRow]) -> list[str]:
-    """Of each row the axes whose values are not the same on all."""
-    pairs = [{(name, str(value)) for name, value in row.axes.items()} for row in rows]
-    same = {name for name, _ in set.intersection(*pairs)}
-    runs_on = Counter(name for row in rows for name in row.axes if name not in same)
-    # a name cut short keeps its end: an axis that few have comes last
-    order = sorted(runs_on, key=lambda name: (-runs_on[name], name))
-    return [" ".join(axes_text({name: row.axes[name]}) for name in order if name in row.axes) for row in rows]
-
-
 def _source(rows: Sequence[AuditRow]) -> list[str]:
     """Of each row its file, or the heading that its folder has in the matrix, or its whole place if that says more."""
     headed = zip(rows, homes_of([row.source for row in rows]), strict=True)
@@ -276,10 +313,6 @@ def _source(rows: Sequence[AuditRow]) -> list[str]:
 
 def _numbers(rows: Sequence[AuditRow]) -> list[str]:
     return ["", *(f"#{number}" for number in range(2, len(rows) + 1))]
-
-
-def _axes(rows: Sequence[AuditRow]) -> list[str]:
-    return [axes_text(row.axes) for row in rows]
 
 
 def _places(rows: Sequence[AuditRow]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from textual.binding import Binding
 
 from fa_core.confidence import Confidence, confidence, percent
-from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, UNDECIDED, Diagnostic, DiagnosticThresholds
 from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
@@ -189,7 +189,7 @@ class RunPage:
         """Method, seed and verdict cell; the axes between them, or below where there is no room."""
         row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
         name, axes = self._say(report.method_name or row.method), self._say(axes_text(row.axes))
-        mark = report.cell(ascii_only=self._glyphs.name == "ascii")
+        mark = report.cell(control=row.is_control, ascii_only=self._glyphs.name == "ascii")
         below = self._wrapped(axes, "dim")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
@@ -204,20 +204,22 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        return "dim" if not self._report.coverage else "bad" if self._report.flags else "good"
+        standing = self._report.standing(self._row.is_control)
+        reading = self._report.thresholds.reading
+        return {reading.fails: "bad", reading.passes: "good", UNDECIDED: "warn"}.get(standing, "dim")
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
-        report, measured = self._report, self._report.measured
-        judges, assumed = report.thresholds.judges, "; d assumed" if measured != report.coverage else ""
-        on = "" if measured == judges else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
-        lines = self._wrapped("; ".join(filter(None, [report.verdict + on, report.doubt])), self._tone)
+        report, control = self._report, self._row.is_control
+        on = f" ({report.known})" if report.flags and report.known != f"{report.thresholds.judges} measured" else ""
+        lines = self._wrapped(report.words_as(control) + on, self._tone)
         if mode := failure_mode(report, brief=True):
             lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
             lines += self._wrapped(same, "dim")
         if report.recorded_differs:
-            lines += self._wrapped(f"{self._glyphs.differs} recorded: {report.recorded_verdict}", "note")
+            words = report.recorded_words(self._row.report.thresholds)
+            lines += self._wrapped(f"{self._glyphs.differs} {words}", "note")
         return lines
 
     def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
@@ -324,6 +326,7 @@ class RunPage:
             ("Γ", signed, credit.get("gamma")),
             ("1−cos", apart, None if precision is None else precision.cosine),
             ("ρ", signed, credit.get("rho")),
+            ("ρ at .1", signed, credit.get("rho_finite")),
         ]
         for name, written, layers in columns:
             if isinstance(layers, (list, tuple)) and layers:
@@ -401,8 +404,10 @@ def _null(report: DiagnosticReport) -> str:
     mean, std = null_gamma(report.credit, report.method_name)
     if math.isnan(mean):
         return ""
+    null = (report.credit or {})["null"]
     around = "" if math.isnan(std) else f" ± {std:.2f}"
-    return f"{signed(mean)}{around} over {(report.credit or {})['null'].get('draws')} draws of fresh feedback"
+    p = f", p {short(null['rank'])}" if around and isinstance(null.get("rank"), float) else ""
+    return f"{signed(mean)}{around} over {null.get('draws')} draws of fresh feedback{p}"
 
 
 def _zeros(shares: object) -> str:

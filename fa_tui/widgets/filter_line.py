@@ -8,13 +8,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Input
 
 from fa_core.errors import UsageError
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
+from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import Line
 
 _AT_ONCE = 2000
@@ -64,25 +64,22 @@ class FilterLine(Vertical):
         self._applied = session.scope_text
         self._is_due = False
         self.is_done = False
+        # behind a blank: what is typed now is a term of its own
+        before = self._applied and f"{self._applied} "
+        # made now: a click elsewhere may leave the line before its widgets are there
+        self.entry = Entry(before, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield Line(id="filter-sign")
-            # behind a blank: what is typed now is a term of its own
-            before = self._applied and f"{self._applied} "
-            yield Input(before, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
+            yield self.entry
         yield self._note
 
     def on_mount(self) -> None:
         self.query_one("#filter-sign", Line).set((" filter / ", "accent"))
         self._take_in()
 
-    @property
-    def entry(self) -> Input:
-        """Where it is typed."""
-        return self.query_one(Input)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
+    def on_input_changed(self, event: Entry.Changed) -> None:
         event.stop()
         if len(self._session) <= _AT_ONCE:
             self._catch_up()
@@ -123,6 +120,7 @@ class FilterLine(Vertical):
             put_aside = self.Changed(self._before.filter, wide=True)
             self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
         hint = _KEYS if text.strip() else _HINT
+        note = self.entry.full_words or note
         self._note.set((f" {note or hint}", "warn" if note else "dim"))
 
     def _without_last(self, text: str) -> Filter:

@@ -10,7 +10,6 @@ import msgspec
 from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
-from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.diagnostics import cell_legend
@@ -110,7 +109,9 @@ class StatusLine(Line):
             gap = "   " if self._progress and self._said[0] else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
-            self.set((f" {cell_legend(self._matrix.session.thresholds.protocol)}", "dim"))
+            session = self._matrix.session
+            controls = len(session.counted) < len(session.in_scope)
+            self.set((f" {cell_legend(session.thresholds.protocol, controls=controls)}", "dim"))
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 
@@ -155,45 +156,6 @@ class Choices(PaintedWidget):
             place = sum(offset.x >= end for end in ends)
             if place < len(options):
                 self.choose(place)
-
-
-class Pick(Choices, can_focus=True):
-    """Shows the value that is picked; posts `Changed`.
-
-    Args:
-        values: what can be picked; ``""`` is shown as ``default``.
-        value: what is picked at first.
-    """
-
-    BINDINGS = [
-        Binding("space,right,l", "step(1)", "Change", key_display="space", tooltip="the next value"),
-        Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
-    ]
-
-    class Changed(Message):
-        """Another value."""
-
-    def __init__(self, values: Sequence[str], value: str) -> None:
-        super().__init__()
-        self._values = list(values)
-        self.value = value if value in values else self._values[0]
-
-    def options(self, width: int) -> Sequence[Row]:
-        return [[(f" {value or 'default'} ", "dim") if value != self.value else self._picked] for value in self._values]
-
-    @property
-    def _picked(self) -> tuple[str, str]:
-        mark, tone = (" ", "cursor") if self.has_focus else ("*", "text")
-        return f"{mark}{self.value or 'default'} ", tone
-
-    def action_step(self, by: int) -> None:
-        """Pick another value."""
-        self.choose((self._values.index(self.value) + by) % len(self._values))
-
-    def choose(self, place: int) -> None:
-        self.value = self._values[place]
-        self.repaint()
-        self.post_message(self.Changed())
 
 
 class TabLine(Choices):

@@ -9,6 +9,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 
+from fa_core.diagnostics import CONTROL
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
@@ -25,6 +26,9 @@ def count_text(line: GridLine, session: Session) -> str:
     measured = [row for row in line.runs() if session.coverage[row]]
     if not measured:
         return "-"
+    if all(session.rows[row].is_control for row in measured):
+        return CONTROL
+    measured = [row for row in measured if not session.rows[row].is_control]
     walked = sum(1 for row in measured if session.flags[row])
     return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
 
@@ -72,6 +76,11 @@ class Matrix(RunsView):
         self._name_width = self._count_width = 0
         self.cells = RunCells(session, self._glyphs)
         self.lay_out()
+
+    @property
+    def grid(self) -> Grid:
+        """The runs as they are laid out."""
+        return self._grid
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
         """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
@@ -206,7 +215,7 @@ class Matrix(RunsView):
         """
         if line is not None:
             count = count_text(self._grid.lines[line], self._session)
-            tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
+            tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-", CONTROL)) else "bad"
             name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
             return [(name, "text"), (count.ljust(self._count_width), tone)]
         lines, top = self._grid.lines, self.scroll_offset.y

@@ -65,6 +65,7 @@ def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the verdict's colour."""
     own = several_tone(bool(session.flags[row]), bool(session.coverage[row]))
+    own = "dim" if session.rows[row].is_control else own
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
     return [(text, tone or own) for tone, text in pieces]
 
@@ -242,6 +243,10 @@ class RunCells:
             return [self._number(quantity, rows, width)]
         if len(rows) == 1:
             return verdict_row(self._session, rows[0], self._glyphs)
+        claims = tuple(row for row in rows if not self._session.rows[row].is_control)
+        if not claims:
+            return [(f"{self._glyphs.control} {len(rows)}", "dim")]
+        rows = claims
         walked, measured = sum(1 for row in rows if flags[row]), sum(1 for row in rows if coverage[row])
         doubtful = any(self._session.undecided[row] for row in rows)
         text = several_text(walked, measured, len(rows), self._glyphs, doubtful=doubtful)

@@ -156,6 +156,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._how = "step"
         self._flush_scheduled = self._behind = False
         self._offers_default = False
+        self._tracked: tuple[Sequence[float], float] = (), math.nan
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
@@ -181,6 +182,9 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def set_runs(self, values: Sequence[float]) -> None:
         """Show the runs' measured values as a rug, on a track that holds them all."""
+        if (values, self.value) == self._tracked:
+            return
+        self._tracked = values, self.value
         one = self._diagnostic
         scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
         if scale is not None:

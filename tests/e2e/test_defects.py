@@ -31,6 +31,7 @@ def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(published_t
         terminal.press("?")
         terminal.wait_for("the matrix fell over", limit=60)
         said = terminal.text()
+        assert terminal.process.wait(60) == 70
     finally:
         terminal.close()
     assert ("Traceback" in said) is debug

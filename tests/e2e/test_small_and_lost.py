@@ -24,7 +24,7 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
         terminal.press(letter)
         text = terminal.text()
         assert re.search(r"dfa +3/3 +\S?[✗!]ab-d", text), "the matrix"
-        assert "trustworthy (on a, b, c)" in text, "the verdict"
+        assert "trustworthy on a, b, c" in text, "the verdict"
         assert "9 of 15 need walk-back" in text
         assert name in text, "the slider"
     assert env != ASCII_ONLY or terminal.text().isascii()

@@ -9,6 +9,8 @@ import pytest
 from fa_core.atomic import keep_old, write_bytes
 from fa_core.errors import UsageError
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
+
 
 def test_a_fifo_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     fifo = tmp_path / "out"
@@ -42,6 +44,33 @@ def test_a_pipe_named_by_its_descriptor_is_refused(tmp_path: Path) -> None:
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         write_bytes(tmp_path, b"x")
+
+
+@as_root
+@pytest.mark.parametrize("named", ["link", "folder/file", "hop", "../{}/link"])
+def test_nothing_is_written_through_a_link_of_another_user(tmp_path: Path, named: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "file")
+    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "hop").symlink_to("link")
+    for link in ("link", "folder"):
+        os.lchown(tmp_path / link, 12345, -1)
+    for write in (lambda path: write_bytes(path, b"x"), keep_old):
+        with pytest.raises(UsageError, match=r"is a link that another user may have put there, to .*real"):
+            write(tmp_path / named.format(tmp_path.name))
+    assert not list((tmp_path / "real").iterdir())
+
+
+@as_root
+def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path: Path, monkeypatch) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    tmp_path.chmod(0o755)
+    write_bytes(link, b"x")
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UsageError, match="another user"):
+        write_bytes(link, b"x")
 
 
 @pytest.mark.parametrize("there", [True, False])

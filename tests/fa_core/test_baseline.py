@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenRun, FrozenRuns, facts_of, rule_of, with_measured_baselines
-from fa_core.intervals import packed
+from fa_core.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of, with_measured_baselines
+from fa_core.errors import UsageError
+from fa_core.intervals import packed, paired_margin
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -149,8 +150,7 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
     theirs = replace(theirs, report=replace(theirs.report, right=packed(baseline)))
     found = judged(ours, theirs)
     assert found.margin_pp == pytest.approx(100 * 6 / 360)
-    spread = 100 * 1.96 * ((12 / 360 - (6 / 360) ** 2) / 360) ** 0.5
-    assert found.intervals["margin_pp"] == pytest.approx((found.margin_pp - spread, found.margin_pp + spread), abs=1e-3)
+    assert found.intervals["margin_pp"] == paired_margin(packed(right), packed(baseline))
     assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
 
 
@@ -167,3 +167,10 @@ def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known() -> None
     report = DiagnosticReport(headline_acc=0.5)
     runs = FrozenRuns([FrozenRun("x", rule_of("frozen", {}), {}, 0.4)])
     assert runs.judge(report, "dfa", {}) == report
+
+
+def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error() -> None:
+    baseline = FrozenBaseline(by_method={"dfa": 0.3, "state_bridge": 0.3})
+    baseline.check(["dfa"])
+    with pytest.raises(UsageError, match="no run of method 'state_brige'"):
+        FrozenBaseline(by_method={"state_brige": 0.3}).check(["dfa"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import typer
 
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.replication import Claim, Compared, Experiment, Run, compared, experiment, experiments, finished
@@ -50,7 +51,7 @@ def test_a_mean_agrees_within_three_deviations_of_the_difference_of_two_means() 
 def test_a_figure_without_a_deviation_has_the_band_of_its_number() -> None:
     assert one(["dfa", "acc", 0.329], *accs(0.30, 0.32, 0.31)).outcome == "agrees"
     assert one(["dfa", "acc", 0.331], *accs(0.30, 0.32, 0.31)).outcome == "differs"
-    assert one(["dfa", "margin_pp", 1.38, 0.05]).band[1] < 2 < one(["dfa", "margin_pp", 2.31]).band[0]
+    assert one(["dfa", "margin_pp", 1.1]).band[1] < 2 < one(["dfa", "margin_pp", 2.31]).band[0]
 
 
 def test_figures_of_the_seeds_give_mean_and_deviation() -> None:
@@ -161,7 +162,8 @@ def test_a_published_audit_agrees_with_itself(chosen: Experiment) -> None:
 def test_the_planned_runs_are_those_that_the_commands_train(chosen: Experiment) -> None:
     trained = {}
     for words in chosen.commands("DIR", "DIR", "replication"):
-        given = options.command("train").make_context("train", words[1:]).params
+        train = typer.main.get_command(options.build(["train"])).commands["train"]
+        given = train.make_context("train", words[1:]).params
         trained |= {plan.name: plan for plan in plans_of(given)}
 
     def without_place(plan: Any) -> Any:

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +22,7 @@ from fa_core.diagnostics import (
     DiagnosticThresholds,
     verdict_text,
 )
-from fa_core.errors import InvalidReport
+from fa_core.errors import InvalidReport, UsageError
 from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
@@ -202,3 +207,89 @@ def test_the_text_has_every_layer_and_the_notes() -> None:
     text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
     assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
     assert text.splitlines()[0].startswith("dfa: needs walk-back") and text.splitlines()[-1].strip() == "width 256"
+
+
+SCALARS = ("cross_batch_stability", "headline_acc", "frozen_baseline_acc", "growth_bound")
+
+NUMBER_TYPES: dict[str, Callable[[float], Any]] = {
+    "float64": np.float64,
+    "float32": np.float32,
+    "float16": np.float16,
+    "longdouble": np.longdouble,
+    "array": np.array,
+    "tensor": torch.tensor,
+    "fraction": lambda value: Fraction(value) if math.isfinite(value) else np.float64(value),
+    "decimal": Decimal,
+    "int": lambda value: int(min(value, 10**6)) if math.isfinite(value) else np.float32(value),
+    "int64": lambda value: np.int64(min(value, 10**6)) if math.isfinite(value) else np.float32(value),
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(reports(nonfinite=True), thresholds(), st.sampled_from(sorted(NUMBER_TYPES)))
+def test_numbers_of_every_type_are_judged_and_written_alike(
+    measured: DiagnosticReport, limits: DiagnosticThresholds, kind: str
+) -> None:
+    typed = NUMBER_TYPES[kind]
+    fields = msgspec.structs.asdict(measured)
+    for name in ("residual_norms", "bp_grad_norms"):
+        fields[name] = [typed(value) for value in fields[name]]
+    for name in SCALARS:
+        fields[name] = None if fields[name] is None else typed(fields[name])
+    limits_given = [typed(value) for value in limits.numbers().values()]
+    given = DiagnosticReport(**{**fields, "thresholds": DiagnosticThresholds(*limits_given)})
+    plain: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in ("residual_norms", "bp_grad_norms"):
+            plain[name] = [float(each) for each in value]
+        elif name in SCALARS:
+            plain[name] = None if value is None else float(value)
+    plain["thresholds"] = DiagnosticThresholds(*map(float, limits_given))
+    expected = DiagnosticReport(**{**fields, **plain})
+    assert given.flags == expected.flags
+    assert json.dumps(given.to_dict()) == json.dumps(expected.to_dict())
+
+
+def test_a_list_of_norms_may_be_an_array_or_a_tensor() -> None:
+    for norms_of in (np.array, torch.tensor, tuple):
+        exploded = report(residual_norms=norms_of([1.0, 100.0]), seed=np.int64(3), credit={"gamma": [np.float32(0.5)]})
+        assert exploded.flags == {"a"}
+        assert json.loads(json.dumps(exploded.to_dict()))["seed"] == 3
+        assert DiagnosticReport.from_dict({"residual_norms": norms_of([1.0, 100.0])}).flags == {"a"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"headline_acc": "0.3"},
+        {"headline_acc": True},
+        {"cross_batch_stability": np.bool_(True)},
+        {"residual_norms": 3.0},
+        {"residual_norms": [[1.0, 2.0]]},
+        {"batch_size": 2.5},
+    ],
+)
+def test_what_is_no_number_is_refused_in_one_line(fields: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number") as refused:
+        report(**fields)
+    assert "\n" not in str(refused.value)
+
+
+def test_thresholds_may_be_given_in_their_order() -> None:
+    assert [*DiagnosticThresholds(1e-8, 12.0, 0.3, 2.0).numbers().values()] == [1e-8, 12.0, 0.3, 2.0]
+    exploded = report(residual_norms=[1.0, 100.0])
+    fired = [bool(exploded.with_thresholds(DiagnosticThresholds(1e-7, limit)).flags) for limit in np.logspace(0, 3, 4)]
+    assert fired == [True, True, False, False]
+
+
+def test_what_assigns_a_threshold_is_told_how_to_judge_by_another() -> None:
+    measured = report(residual_norms=[1.0, 2.0])
+    with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
+        measured.thresholds = DiagnosticThresholds()  # type: ignore[misc]
+    with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
+        measured.thresholds.g_norm_floor = 1e-6  # type: ignore[misc]
+
+
+def test_the_drift_has_the_name_of_the_protocols_own_class_too() -> None:
+    measured = DiagnosticReport.from_dict({"cross_batch_direction_stability": 0.5})
+    assert measured.cross_batch_direction_stability == measured.cross_batch_stability == 0.5

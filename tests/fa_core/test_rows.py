@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.errors import FaError
+from fa_core.rows import row_of_file
 from fa_core.runs import canonical_method, split_key
 
 
@@ -66,3 +67,23 @@ def test_a_method_name_from_a_file_holds_no_control_code(name: str) -> None:
 @given(st.text(), st.text(), st.text())
 def test_an_error_is_one_printable_line(what: str, where: str, hint: str) -> None:
     assert str(FaError(what, where=where, hint=hint)).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("dfa/s123.pt", ("dfa", 123)),
+        ("runs/dfa/seed42/model.pt", ("dfa", 42)),
+        ("nets/dfa_s5.pth.tar", ("dfa", 5)),
+        ("dfa/model_s7.pt", ("dfa", 7)),
+        ("mine/seed_3.safetensors", ("mine", 3)),
+        ("SB/s1.pt", ("state_bridge", 1)),
+        ("nets/backprop_s1.pt", ("bp", 1)),
+        ("nets/eqprop-seed2.pt", ("ep", 2)),
+        ("nets/my_model_s7.pt", ("my_model", 7)),
+        ("s9.pt", ("s9", 9)),
+    ],
+)
+def test_a_file_has_its_method_and_seed_from_its_name_or_its_folders(path: str, expected: tuple[str, int]) -> None:
+    row = row_of_file(path)
+    assert (row.method, row.seed) == expected

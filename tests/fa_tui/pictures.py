@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 
-SIZES = {f"{width}x{height}": (width, height) for width, height in ((80, 24), (120, 40), (200, 60))}
-
-
+SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
 LOOKS = {"colour": COLOURFUL, "ascii": PLAIN}
-PICTURES = {
-    ("colour", "80x24"): ("fa-dark",),
-    ("colour", "120x40"): ("fa-dark", "fa-light"),
-    ("colour", "200x60"): ("fa-dark",),
-    ("ascii", "80x24"): ("fa-ansi",),
-}
-"""The themes each terminal shows in each size: every size in colour, every theme, a plain terminal."""
+
+
+class Picture(NamedTuple):
+    """How a scene is looked at: the terminal, its size and the theme."""
+
+    look: str
+    size: str
+    theme: str
+
+
+SMALLEST = Picture("colour", "80x24", "fa-dark")
+"""Every scene is looked at where it has the least room."""
+
+OTHER_PICTURES = (
+    Picture("ascii", "80x24", "fa-ansi"),
+    Picture("colour", "120x40", "fa-light"),
+    Picture("colour", "200x60", "fa-dark"),
+)
+SEEN_IN_EVERY_PICTURE = ("matrix", "compare")
+"""Scenes that show every character, colour and width at which the layout changes."""
+
+
+def pictures_of(scene: str) -> tuple[Picture, ...]:
+    """The pictures that are taken of a scene."""
+    if scene in SEEN_IN_EVERY_PICTURE:
+        return (SMALLEST, *OTHER_PICTURES)
+    return (SMALLEST,)
+
 
 _RECT = re.compile(
     r'<rect fill="(.+?)" x="(.+?)" y="(.+?)" width="(.+?)" height="24.65" shape-rendering="crispEdges"/>'

@@ -48,14 +48,12 @@ class Scene(NamedTuple):
         session: what is open.
         staging: what no key can bring about.
         shows: words that tell that it is there, in both alphabets.
-        redresses: whether it takes another theme while it is open; Textual's palette does not.
     """
 
     keys: Iterable[str] = ()
     session: Callable[[], Session] = lambda: Session(published())
     staging: Staging | None = None
     shows: str = ""
-    redresses: bool = True
 
 
 @cache
@@ -183,7 +181,6 @@ class StagedJobs:
                 device="cpu",
                 done=3,
                 total=20,
-                unit="epoch",
                 left=4000.0,
                 words="epoch 3: loss 1.72, accuracy 41.3 %, growth 3.1",
             ),
@@ -220,7 +217,7 @@ async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await app.push_screen(QuitScreen(2, 1))
+    await app.push_screen(QuitScreen(2))
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -269,14 +266,11 @@ SCENES = {
     "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
     "jobs": Scene((), staging=jobs_in_every_state, shows="cuda:0   NVIDIA"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
-    "start": Scene(("N",), shows="training run"),
-    "start_training": Scene(("N", Sees("training run"), "t"), shows="start a training run"),
-    "start_an_audit": Scene(("N", Sees("training run"), "a"), shows="start an audit"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
     "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
     "problems": Scene((), staging=problems, shows="2 not opened, 1 in settings"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
-    "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth", redresses=False),
+    "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth"),
     "jump": Scene(("ctrl+o",), shows="[s]"),
 }
 

@@ -303,7 +303,7 @@ async def test_one_method_is_told_how_to_choose_the_groups(session: Session) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         assert "the healthy group is empty: no separation (choose the groups with the key M)" in screen.about.text
-        await pilot.press("M", "1", "escape")
+        await pilot.press("M", "1", "1", "escape")
         await until(pilot, lambda: app.screen is screen)
         await settled(pilot, screen)
         assert "the degenerate group is empty" in screen.about.text

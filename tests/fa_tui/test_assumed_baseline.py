@@ -51,8 +51,8 @@ def test_the_detail_pane(session: Session, method: str) -> None:
     lines = RunPage(row, 200, UNICODE).lines(USUAL)
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
-        "bp": ["(on a, b, c; d assumed)", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
-        "dfa": ["(on a, b, c; d assumed)", "[baseline 0.1 assumed, 0.349 recorded]", "0.1 assumed, 0.349 recorded"],
+        "bp": ["(d) by an assumed", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
+        "dfa": ["abc measured,", "[baseline 0.1 assumed, 0.349 recorded]", "0.1 assumed, 0.349 recorded"],
         "state_bridge": ["frozen baseline 0.349"],
     }
     assert all(words in text for words in said[method]), text
@@ -169,11 +169,11 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, method = sample_runs() / "main" / control, control.removesuffix("_s42")
-    check = ("check", str(run), "--stability-drift-ceiling", "1", "--frozen-baseline")
-    assert main([*check, "0.349"]) == 0
+    show = ("show", str(run), "--frozen-baseline")
+    assert main([*show, "0.349"]) == 0
     assert "assumed" not in capsys.readouterr().out
-    assert main([*check, f"0.349,{method}=0.9"]) == 1
-    assert "d by a baseline of 0.9 assumed" in capsys.readouterr().out
+    assert main([*show, f"0.349,{method}=0.9"]) == 0
+    assert "(d) against a frozen baseline of 0.9 assumed" in capsys.readouterr().out
     assert FrozenBaseline(0.349).assumed_for(method) is None
     rows = scan([run]).rows
     assert not AuditTable.from_rows(FrozenBaseline(0.349).apply(rows)).assumed.any()

@@ -144,7 +144,7 @@ def test_help_says_how_json_writes_nan(command, capsys):
 def test_check_never_passes_a_run_nobody_measured(tmp_path, capsys):
     nothing = tmp_path / "empty_report.json"
     nothing.write_text('{"method_name": "DFA", "residual_norms": [], "bp_grad_norms": []}')
-    assert main(["check", str(nothing)]) == 1
+    assert main(["check", str(nothing)]) == 4
     assert "not measured" in capsys.readouterr().out
 
 
@@ -195,6 +195,46 @@ def test_debug_asks_for_the_traceback(tmp_path):
     done = run("show", tmp_path / "absent.json", "--debug")
     assert "Traceback" in done.stderr
     assert done.returncode != 0
+
+
+LONG = "x" * 5000
+
+
+@pytest.mark.parametrize("command", ["", "open", "show", "check", "verify", "seeds", "timeline"])
+def test_an_empty_path_is_not_the_current_folder(command, capsys):
+    assert main([*filter(None, [command]), ""]) == 2
+    assert capsys.readouterr().err == "fa-tui: an empty path; is a variable unset? the current folder is .\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["show", LONG], 3),
+        (["open", LONG], 3),
+        (["audit", "RUN", "--out", LONG], 3),
+        (["audit", "RUN", "--out", ""], 2),
+        (["report", "RUN", "--out", f"{LONG}.md"], 3),
+        (["train", "--method", "bp", "--out", LONG], 3),
+        (["train", "--method", "bp", "--out", ""], 2),
+        (["train", "--method", "bp", "--out", "OUT", "--threads", "999999999999"], 2),
+        (["train", "--method", "bp", "--out", "OUT", "--data", "broken_for_tests:load"], 2),
+    ],
+)
+def test_values_that_cannot_be_meant_are_one_line(args, code, sample_runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken_for_tests.py").write_text("def load():\n    raise RuntimeError('boom\\nagain')\n")
+    given = {"RUN": str(sample_runs / "main" / "bp_s42"), "OUT": str(tmp_path / "out")}
+    assert main([given.get(arg, arg) for arg in args]) == code
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if not line.endswith("to measure")] == said[-1:]
+    assert "internal error" not in said[-1]
+
+
+def test_a_path_that_is_named_twice_is_read_once(sample_runs, capsys):
+    run = str(sample_runs / "main" / "bp_s42")
+    assert main(["check", run, run]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("1 run: ") and not err
 
 
 def test_a_misspelt_command_is_no_path():
@@ -252,6 +292,26 @@ def test_reading_commands_never_import_torch(published_table):
 def test_lists_take_commas_and_repeats():
     assert split_list(["42,123", "456"]) == ["42", "123", "456"]
     assert parse_frozen_baseline(["0.349,EP=0.31", "Credit Bridge=0.2"]).by_method == {"ep": 0.31, "credit_bridge": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--seeds 42 123 456", "--seeds 42,123,456"),
+        ("--methods bp dfa", "--methods bp,dfa"),
+        ("--frozen-baseline bp=0.3 dfa=0.2", "--frozen-baseline bp=0.3,dfa=0.2"),
+        ("--by=lam d", "--by lam,d"),
+    ],
+)
+def test_a_list_with_blanks_is_refused_with_commas(published_table, words, line, capsys):
+    assert main(["seeds", str(published_table), *words.split()]) == 2
+    assert capsys.readouterr().err == f"fa-tui: lists take commas; write {line}\n"
+
+
+def test_a_path_behind_a_list_is_a_path(published_table, capsys):
+    assert main(["seeds", "--seeds", "42", str(published_table)]) == 0
+    assert main(["seeds", "--seeds", "42", "missing.json"]) == 3
+    assert "no such file" in capsys.readouterr().err
 
 
 def test_exit_code_of_a_named_bad_file_beside_a_good_one(published_table, tmp_path):
@@ -316,7 +376,7 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
     assert main(["show", str(sample_runs / "controls")]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [line.partition(" 42 ")[0].strip() for line in lines if line[1:].startswith(("dfa", "bp"))]
-    assert {"bp", "dfa input=128", "dfa input=128 λ=0.01", "dfa input=128 ln=none"} <= set(rows)
+    assert {"bp", "dfa", "dfa λ=0.01", "dfa ln=none"} <= set(rows)
     assert main(["check", str(sample_runs / "controls")]) == 1
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from textual.command import Command, CommandList, DiscoveryHit
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -14,7 +15,7 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading
-from fa_tui.screens.help import ExplorerCommands
+from fa_tui.screens.help import ExplorerCommands, Palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings
@@ -97,8 +98,12 @@ async def test_where_there_is_no_clipboard_the_file_is_named(
     assert (tmp_path / "state" / "copied.txt").read_text(encoding="utf-8") == "✓---·"
 
 
-async def test_export_asks_for_a_name_and_says_where_it_saved(app: ExplorerApp, places: Path) -> None:
+async def test_export_asks_for_a_name_and_says_where_it_saved(
+    app: ExplorerApp, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (places / "mine.csv").write_text("precious")
+    say, told = app.say, []
+    monkeypatch.setattr(app, "say", lambda text, *how, **more: (told.append(text), say(text, *how, **more)))
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "e", "c")
@@ -113,6 +118,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(app: ExplorerApp, 
         await pilot.press("enter")
         await until(pilot, lambda: said(app).startswith(" saved "))
         assert str(places / "other.csv") in said(app)
+    assert any(text.startswith("writing ") and text.endswith(" to other.csv") for text in told)
     assert (places / "mine.csv").read_text() == "precious"
     assert (places / "other.csv").read_text().count("\n") == 16
 
@@ -385,6 +391,20 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
         await ready(pilot)
         assert app.theme == "fa-ansi"
         assert app.themes_here == ["fa-ansi"]
+
+
+@pytest.mark.parametrize("action", ["page_down", "page_up"])
+async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(app: ExplorerApp, action: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        palette = Palette()
+        await app.push_screen(palette)
+        commands = palette.query_one(CommandList)
+        commands.add_option(Command("Sort by", DiscoveryHit("Sort by", lambda: None)))
+        commands.highlighted = 0
+        palette._action_command_list(action)
+        await pilot.pause()
+        assert app.screen is palette
 
 
 @pytest.mark.parametrize(("typed", "found"), [("sweep", "Analysis"), ("frozen baseline", "What if")])

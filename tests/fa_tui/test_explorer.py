@@ -217,7 +217,7 @@ async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: Expl
         await pilot.pause()
         text = screen_text(app)
         assert "✓---·" in text
-        assert "trustworthy (on a," in text
+        assert "trustworthy on a," in text
         assert "fires above" in text
         assert "9 of 15 need walk-back" in text
         assert not app.explorer.matrix.show_horizontal_scrollbar

@@ -36,7 +36,6 @@ SCREENS = {
     "presets": ("p",),
     "what if": ("w",),
     "healthy methods": ("A", "M"),
-    "start": ("N",),
     "jump": ("ctrl+o",),
 }
 """Screen → the keys that open it."""

@@ -69,6 +69,12 @@ def test_the_status_line_tells_the_time_left() -> None:
     assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
 
 
+def test_the_status_line_names_a_silent_worker_and_for_how_long() -> None:
+    jobs = [Listed(id="1", name="dfa s42", state="running", device="cpu", pid=71, silent=40, done=3, total=10)]
+    words = "measuring dfa s42 3/10, worker 71 on cpu: no word for 40 s"
+    assert "".join(text for text, _ in progress_line(jobs)) == words
+
+
 def _line(*jobs: Listed) -> str:
     return "".join(text for text, _ in progress_line(jobs))
 
@@ -141,7 +147,7 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
         here = app.screen.query_one(JobsTable).job
         assert here is not None and here.name == "wait s42"
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not any(app.jobs.unfinished()))
+        await until(pilot, lambda: not app.jobs.unfinished())
     app.close_jobs()
 
 
@@ -177,7 +183,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
         await until(pilot, lambda: "r" in keys())
         assert "x" not in keys(), "it is cancelled"
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not any(app.jobs.unfinished()))
+        await until(pilot, lambda: not app.jobs.unfinished())
         # what is over comes last, the latest of it first
         await until(pilot, lambda: "running" not in screen_text(app))
         await pilot.press("down")
@@ -351,7 +357,7 @@ async def test_jobs_are_in_the_line_of_keys_however_narrow_while_one_runs(
         await pilot.press("m")
         await until(pilot, lambda: "J Jobs" in screen_text(app))
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not any(app.jobs.unfinished()) and "J Jobs" not in screen_text(app))
+        await until(pilot, lambda: not app.jobs.unfinished() and "J Jobs" not in screen_text(app))
     app.close_jobs()
 
 
@@ -373,6 +379,6 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: len(app.jobs.pids()) == 2)
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not any(app.jobs.unfinished()))
+        await until(pilot, lambda: not app.jobs.unfinished())
     app.close_jobs()
     assert asked == [1, 2]

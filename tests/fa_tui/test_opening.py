@@ -28,8 +28,8 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         def run(self) -> int:
             return 0
 
-        def close_jobs(self) -> list[str]:
-            return []
+        def close_jobs(self) -> None:
+            pass
 
     monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: Scan())

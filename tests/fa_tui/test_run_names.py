@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core.formats.audit_table_writer import unique_keys
+from fa_core.rows import AuditRow, differing_axes
 from fa_core.runs import run_names
 from fa_tui.cli import main
+from fa_tui.session import Session
+from fa_tui.views.words import among, labels, run_name, told_apart
 
 
 @pytest.fixture
@@ -76,3 +80,22 @@ def test_every_run_has_a_name_of_its_own(runs: list[tuple[str, str]]) -> None:
     names = run_names([key for key, _ in runs], [source for _, source in runs])
     assert len(set(names)) == len(runs)
     assert all(key in name for (key, _), name in zip(runs, names, strict=True))
+
+
+def test_an_axis_that_differs_stands_on_every_run_of_the_method_that_has_it() -> None:
+    """λ = 0.001 on one seed, λ = 0.01 on three: two seeds stand alone, and are no plain DFA."""
+    rows = [_penalised("dfa", 0.001, 42), *(_penalised("dfa", 0.01, seed) for seed in (42, 123, 456))]
+    rows.append(_penalised("bp", 0.5, 42))
+    assert differing_axes((row.method, row) for row in rows) == {"dfa": ["lam"], "bp": []}
+    shown = ["dfa λ=0.001", "dfa λ=0.01", "dfa λ=0.01", "dfa λ=0.01", "bp"]
+    assert labels(rows) == shown
+    named = ["".join(name) for name in told_apart(rows)]
+    assert named == ["dfa s42 λ=0.001", "dfa s42 λ=0.01", "dfa s123 λ=0.01", "dfa s456 λ=0.01", "bp s42"]
+    assert [among(rows, row) for row in rows] == named
+    session = Session(rows)
+    assert [run_name(session, index) for index in range(len(rows))] == named
+    assert unique_keys(rows) == ["dfa_s42_lam0.001", *(f"dfa_s{seed}_lam0.01" for seed in (42, 123, 456)), "bp_s42"]
+
+
+def _penalised(method: str, lam: float, seed: int) -> AuditRow:
+    return AuditRow(source="a.json", key="", method=method, seed=seed, axes={"lam": lam})

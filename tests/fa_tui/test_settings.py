@@ -90,7 +90,7 @@ def test_a_file_that_is_no_text_is_told(file: Path, content: bytes) -> None:
 def test_a_folder_in_its_place_is_told(file: Path) -> None:
     file.mkdir()
     (message,) = messages(file)
-    assert "cannot be read" in message
+    assert "is a folder, not a file" in message
 
 
 def test_the_themes_that_can_be_set_are_those_there_are() -> None:

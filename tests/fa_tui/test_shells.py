@@ -101,10 +101,10 @@ def test_a_report_makes_no_folder(published_table: Path, tmp_path: Path, capsys:
 def test_check_ends_with_the_count_and_the_letters(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(published_table), "--format", "json"]) == 0
     flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
-    letters = ", ".join(f"{letter} {sum(letter in fired for fired in flags)}" for letter in "abcd")
+    letters = ", ".join(f"({letter}) {sum(letter in fired for fired in flags)}" for letter in "abcd")
     assert main(["check", str(published_table)]) == 1
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == f"15 runs: {flags.count('')} trustworthy, 9 need walk-back ({letters})"
+    assert out[-1] == f"15 runs: {flags.count('')} trustworthy on a, b, c, 9 need walk-back; fires: {letters}"
 
 
 def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(

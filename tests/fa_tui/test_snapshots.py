@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from fa_tui import settings
 from fa_tui.jobs.listing import MachineWatch
 from fa_tui.widgets import chart
-from tests.fa_tui.pictures import LOOKS, PICTURES, SIZES, compact
+from tests.fa_tui.pictures import LOOKS, SIZES, Picture, compact, pictures_of
 from tests.fa_tui.scenes import SCENES, opened_on
 
 
@@ -32,23 +32,20 @@ def picture(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(SVGImageExtension)
 
 
-@pytest.mark.parametrize(("look", "size"), PICTURES)
-@pytest.mark.parametrize("scene", SCENES)
-async def test_looks(
-    picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, look: str, size: str
-) -> None:
-    terminal, themes = LOOKS[look], PICTURES[look, size]
+PICTURES = [(scene, picture) for scene in SCENES for picture in pictures_of(scene)]
+
+
+@pytest.mark.parametrize(("scene", "how"), PICTURES, ids=[f"{scene}-{how.look}-{how.size}" for scene, how in PICTURES])
+async def test_looks(picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, how: Picture) -> None:
+    terminal = LOOKS[how.look]
     if not terminal.colours:
         monkeypatch.setenv("NO_COLOR", "1")
-    for together in [themes] if SCENES[scene].redresses else [(theme,) for theme in themes]:
-        app, leads_there = opened_on(SCENES[scene], terminal)
-        app.theme = together[0]
-        async with app.run_test(size=SIZES[size], notifications=True) as pilot:
-            await leads_there(pilot)
-            for theme in together:
-                app.theme = theme
-                await pilot.pause()
-                assert compact(app.export_screenshot()) == picture(name=theme)
+    app, leads_there = opened_on(SCENES[scene], terminal)
+    app.theme = how.theme
+    async with app.run_test(size=SIZES[how.size], notifications=True) as pilot:
+        await leads_there(pilot)
+        await pilot.pause()
+        assert compact(app.export_screenshot()) == picture(name=how.theme)
 
 
 async def test_too_small(picture: SnapshotAssertion) -> None:

@@ -1,6 +1,7 @@
 """Fuzz for some minutes, and print how many cases of each kind there were.
 
     python -m tests.fuzz [--minutes 10] [--first 1000000] [--kinds json,toml]
+    python -m tests.fuzz.monkey [--events 20000] [--seeds 1,2,3]
 
 A case that raises anything but one of the project's errors is printed with its number, as is one that takes more
 than two seconds of a processor or 200 MB: ``KINDS[kind](folder, number)`` does it again.

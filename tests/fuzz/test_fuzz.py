@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import monkey
 from tests.fuzz.readers import KINDS
 
 CASES = {"json": 1200, "run folders": 300, "checkpoints": 600, "measured runs": 100, "toml": 800, "options": 60}
@@ -20,3 +21,10 @@ def test_no_file_and_no_option_raises_anything_but_the_projects_own_errors(
     for number in range(block, CASES[kind], BLOCKS):
         (tmp_path / "number").write_text(str(number))
         KINDS[kind](tmp_path, number)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_monkey_finds_no_defect_and_loses_no_file(seed: int) -> None:
+    ran, lost = monkey.run(150, seed)
+    assert not ran.errors
+    assert not lost

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 
+from fa_core.analysis.margins import BOUND
 from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, READINGS, Protocol
+from fa_core.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, READINGS, Protocol, grounds_text
 from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.option_values import listed
-from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
@@ -34,7 +34,7 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
     columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
-    columns |= {"verdict": lambda group: group.verdict, "fires on": partial(fires_on, checks=checks)}
+    columns |= {"verdict": partial(_verdict, protocol=protocol), "fires on": partial(fires_on, checks=checks)}
     columns["disagree"] = lambda group: ", ".join(map(checks.__getitem__, group.disagree)) or "–"
     columns |= {heading: partial(_stat, name=name) for name, (_, letter, heading) in NUMBERS.items() if letter}
     yield Grid.of(
@@ -50,6 +50,15 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}")
     notes = by_note((note, group_name(group)) for group in analysis.groups for note in (*group.notes, *_inexact(group)))
     yield from bullets((*analysis.notes, *_shares(analysis), *notes))
+
+
+def _verdict(group: SeedGroup, protocol: Protocol) -> str:
+    """The group's word; where it is trustworthy, on what was measured of every seed."""
+    if group.verdict != READINGS[protocol].passes:
+        return group.verdict
+    n = max(group.measured.values())
+    on_all = [letter for letter, runs in group.measured.items() if runs == n]
+    return f"{group.verdict} {grounds_text(on_all, group.evidence, protocol)}".rstrip()
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
@@ -149,23 +158,32 @@ def stat_words(stat: Stat) -> str:
 
 NO_LETTER_CHANGES = "no letter changes"
 
+_GROUPED = (
+    "Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
+    "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's "
+    "letters change."
+)
+_UNGROUPED = (
+    "Threshold sensitivity: range (median) of all runs, and on how many of those measured the "
+    "diagnostic fires; and the thresholds at which no run's letters change."
+)
+
 
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
-    """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
-    yield Grid.of(
-        analysis,
-        {
-            "fires when": fires_when,
-            "healthy (median) fires": lambda one: group_range(one.healthy),
-            "degenerate (median) fires": lambda one: group_range(one.degenerate),
-            "gap": gap_words,
-            NO_LETTER_CHANGES: plateau_words,
-        },
-        caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
-        "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's letters change.",
-        words=5,
-    )
-    if analysis:
+    """Per diagnostic: the groups' ranges and the gap between them; of ungrouped runs one range."""
+    grouped = any(one.grouped for one in analysis)
+    columns: dict[str, Callable[[Sensitivity], str]] = {"fires when": fires_when}
+    if grouped:
+        columns["healthy (median) fires"] = lambda one: group_range(one.healthy)
+        columns["degenerate (median) fires"] = lambda one: group_range(one.degenerate)
+        columns["gap"] = gap_words
+        caption = _GROUPED
+    else:
+        columns["all runs (median) fires"] = lambda one: group_range(one.every)
+        caption = _UNGROUPED
+    columns[NO_LETTER_CHANGES] = plateau_words
+    yield Grid.of(analysis, columns, caption=caption, words=len(columns))
+    if any(one.healthy.runs or one.degenerate.runs for one in analysis):
         neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
@@ -264,6 +282,8 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         return
     inexact = any(one.evidence for one in timelines)
     basis = " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact." if inexact else ""
+    bounded = any(BOUND in one.evidence.values() for one in timelines)
+    undecided = " ~: no lower bound was above the threshold, which says nothing." if bounded else ""
     yield Grid.of(
         by_method(timelines),
         {
@@ -275,7 +295,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
             "acc at stop": lambda one: fixed(one.acc_at_stop, 4),
             "final acc": lambda one: fixed(one.final_acc, 4),
         },
-        caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis,
+        caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis + undecided,
         words=2 + len(LETTERS),
     )
     columns: dict[str, Callable[[Timeline], str]] = {
@@ -311,7 +331,8 @@ def _share(value: float | None) -> str:
 def _first_fires(one: MethodTimeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
-    return _with_basis(one.evidence, letter, "/".join(map(_epoch, one.first_fire[letter])))
+    epochs = (_first(epoch, one.evidence, letter) for epoch in one.first_fire[letter])
+    return _with_basis(one.evidence, letter, "/".join(epochs))
 
 
 def _stop_words(one: Timeline) -> str:
@@ -333,7 +354,7 @@ def _fire_text(one: Timeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
     first, lasting = one.first_fire[letter], one.lasting[letter]
-    text = _epoch(first)
+    text = _first(first, one.evidence, letter)
     if first != lasting:
         text += " (healed)" if lasting is None else f" ({lasting})"
     return _with_basis(one.evidence, letter, text)
@@ -342,6 +363,13 @@ def _fire_text(one: Timeline, letter: str) -> str:
 def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
     """A diagnostic's text, with what its number is where that is not exact."""
     return f"{text} {evidence[letter]}" if letter in evidence else text
+
+
+def _first(epoch: int | None, evidence: Mapping[str, str], letter: str) -> str:
+    """The epoch of a first fire; ``–`` for never, ``~`` where only a lower bound did not fire."""
+    if epoch is None and evidence.get(letter) == BOUND:
+        return "~"
+    return _epoch(epoch)
 
 
 def _epoch(number: int | None) -> str:

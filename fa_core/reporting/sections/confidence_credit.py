@@ -44,11 +44,12 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
             headings=("run", "undecided", *_TITLES, "acc"),
             rows=tuple(
                 (name, "".join(sorted(one.undecided)) or "–", *(_interval(one.judged_intervals, x) for x in _SHOWN))
-                for name, one in known
+                for name, one, _ in known
             ),
             caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is "
-            "undecided where its interval holds its threshold: on other samples it might fire or not.",
-            marked=frozenset(row for row, (_, one) in enumerate(known) if one.undecided),
+            "undecided where its interval holds its threshold: on other samples it might fire or not. An interval is "
+            "about other samples of the same network, not about networks from other training seeds.",
+            marked=frozenset(row for row, (_, one, _) in enumerate(known) if one.undecided),
         )
 
 
@@ -133,6 +134,7 @@ _METRICS = {
     "gamma": "Γ",
     "rho": "ρ, ε = 1e-3",
     "rho_relative": "ρ, ε = 1e-3·‖h‖",
+    "rho_finite": "ρ, ε = 0.1·‖h‖",
     "nudge": "nudge, η = 0.01",
     "nudge_relative": "nudge, η = 0.01·‖h‖",
     "zeros": "share of a_l that is 0",
@@ -157,8 +159,10 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "Credit quality per layer (mean over samples at each layer). The deep mean is over l ≥ 1 without l = L "
             "where the credit there comes free (the head's true weights in BP, FA and State Bridge; matching to the "
             "gradient in Credit Bridge); in brackets over all l ≥ 1. nudge: change of the loss when h_l moves by η "
-            "against the credit, in nats; negative is good. The share of the training credit that is exactly 0 is "
-            "listed where it is not 0: lost to its arithmetic, or of units that take no part.",
+            "against the credit, in nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no "
+            "evidence to it; at ε = 0.1·‖h‖ it also shows how far the loss is from a straight line. The share of the "
+            "training credit that is exactly 0 is listed where it is not 0: lost to its arithmetic, or of units that "
+            "take no part.",
             words=2,
         )
     pooled = ((run.name, aggregations(run.report.credit)) for run in runs)
@@ -198,30 +202,31 @@ def _shown(metric: str, value: float | None) -> str:
 def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
     """Deep Γ with the feedback of the training next to that with fresh feedback."""
     rows = []
-    for name, report in runs:
+    for name, report, _ in runs:
         mean, std = null_gamma(report.credit, report.method_name)
         if math.isnan(mean):
             continue
         null = (report.credit or {})["null"]
         fresh = fixed(mean, 4, sign=True) + ("" if math.isnan(std) else f" ± {fixed(std, 4)}")
-        rank = MISSING if math.isnan(std) or null.get("rank") is None else brief(null["rank"], 2)
+        p = MISSING if math.isnan(std) or null.get("rank") is None else brief(null["rank"], 2)
         layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
-        drawn = (fresh, str(null.get("draws")), rank, *(_shown("gamma", value) for value in layers))
+        drawn = (fresh, str(null.get("draws")), p, *(_shown("gamma", value) for value in layers))
         rows.append((name, _deep_mean(report, "gamma"), *drawn))
     if rows:
         yield by_layer(
-            ("run", "deep Γ", "with fresh feedback", "draws", "rank"),
+            ("run", "deep Γ", "with fresh feedback", "draws", "p"),
             rows,
             "Null: deep Γ with the feedback of the training, and with freshly drawn feedback as mean ± std over draws; "
-            "rank: share of draws that reach the former; then the fresh Γ per layer. A layer that drawn feedback does "
-            "not reach (FA's last: its credit comes from the head) keeps its own Γ there.",
+            "p = (1 + k)/(1 + n) where k of n draws reach the former, so that 5 draws cannot give a p below 0.17; then "
+            "the fresh Γ per layer. A layer that drawn feedback does not reach (FA's last: its credit comes from the "
+            "head) keeps its own Γ there.",
         )
 
 
 def _reasons(runs: Sequence[Run], methods: Sequence[str]) -> Iterator[Block]:
     """What is N/A, and why: one line per reason."""
     why: dict[tuple[str, str], list[str]] = {}
-    for (name, report), method in zip(runs, methods, strict=False):
+    for (name, report, _), method in zip(runs, methods, strict=False):
         credit = report.credit or {"missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}}
         missing = credit.get("missing")
         stated = missing if isinstance(missing, Mapping) else {}

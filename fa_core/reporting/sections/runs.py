@@ -8,13 +8,24 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, cell_legend, counts_text
+from fa_core.baseline import CONTROLS
+from fa_core.diagnostics import (
+    ASSUMED,
+    DIAGNOSTICS,
+    LETTERS,
+    UNDECIDED,
+    DiagnosticThresholds,
+    cell_legend,
+    counts_text,
+)
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
-from fa_core.report import ASSUMED, DiagnosticReport, in_order
+from fa_core.report import DiagnosticReport, in_order
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
 from fa_core.table import AuditTable
 
@@ -27,22 +38,20 @@ class Run(NamedTuple):
 
     name: str
     report: DiagnosticReport
+    is_control: bool
 
 
 def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
     """The runs that per-run tables show, judged by these thresholds (default: the protocol's)."""
     judged_by = thresholds or DiagnosticThresholds()
     reports = (table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST)))
-    return list(map(Run, run_names(table), reports))
+    return list(map(Run, run_names(table), reports, np.isin(table.method, CONTROLS).tolist()))
 
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
     known = [DIAGNOSTICS[letter] for letter in thresholds.judges]
-    limits = ", ".join(
-        f"({one.letter}) {one.name} {'>' if one.fires_above else '<'} {brief(one.limit(thresholds))}{one.suffix}"
-        for one in known
-    )
+    limits = ", ".join(f"({one.letter}) {one.rule(thresholds)}{one.suffix}" for one in known)
     phrases = "; ".join(f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known)
     return Paragraph(
         f"A diagnostic fires where: {limits}. "
@@ -54,9 +63,8 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """How many runs, what they came out as, and what was not measured."""
-    verdicts = table.verdicts(thresholds)
-    n, trusted, unmeasured = len(verdicts), verdicts.count(thresholds.reading.passes), verdicts.count(NOT_MEASURED)
-    walked, doubtful = n - trusted - unmeasured, int((table.undecided(thresholds) != 0).sum())
+    n, counts = len(table), table.standings(thresholds)
+    doubtful = int((table.undecided(thresholds) != 0).sum()) - counts[UNDECIDED]
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
     said = [f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"]
@@ -64,10 +72,19 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         word = "seed" if len(seeds) == 1 else "seeds"
         said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")
-    more = f", {unmeasured} not measured" if unmeasured else ""
-    more += f"; {doubtful} undecided on some diagnostic" if doubtful else ""
-    yield Paragraph(f"{counts_text(trusted, walked, thresholds.protocol)}{more}.")
+    more = f"; {doubtful} of the others undecided on some diagnostic" if doubtful else ""
+    counted = counts_text(counts, thresholds.protocol, _grounds(table, thresholds))
+    yield Paragraph(f"{counted}{more}.")
     yield from _caveats(table, thresholds)
+
+
+def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
+    """On what the trustworthy runs are, with how many are on it."""
+    t = thresholds
+    open_or_fires = (table.flags(t) | table.undecided(t)) != 0
+    measured = (table.coverage & np.uint8(t.mask)) != 0
+    trusted = measured & ~open_or_fires & ~np.isin(table.method, CONTROLS)
+    return Counter(table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist())
 
 
 def _runs(count: int) -> str:
@@ -96,12 +113,13 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """One row per run: the numbers that decide, and the verdict."""
+    runs = shown_runs(table, thresholds)
     yield Grid.of(
-        shown_runs(table, thresholds),
+        runs,
         {
             "run": lambda run: run.name,
             thresholds.judges: _cell,
-            "verdict": lambda run: "; ".join(filter(None, [run.report.short_verdict, run.report.doubt])),
+            "verdict": lambda run: run.report.words_as(run.is_control, short=True),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
@@ -112,16 +130,18 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; drift: mean "
         "cosine over pairs of batches; pp: 100·(acc − frozen baseline). "
-        f"{thresholds.judges}: {cell_legend(thresholds.protocol)}.",
+        f"{thresholds.judges}: {cell_legend(thresholds.protocol, controls=any(run.is_control for run in runs))}. "
+        "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
-        marked=lambda run: run.report.flags,
+        marked=lambda run: run.report.flags and not run.is_control,
     )
     if (left := len(table) - ROWS_AT_MOST) > 0:
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
 
 
 def _cell(run: Run) -> str:
-    return f"{run.report.cell()}{'*' if run.report.evidence else ''}{_if_assumed(run, ', d assumed')}"
+    cell = run.report.cell(control=run.is_control)
+    return f"{cell}{'*' if run.report.evidence else ''}{_if_assumed(run, ', d assumed')}"
 
 
 def _margin(run: Run) -> str:

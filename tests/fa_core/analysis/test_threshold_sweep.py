@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.method_groups import split_groups
-from fa_core.analysis.threshold_sweep import sensitivity
+from fa_core.analysis.method_groups import published_groups, split_groups
+from fa_core.analysis.threshold_sweep import Sensitivity, sensitivity
 from fa_core.errors import UsageError
+from fa_core.formats import load_audits
+from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 
+def parted(runs: AuditTable, letter: str) -> Sensitivity:
+    """BP set against DFA, as far as they are there."""
+    present = set(runs.method.tolist())
+    return sensitivity(runs, letter, healthy=[*{"bp"} & present], degenerate=[*{"dfa"} & present])
+
+
 def test_gap_of_a_linear_diagnostic_is_a_difference() -> None:
-    found = sensitivity(table(row("bp", cosine=0.1), row("dfa", cosine=0.6)), "c")
+    found = parted(table(row("bp", cosine=0.1), row("dfa", cosine=0.6)), "c")
     assert found.separable is True
     assert found.gap == pytest.approx(0.5)
     assert found.gap_interval == (0.1, 0.6)
@@ -23,7 +32,7 @@ def test_gap_of_a_linear_diagnostic_is_a_difference() -> None:
 
 def test_margin_gap_is_between_the_lowest_healthy_and_the_highest_degenerate() -> None:
     runs = table(row("bp", acc=0.5, baseline=0.3), row("dfa", acc=0.2, baseline=0.3))
-    found = sensitivity(runs, "d")
+    found = parted(runs, "d")
     assert found.gap == pytest.approx(30.0)
     assert found.unit == "pp"
 
@@ -34,7 +43,7 @@ def test_separable_means_that_some_threshold_parts_the_groups(healthy: list[floa
         *(row("bp", i, growth=v) for i, v in enumerate(healthy)),
         *(row("dfa", i, growth=v) for i, v in enumerate(degenerate)),
     )
-    found = sensitivity(runs, "a")
+    found = parted(runs, "a")
     growth = dict(zip(runs.key.tolist(), runs.growth.tolist(), strict=True))
     candidates = list(growth.values())
     parts = any(all((v > t) == key.startswith("dfa") for key, v in growth.items()) for t in candidates)
@@ -44,12 +53,12 @@ def test_separable_means_that_some_threshold_parts_the_groups(healthy: list[floa
 
 
 def test_an_equal_value_on_both_sides_is_not_separable() -> None:
-    assert sensitivity(table(row("bp", growth=5.0), row("dfa", growth=5.0)), "a").separable is False
+    assert parted(table(row("bp", growth=5.0), row("dfa", growth=5.0)), "a").separable is False
 
 
 def test_groups_come_from_the_user() -> None:
     runs = table(row("bp", growth=1.0), row("state_bridge", growth=2.0), row("dfa", growth=100.0))
-    found = sensitivity(runs, "a", healthy=["BP", "State Bridge"])
+    found = sensitivity(runs, "a", healthy=["BP", "State Bridge"], degenerate=["dfa"])
     assert (found.healthy.runs, found.degenerate.runs) == (2, 1)
     assert found.gap == pytest.approx(50.0)
 
@@ -60,15 +69,15 @@ def test_an_unknown_method_is_refused_with_the_nearest_one() -> None:
 
 
 def test_an_empty_group_is_said_and_gives_no_gap() -> None:
-    found = sensitivity(table(row("dfa", growth=100.0)), "a")
+    found = parted(table(row("dfa", growth=100.0)), "a")
     assert found.separable is None and found.gap is None
     assert any("healthy group is empty" in note for note in found.skipped)
-    found = sensitivity(table(row("bp", growth=1.0)), "a")
+    found = parted(table(row("bp", growth=1.0)), "a")
     assert any("degenerate group is empty" in note for note in found.skipped)
 
 
 def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_said() -> None:
-    found = sensitivity(table(row("bp", growth=math.nan), row("bp", 1, growth=1.0), row("dfa", growth=100.0)), "a")
+    found = parted(table(row("bp", growth=math.nan), row("bp", 1, growth=1.0), row("dfa", growth=100.0)), "a")
     assert found.separable is False
     assert found.healthy.nonfinite == 1 and found.healthy.fired == 1
     assert found.healthy.max == 1.0
@@ -76,7 +85,7 @@ def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_said() -> None:
 
 
 def test_a_degenerate_group_of_nans_only_always_fires() -> None:
-    found = sensitivity(table(row("bp", growth=1.0), row("dfa", growth=math.inf)), "a")
+    found = parted(table(row("bp", growth=1.0), row("dfa", growth=math.inf)), "a")
     assert found.separable is True
     assert found.gap is None and found.degenerate.max is None
 
@@ -84,19 +93,19 @@ def test_a_degenerate_group_of_nans_only_always_fires() -> None:
 def test_everything_nan_gives_no_number() -> None:
     runs = table(row("bp", growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan, baseline=0.3))
     for letter in "abcd":
-        found = sensitivity(runs, letter)
+        found = parted(runs, letter)
         assert (found.gap, found.plateau, found.healthy.min) == (None, None, None)
         assert found.skipped
 
 
 def test_an_empty_table_gives_no_number() -> None:
-    found = sensitivity(table(), "a")
+    found = parted(table(), "a")
     assert found.separable is None
     assert found.to_dict()["healthy"]["runs"] == 0
 
 
 def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
-    found = sensitivity(table(row("bp", g_L=1e-3), row("dfa", g_L=0.0)), "b")
+    found = parted(table(row("bp", g_L=1e-3), row("dfa", g_L=0.0)), "b")
     assert found.separable is True
     assert found.gap is None
     assert found.gap_interval == (0.0, 1e-3)
@@ -104,5 +113,27 @@ def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
 
 def test_one_nan_is_said_in_the_singular() -> None:
     runs = table(row("bp", 1, growth=1.5), row("dfa", 1, growth=math.nan), row("dfa", 2, growth=90.0))
-    said = " ".join(sensitivity(runs, "a").skipped)
+    said = " ".join(parted(runs, "a").skipped)
     assert "1 degenerate run is NaN or inf: it fires at every threshold" in said
+
+
+def test_a_name_alone_puts_no_method_into_a_group() -> None:
+    runs = table(*(row(name, growth=2.0) for name in ("bp", "ep", "fa", "dfa", "state_bridge", "kp", "pc")))
+    found = sensitivity(runs, "a")
+    assert (found.healthy.runs, found.degenerate.runs, len(found.neither)) == (0, 0, 7)
+    assert (found.separable, found.gap, found.every.runs) == (None, None, 7)
+    assert found.skipped == (
+        "no method is in a group: nothing to separate (choose the groups with --healthy and --degenerate)",
+    )
+
+
+def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(published_table: Path) -> None:
+    published = load_audits([published_table])
+    assert published_groups(published.select([0, 1])) == {"bp": "healthy", "dfa": "degenerate"}
+    others = AuditTable.from_rows([published.row(0), *(table(row("bp"), row("dfa")).row(i) for i in range(2))])
+    assert published_groups(others) == {}, "not every bp run here is a published one"
+
+
+def test_a_method_is_in_one_group_only() -> None:
+    with pytest.raises(UsageError, match="dfa in both groups"):
+        split_groups(table(row("dfa", growth=2.0)), ["dfa"], ["DFA"])

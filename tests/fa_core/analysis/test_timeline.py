@@ -249,3 +249,8 @@ def test_the_closed_form_of_the_null_is_what_drawn_feedback_gives(d: int, classe
     _, std = null_band({"gamma": [0.0, 0.0]}, "dfa", {"arch_args": {"d": d}, "classes": classes}) or (0.0, 0.0)
     assert np.std(deep, ddof=1) == pytest.approx(std, rel=0.15)
     assert abs(np.mean(deep)) < 3 * std / math.sqrt(400)
+
+
+def test_a_method_that_never_stops_has_a_final_accuracy() -> None:
+    (found,) = by_method([timeline(trace(1, acc=0.25)), timeline(trace(2, fires_b=3, acc=0.75))])
+    assert (found.stopped, found.acc_at_stop, found.final_acc) == (1, 0.75, 0.5)

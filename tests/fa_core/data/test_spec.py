@@ -23,7 +23,8 @@ def test_an_unknown_data_set_names_the_nearest_one() -> None:
         ("synthetic:alfa=1", "unknown option of synthetic 'alfa'; did you mean alpha"),
         ("synthetic:alpha=2", r"alpha=2 lies outside \[0, 1\]"),
         ("synthetic:alpha=nan", "outside"),
-        ("synthetic:ambient=999999999999", r"needs 2\.42e8 GB of memory; ask for fewer"),
+        ("synthetic:ambient=999999999999", "may be 1,048,576 at most"),
+        ("synthetic:train=999999999999", r"needs 3\.07e6 GB of memory; ask for fewer"),
         ("synthetic:input=0", "must be at least 1"),
         ("synthetic:input=many", "input=many cannot be used"),
         ("synthetic:16", "'16' is not key=value"),
@@ -137,7 +138,7 @@ def test_npz_that_is_no_archive_is_told_by_name(tmp_path: Path, content: bytes) 
 
 
 def test_npz_that_is_missing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="No such file"):
+    with pytest.raises(UnreadableInput, match="no such file"):
         load_data(f"npz:{tmp_path / 'nowhere.npz'}")
 
 

@@ -91,6 +91,27 @@ def test_two_writers_of_one_file_are_kept_apart(tmp_path):
     assert written(out) == ["dfa_s0"]
 
 
+@pytest.mark.parametrize("when", ["appended", "finished"])
+@pytest.mark.parametrize("how", ["swapped", "edited"])
+def test_what_another_program_put_in_its_place_is_kept(tmp_path, when, how):
+    out, said = tmp_path / "out.json", []
+    file = AuditFile(out, ROWS, on_trouble=said.append)
+    file.put(0, REPORT)
+    if how == "swapped":
+        (tmp_path / "other").write_text("theirs")
+        (tmp_path / "other").replace(out)
+    else:
+        with out.open("a") as other:
+            other.write("theirs")
+    if when == "appended":
+        file.put(1, REPORT)
+        assert written(out) == ["dfa_s0", "dfa_s1"]
+    file.write()
+    assert written(out) == ["dfa_s0", "dfa_s1"][: 2 if when == "appended" else 1]
+    assert (tmp_path / "out.json.~1~").read_text().endswith("theirs")
+    assert said == [f"{out}: was changed by another program, whose version is now {out}.~1~, while it was written"]
+
+
 def test_an_audit_of_nothing_leaves_no_file(tmp_path):
     AuditFile(tmp_path / "out.json", ROWS).write()
     assert list(tmp_path.iterdir()) == []

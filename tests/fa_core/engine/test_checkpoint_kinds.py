@@ -419,7 +419,7 @@ class TestHubFolder:
     @pytest.mark.parametrize(
         ("damage", "words"),
         [
-            (lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(), "00002-of-00002.*No such file"),
+            (lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(), "00002-of-00002.*no such file"),
             (
                 lambda folder: save_file({"w": torch.ones(1)}, folder / "model-00002-of-00002.safetensors"),
                 "shards lack",

@@ -13,10 +13,12 @@ from fa_core.data import eval_batches, load_data
 from fa_core.engine import group_runner, loading
 from fa_core.engine.group_runner import _device_facts, measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
+from fa_core.engine.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_core.runs import MANIFEST, WEIGHTS
 
 from .runs_for_tests import DATA, make_run, small_net
@@ -130,7 +132,7 @@ def test_a_run_that_was_removed_is_called_gone_and_no_data_are_asked_for(tmp_pat
 
 
 def test_a_run_folder_without_its_files_names_the_missing_weights(tmp_path):
-    with pytest.raises(UnreadableInput, match=r"model\.safetensors: cannot be read \(No such file"):
+    with pytest.raises(UnreadableInput, match=r"model\.safetensors: no such file"):
         measured(tmp_path)
 
 
@@ -206,8 +208,14 @@ class TestCredit:
         assert len(credit["gamma"]) == 4
         assert all(abs(value) < 1 for value in credit["gamma"])
         assert credit["zeros"] == [0.0] * 4
-        assert credit["null"]["draws"] == 5
+        assert credit["null"]["draws"] == 200
         assert abs(credit["null"]["deep_gamma_mean"]) < 0.2
+
+    def test_a_recorded_null_is_measured_again_with_as_many_draws(self, run):
+        recorded = measured(run, null_draws=7)
+        again = recorded_options(AuditRow(source="audit.json", key="dfa_s42", method="dfa", report=recorded))
+        assert measured(run, null_draws=again.null_draws).credit["null"] == recorded.credit["null"]
+        assert recorded.credit["null"]["draws"] == 7
 
     def test_more_is_measured_where_it_was_asked_for(self, run):
         credit = measured(run, credit="full", batch_size=16).credit
@@ -326,9 +334,7 @@ def own_backward_net():
 
 def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "own_nets", types.SimpleNamespace(net=own_backward_net))
-    plain, own = (
-        measured(run, model=model, taps=["embed", "blocks.*"], credit="full") for model in (None, "own_nets:net")
-    )
+    plain, own = (measured(run, model=model, credit="full") for model in (None, "own_nets:net"))
     assert own.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-5)
     assert own.cross_batch_stability == pytest.approx(plain.cross_batch_stability, abs=1e-5)
     assert own.provenance["custom_backward"] == ["Turned"]
@@ -337,9 +343,9 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
     assert [len(own.credit[name]) for name in ("gamma", "rho", "nudge")] == [layers] * 3
     assert own.credit["free_layers"] == [layers - 1] and "null" not in own.credit
     assert all(abs(rho - gamma) < 0.3 for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True))
-    short = measured(run, model="own_nets:net", taps=["embed", "blocks.*"], credit="gamma").credit
+    short = measured(run, model="own_nets:net", credit="gamma").credit
     assert "rho" not in short and short["nudge"] and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
-    assert measured(run, model="own_nets:net", taps=["embed", "blocks.*"], credit="none").credit is None
+    assert measured(run, model="own_nets:net", credit="none").credit is None
 
 
 class TestProgress:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from fa_core.engine import messages
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
+from fa_core.engine.messages import memory_limit
 from fa_core.engine.pool import WorkerPool
 
 
@@ -119,8 +121,34 @@ def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
     (tmp_path / "broken_import.py").write_text("raise ImportError(\"No module named 'torch'\")")
     pool = make_pool(measure="broken_import:measure")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(JobFailed, match=r"no worker could start.*No module named 'torch'"):
-        pool.submit(job("dfa")).result(30)
+    errors = {str(pool.submit(job(name)).exception(30)).partition("log:")[0] for name in ("dfa", "bp")}
+    assert len(errors) == 1, "the same words, without a run's path"
+    words = r"^no worker could start on cpu \(.*No module named 'torch'; pip install torch; $"
+    assert re.search(words, errors.pop())
+
+
+def test_a_worker_that_sends_nothing_for_long_is_named_until_it_speaks(make_pool, told, tmp_path):
+    now = [100.0]
+    os.mkfifo(tmp_path / "gate-1")
+    pool = make_pool(clock=lambda: now[0])
+    future = pool.submit(Job(id="1", checkpoint=str(tmp_path / "gate-1"), method="dfa"))
+    told.wait_for(lambda view: view.total == 2)
+    for after, silent in ((9, 0), (1, 10), (30, 40)):
+        now[0] += after
+        pool.name_silent()
+        assert pool.jobs()[0].silent == silent
+    (tmp_path / "gate-1").write_bytes(b"")
+    future.result(30)
+    assert told.wait_for(lambda view: view.state is JobState.DONE).silent == 0
+    assert pool.jobs()[0].silent == 0
+
+
+def test_a_limit_on_memory_is_named_where_memory_was_refused(monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda which: (2_000_000_000, -1))
+    assert memory_limit("OpenBLAS error: Memory allocation still failed") == "`ulimit -v` allows 2.0 GB"
+    assert memory_limit("MemoryError") and not memory_limit("ImportError: no module")
+    monkeypatch.setattr("resource.getrlimit", lambda which: (-1, -1))
+    assert not memory_limit("MemoryError")
 
 
 def test_what_a_network_prints_goes_to_the_log_not_into_the_conversation(make_pool, told):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, 
     assert find_checkpoint(row) == moved / "nets" / "dfa_s42.json"
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "a\0b", ""])
+def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    row = replace(row_of(tmp_path / "a.pt"), checkpoint=str(tmp_path / name) if name == "fifo" else name)
+    with pytest.raises(UnreadableInput, match=r"is no file|is not there any more") as error:
+        find_checkpoint(row)
+    assert "\n" not in str(error.value)
+
+
 def test_nothing_recorded_is_said():
     with pytest.raises(UnreadableInput, match="nothing recorded"):
         verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
@@ -107,9 +117,13 @@ class TestSettings:
         options = recorded_options(row_of(tmp_path / "a.pt"))
         assert (options.batches, options.batch_size, options.norm_batches, options.data) == (8, 64, 2, None)
 
-    def test_leave_resampling_out_and_compare_the_precision_again(self, tmp_path):
+    def test_draw_the_resamples_and_measure_the_precision_again(self, tmp_path):
         options = recorded_options(row_of(tmp_path / "a.pt", settings={"resamples": 200, "precision": True}))
-        assert (options.resamples, options.precision) == (0, True)
+        assert (options.resamples, options.precision) == (200, True)
+
+    def test_are_the_recorded_ones_also_where_the_report_says_otherwise(self, tmp_path):
+        options = recorded_options(row_of(tmp_path / "a.pt", settings={"batch_size": 32}))
+        assert (options.batch_size, options.batches) == (32, None)
 
     def test_name_no_code_unless_it_is_typed_again(self, tmp_path):
         row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,50 +68,3 @@ def _varint(value: int) -> bytes:
 
 def _bytes(field: int, data: bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def mlflow(path: Path) -> Path:
-    """The tables of MLflow's database that hold runs, with a column or two more than are read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(path) as base:
-        base.executescript(
-            """
-            CREATE TABLE runs (run_uuid VARCHAR(32) PRIMARY KEY, name VARCHAR(250), status VARCHAR(9));
-            CREATE TABLE params (key VARCHAR(250), value VARCHAR(8000), run_uuid VARCHAR(32));
-            CREATE TABLE metrics (key VARCHAR(250), value FLOAT, timestamp BIGINT, run_uuid VARCHAR(32),
-                                  step BIGINT, is_nan BOOLEAN);
-            """
-        )
-        for run, name, method in (("a1", "abundant-mule-12", "DFA"), ("b2", "bp_s7", None)):
-            base.execute("INSERT INTO runs VALUES (?, ?, 'FINISHED')", (run, name))
-            if method:
-                stated = [("method", method, run), ("seed", "42", run), ("batch_size", "128", run)]
-                base.executemany("INSERT INTO params VALUES (?, ?, ?)", stated)
-            for step in range(3):
-                rows = [
-                    ("val_acc", 0.1 * step, step, run, step, False),
-                    ("train_loss", 0.0, step, run, step, step == 2),
-                ]
-                base.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", rows)
-    base.close()
-    return path
-
-
-def trackio(path: Path, rows: Iterable[tuple[str, int, dict[str, Any]]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with sqlite3.connect(path) as base:
-        base.executescript(
-            """
-            CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT NOT NULL, run_name TEXT NOT NULL,
-                                  step INTEGER NOT NULL, metrics TEXT NOT NULL);
-            CREATE TABLE configs (id INTEGER PRIMARY KEY AUTOINCREMENT, run_name TEXT NOT NULL, config TEXT NOT NULL,
-                                  created_at TEXT NOT NULL, UNIQUE(run_name));
-            """
-        )
-        for run, step, metrics in rows:
-            told = (f"2026-01-01T00:00:{step:02}", run, step, json.dumps(metrics))
-            base.execute("INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES (?, ?, ?, ?)", told)
-        config = json.dumps({"method": "FA", "seed": 3, "lr": 0.1})
-        base.execute("INSERT INTO configs (run_name, config, created_at) VALUES ('bright-sea', ?, '')", (config,))
-    base.close()
-    return path

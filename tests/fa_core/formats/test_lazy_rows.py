@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.errors import UnreadableInput
 from fa_core.formats import audit_table, json_document, load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
@@ -68,6 +69,32 @@ def test_lazy_rows_hold_what_the_others_hold(
     assert table.problems == expected.problems
     assert all(isinstance(row, LazyRow) for row in table.rows())
     assert [repr(row.report) for row in table.rows()] == [repr(row.report) for row in expected.rows()]
+
+
+BASELINES = [FrozenBaseline(default=0.3), FrozenBaseline(by_method={"bp": 0.2}), FrozenBaseline(0.1, {"dfa": 0.9})]
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(audit_rows(), min_size=2, max_size=12), baseline=st.sampled_from(BASELINES))
+def test_an_assumed_baseline_judges_unread_rows_as_it_judges_the_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], baseline: FrozenBaseline
+) -> None:
+    write_audit_table(path, rows)
+    expected = baseline.apply(whole(path, monkeypatch).rows())
+    lent = baseline.apply(load_audits(path, strict=False).rows())
+    assert all(isinstance(row, LazyRow) and row.is_as_stored for row in lent)
+    assert_equal(AuditTable.from_rows(lent), AuditTable.from_rows(expected))
+    assert lent == expected
+    assert [row.report.flags for row in lent] == [row.report.flags for row in expected]
+
+
+def test_rows_of_two_files_keep_their_order_where_they_alternate(path: Path) -> None:
+    path.write_text(json.dumps({"reports": reports(6)}))
+    other = path.with_name("other.json")
+    other.write_text(json.dumps({"reports": {"dfa_s1": {**REPORT, "residual_norms": [1.0, 50.0]}, **reports(2)}}))
+    first, second = scan([path]).rows, scan([other]).rows
+    rows = [first[4], second[0], first[0], second[2], first[5]]
+    assert AuditTable.from_rows(rows).h_L.tolist() == [6.0, 50.0, 2.0, 3.0, 7.0]
 
 
 def test_a_summary_is_not_needed_and_not_in_the_way(path: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +112,21 @@ def test_a_log_by_step_alone_says_so(tmp_path: Path) -> None:
     assert trace.notes[0] == "numbered by step: the log names no epoch"
 
 
+def test_entries_without_a_position_are_counted_and_that_is_said(tmp_path: Path) -> None:
+    log = [{"h_L_norm": 2.0, "test_acc": acc} for acc in (0.1, 0.2)]
+    trace = read(logs.put(tmp_path / "dfa_s1.json", json.dumps({"lam": 0.1, "log": log})))
+    assert accuracies(trace) == {1: 0.1, 2: 0.2}
+    assert trace.notes[0] == "numbered by entry: the log names neither epoch nor step"
+
+
+def test_a_log_without_any_epoch_says_why_once(tmp_path: Path) -> None:
+    path = logs.put(tmp_path / "dfa_s1.json", json.dumps({"lam": 0.1, "log": [{"epoch": "x", "test_acc": 0.1}]}))
+    with pytest.raises(UnreadableInput, match="no epoch can be read"):
+        scan([path])
+    (problem,) = scan([tmp_path]).problems
+    assert problem.message.count("names no epoch") == 1
+
+
 def test_layers_that_are_logged_one_by_one_are_a_stream_or_a_bound(tmp_path: Path) -> None:
     whole = {"epoch": 1, "h_0": 1.0, "h_1": 3.0, "h_2": 6.0, "g_0": 1.0, "g_1": 0.5, "g_2": 0.25}
     epoch = read(lines(tmp_path / "whole.jsonl", whole)).epochs[0]
@@ -170,78 +184,47 @@ def test_event_files_of_a_run_that_was_started_again_are_one_run(tmp_path: Path)
     assert accuracies(trace) == pytest.approx({1: 0.1, 2: 0.5, 3: 0.75})
 
 
-def test_mlflow_runs_are_named_by_their_parameters_or_names(tmp_path: Path) -> None:
-    found = scan([logs.mlflow(tmp_path / "mlflow.db")])
-    assert [(t.key, t.method, t.seed) for t in found.traces] == [("abundant-mule-12", "dfa", 42), ("bp_s7", "bp", 7)]
-    assert accuracies(found.traces[0]) == pytest.approx({0: 0.0, 1: 0.1, 2: 0.2})
-    loss = found.traces[0].epochs[2].loss
-    assert loss is not None
-    assert math.isnan(loss)
-
-
-TRACKIO = [
-    ("bright-sea", 0, {"test_acc": 0.1}),
-    ("bright-sea", 1, {"test_acc": 0.2, "loss": "NaN"}),
-    ("x", 0, {"a": 1}),
-]
-
-
-def test_trackio_runs_are_read(tmp_path: Path) -> None:
-    found = scan([logs.trackio(tmp_path / "project.db", TRACKIO)])
-    first, other = found.traces
-    assert (first.key, first.method, first.seed) == ("bright-sea", "fa", 3)
-    assert accuracies(first) == {0: 0.1, 1: 0.2}
-    assert math.isnan(first.epochs[1].loss or 0.0)
-    assert "logged, not used: a" in other.notes
-
-
-def test_what_a_writer_has_not_merged_yet_is_read_and_nothing_is_written(tmp_path: Path) -> None:
-    path = logs.trackio(tmp_path / "project.db", TRACKIO)
-    writer = sqlite3.connect(path)
-    writer.execute("PRAGMA journal_mode = WAL")
-    writer.execute(
-        "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES ('', 'bright-sea', 2, ?)",
-        ('{"test_acc": 0.3}',),
-    )
-    writer.commit()
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    assert accuracies(scan([path]).traces[0])[2] == 0.3
-    after = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    assert {file.name for file in after} == {file.name for file in before}
-    assert after[path] == before[path]
-    writer.close()
-
-
-def test_another_database_is_left_alone_in_a_folder_and_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "photos.db"
-    with sqlite3.connect(path) as base:
-        base.execute(
-            "CREATE VIEW metrics AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
-        )
-    base.close()
+def test_a_loggers_database_is_refused_with_what_to_export(tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    photos = tmp_path / "photos.db"
+    for place, table in ((path, "metrics"), (photos, "photos")):
+        with closing(sqlite3.connect(place)) as base:
+            base.execute(f"CREATE TABLE {table} (key TEXT, value FLOAT, step BIGINT)")
     logs.timm(tmp_path / "fa_s1")
-    assert scan([tmp_path]).problems == []
-    with pytest.raises(UnreadableInput, match="nothing this project reads"):
-        scan([path])
+    (problem,) = scan([tmp_path]).problems
+    assert problem.path == str(path)
+    for place in (path, photos):
+        with pytest.raises(UnreadableInput, match=r"SQLite database.* export each run as CSV or JSON lines"):
+            scan([place])
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["fa_s1", "mlflow.db", "photos.db"]
 
 
-def test_a_database_that_works_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fa_core.formats.log_files._WORK", 3)
-    rows = [("r", step, {"test_acc": 0.1}) for step in range(5000)]
-    with pytest.raises(UnreadableInput, match="it holds more than is read here"):
-        scan([logs.trackio(tmp_path / "project.db", rows)])
+@pytest.mark.parametrize("newest", ["empty", "backup", "folder", "junk"])
+def test_event_files_are_read_beside_a_newest_one_that_is_none(tmp_path: Path, newest: str) -> None:
+    run = tmp_path / "dfa_s4"
+    first = logs.events(run / "events.out.tfevents.100.a", {1: {"val/acc": 0.5}})
+    last = run / ("events.out.tfevents.200.b" + ("~" if newest == "backup" else ""))
+    if newest == "folder":
+        last.mkdir()
+    else:
+        last.write_bytes({"empty": b"", "backup": first.read_bytes(), "junk": b"no events"}[newest])
+    (trace,) = scan([tmp_path]).traces
+    assert accuracies(trace) == {1: 0.5}
+    assert trace.notes[0].startswith(f"{last.name} is left out: ")
 
 
-@pytest.mark.parametrize(
-    "broken", [lambda data: data[:5000], lambda data: data.replace(b"CREATE TABLE metrics", b"CREAT\xba TABLE metrics")]
-)
-def test_a_broken_database_is_one_line(tmp_path: Path, broken: Callable[[bytes], bytes]) -> None:
-    path = logs.mlflow(tmp_path / "mlflow.db")
-    path.write_bytes(broken(path.read_bytes()))
-    with pytest.raises(UnreadableInput) as refusal:
-        scan([path])
-    assert str(path) in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+def test_an_older_event_file_is_refused_by_name(tmp_path: Path) -> None:
+    older = logs.events(tmp_path / "events.out.tfevents.100.a", {1: {"val/acc": 0.5}})
+    logs.events(tmp_path / "events.out.tfevents.200.b", {2: {"val/acc": 0.5}})
+    with pytest.raises(UnreadableInput, match=r"200\.b goes on from it; name the folder"):
+        scan([older])
+
+
+def test_a_table_may_have_a_header_of_any_length(tmp_path: Path) -> None:
+    names = [f"column_{number}" for number in range(2000)]
+    lines = [",".join([*names, "epoch", "acc"]), ",".join(["0"] * 2000 + ["1", "0.5"])]
+    trace = read(logs.put(tmp_path / "dfa_s1.csv", "\n".join(lines) + "\n"))
+    assert accuracies(trace) == {1: 0.5}
 
 
 def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path: Path) -> None:
@@ -279,8 +262,6 @@ def everything(folder: Path) -> Scan:
     logs.timm(folder / "fa_s1")
     logs.trainer(folder / "bp_s1")
     logs.events(folder / "ep_s1" / "events.out.tfevents.1", SCALARS)
-    logs.mlflow(folder / "mlflow.db")
-    logs.trackio(folder / "trackio.db", TRACKIO[:2])
     lines(folder / "frozen_s1.jsonl", {"epoch": 1, "acc": 0.3})
     logs.put(folder / "bp_s9.json", json.dumps({"residual_norms": [1.0, 2.0], "headline_acc": 0.5}))
     return scan([folder])
@@ -290,8 +271,7 @@ def test_a_folder_of_every_kind_is_read_whole(tmp_path: Path) -> None:
     found = everything(tmp_path)
     assert found.problems == []
     assert [row.key for row in found.rows] == ["bp_s9"]
-    keys = ["abundant-mule-12", "bp_s1", "bp_s7", "bright-sea", "dfa_s1", "ep_s1", "fa_s1", "frozen_s1"]
-    assert sorted(trace.key for trace in found.traces) == keys
+    assert sorted(trace.key for trace in found.traces) == ["bp_s1", "dfa_s1", "ep_s1", "fa_s1", "frozen_s1"]
 
 
 def test_positions_that_are_no_numbers_are_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure.credit import NullGamma, ce_change, credit_quality, method_credit_quality, null_gamma, pearson, rho
+from fa_core.measure.credit import (
+    NullGamma,
+    ce_change,
+    credit_quality,
+    method_credit_quality,
+    null_gamma,
+    oriented,
+    pearson,
+    rho,
+)
 from fa_core.measure.norms import gamma, mean_over
+from fa_core.methods import make_method
+from fa_core.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
 
@@ -85,35 +97,78 @@ def test_every_number_equals_the_slow_way() -> None:
     generator = torch.Generator().manual_seed(3)
     for l, (a, h, g) in enumerate(zip(credit, hidden, gradients(net, x, y), strict=True)):
         v = torch.randn(7, 5, 6, generator=generator, dtype=torch.float64)
-        correlations: dict[bool, list[float]] = {False: [], True: []}
+        correlations: dict[float, list[float]] = {0.0: [], 1e-3: [], 0.1: []}
         nudges: dict[bool, list[float]] = {False: [], True: []}
         cosines = []
-        for i, relative in itertools.product(range(5), (False, True)):
+        for i, relative in itertools.product(range(5), correlations):
             size = float(h[i].detach().norm()) if relative else 1.0
 
             def ce(state: Tensor, i: int = i, l: int = l) -> float:
                 with torch.no_grad():
                     return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
 
-            steps = [1e-3 * size * v[m, i] / v[m, i].norm() for m in range(7)]
+            steps = [(relative or 1e-3) * size * v[m, i] / v[m, i].norm() for m in range(7)]
             pairs = torch.tensor([[float(a[i] @ s), ce(h[i] + s) - ce(h[i])] for s in steps], dtype=torch.float64)
             correlations[relative].append(float(torch.corrcoef(pairs.T)[0, 1]))
-            nudges[relative].append(ce(h[i] - 0.01 * size * a[i] / a[i].norm()) - ce(h[i]))
+            nudges[bool(relative)].append(ce(h[i] - 0.01 * size * a[i] / a[i].norm()) - ce(h[i]))
             cosines.append(float(a[i] @ g[i] / a[i].norm() / g[i].norm()))
-        assert found.gamma[l] == pytest.approx(sum(cosines) / 10, abs=1e-12)
-        assert found.rho[l] == pytest.approx(sum(correlations[False]) / 5, abs=1e-7)
-        assert found.rho_relative[l] == pytest.approx(sum(correlations[True]) / 5, abs=1e-7)
+        assert found.gamma[l] == pytest.approx(sum(cosines) / 15, abs=1e-12)
+        assert found.rho[l] == pytest.approx(sum(correlations[0.0]) / 5, abs=1e-7)
+        assert found.rho_relative[l] == pytest.approx(sum(correlations[1e-3]) / 5, abs=1e-7)
+        assert found.rho_finite[l] == pytest.approx(sum(correlations[0.1]) / 5, abs=1e-9)
         assert found.nudge[l] == pytest.approx(sum(nudges[False]) / 5, abs=1e-10)
-        assert found.nudge_relative[l] == pytest.approx(sum(nudges[True]) / 5, abs=1e-10)
+        assert found.nudge_relative[l] == pytest.approx(sum(nudges[True]) / 10, abs=1e-10)
 
 
-def test_directions_share_one_run_of_the_tail_per_layer() -> None:
+class Straight(nn.Module):
+    """h_0 = x, and two logits (w·h, 0): the loss is softplus(∓w·h), curved along w alone."""
+
+    def __init__(self, w: Tensor) -> None:
+        super().__init__()
+        self.w = nn.Parameter(w)
+
+    def tail(self, l: int, h: Tensor) -> Tensor:
+        return torch.stack([h @ self.w, torch.zeros(len(h)).to(h)], dim=1)
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> tuple[Tensor, list[Tensor]]:
+        h = x + 0 * self.w
+        return self.tail(0, h), [h]
+
+
+def test_rho_estimates_gamma_at_small_steps_and_shows_curvature_at_finite_ones() -> None:
+    width, steepness = 6, 40.0
+    w = torch.zeros(width, dtype=torch.float64)
+    w[0] = steepness
+    x = torch.zeros(4, width, dtype=torch.float64)
+    x[:, 1] = 1.0  # ‖h‖ = 1, w·h = 0
+    y = torch.zeros(4, dtype=torch.long)
+    slanted = torch.zeros_like(x)
+    slanted[:, 0], slanted[:, 2] = -0.6, 0.8
+    found = credit_quality(Straight(w), [slanted], x, y, directions=2000)
+    assert found.gamma == pytest.approx([0.6])
+    for series in (found.rho, found.rho_relative):
+        assert series == pytest.approx([0.6], abs=4 * (1 - 0.6**2) / math.sqrt(4 * 2000) + 2e-3)
+    true = credit_quality(Straight(w), [-w.expand(4, -1)], x, y, directions=2000)
+    assert true.rho == pytest.approx([1.0], abs=1e-3)
+    # a coordinate of the sphere has density (1 − t²)^((D − 3)/2); the loss as h moves by 0.1·t along w
+    t = torch.linspace(-1, 1, 200_001, dtype=torch.float64)
+    weight = (1 - t**2).clamp(min=0) ** ((width - 3) / 2)
+    weight /= weight.sum()
+    loss = F.softplus(-steepness * 0.1 * t)
+    change = loss - (weight * loss).sum()
+    expected = (weight * -t * change).sum() / ((weight * t**2).sum() * (weight * change**2).sum()).sqrt()
+    assert 0.9 < expected < 0.99
+    assert true.rho_finite == pytest.approx([float(expected)], abs=4e-3)
+
+
+def test_directions_of_one_kind_share_a_run_of_the_tail_per_layer() -> None:
     net = Tailed()
     calls: list[int] = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
     x, y = batches(1)[0]
     credit_quality(net, [torch.ones(16, 6)] * 4, x, y, directions=32)
-    assert calls == [16, *([2 * 16, 2 * 32 * 16] * 4)]
+    # small steps, as they were before there were finite ones: to the last digit
+    assert calls == [16, *([2 * 16, 2 * 32 * 16, 32 * 16] * 4)]
 
 
 def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,3 +352,40 @@ def test_a_rule_that_draws_nothing_has_no_null() -> None:
     x, y = batches(1)[0]
     with pytest.raises(UsageError, match="draws no feedback"):
         null_gamma(Tailed(), method, x, y)
+
+
+def square_feedback() -> tuple[Any, Any, Tensor, Tensor]:
+    """DFA with as many classes as units, whose feedback is the head's weights: its credit is near the gradient."""
+    torch.manual_seed(0)
+    net = build("resmlp", input_dim=12, d=10, L=2, num_classes=10)
+    rule = make_method("dfa", net)
+    for matrix in rule.buffers():
+        matrix.copy_(net.head.weight.detach())
+    return net, rule, torch.randn(64, 12), torch.arange(64) % 10
+
+
+def test_square_feedback_that_was_saved_transposed_is_turned_and_said() -> None:
+    net, rule, x, y = square_feedback()
+    right = null_gamma(net, rule, x, y)
+    assert oriented(net, rule, x, y, right)[2] == ""
+    saved = rule.turned()
+    found, null, said = oriented(net, saved, x, y, null_gamma(net, saved, x, y))
+    assert all(map(torch.equal, found.buffers(), rule.buffers()))
+    assert null.observed == right.observed
+    assert said.startswith("square feedback matrices are taken transposed: deep Γ ")
+    assert f"{right.observed:+.3f} transposed" in said
+
+
+def test_where_neither_orientation_works_both_are_said_of_foreign_feedback_alone() -> None:
+    net, rule, x, y = square_feedback()
+    fresh = rule.fresh(torch.Generator().manual_seed(3))
+    null = null_gamma(net, fresh, x, y)
+    found, _, said = oriented(net, fresh, x, y, null)
+    assert found is fresh
+    assert "may have been saved transposed" in said and f"{null.observed:+.3f} as saved" in said
+    assert oriented(net, fresh, x, y, null, foreign=False)[2] == ""
+
+
+def test_feedback_that_is_not_square_has_one_orientation() -> None:
+    net = build("resmlp", input_dim=12, d=8, L=2, num_classes=10)
+    assert make_method("dfa", net).turned() is None

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
+from fa_core import diagnose
 from fa_core.confidence import confidence
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality, null_gamma
+from fa_core.measure.group import measure_together
 from fa_core.measure.reliability import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
+from tests.fa_core.measure.nets import batches as gaussian_batches
 from tests.fa_core.measure.nets import diagnose_resampled
 
 torch.set_num_threads(1)
@@ -75,7 +79,7 @@ def answers(net: StreamNet, size: int, dtype: str | None) -> Iterator[tuple[str,
     assert precision.lost == [0] * len(precision.lost)
     rule = make_method("dfa", net, 0)
     quality = method_credit_quality(net, rule, *data[0], directions=4)
-    for name in ("gamma", "rho", "rho_relative", "nudge", "nudge_relative"):
+    for name in ("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative"):
         yield name, kinds(getattr(quality, name))
     yield "deep gamma", kind(quality.deep())
     null = null_gamma(net, rule, *data[0], draws=2)
@@ -90,7 +94,7 @@ USUAL = {
     **dict.fromkeys(("growth", "g_L", "drift", "accuracy", "gain"), NUMBER),
     "cause": NOTHING,
     **dict.fromkeys(("growth interval", "g_L interval", "drift interval", "precision"), NUMBER),
-    **dict.fromkeys(("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "deep gamma"), NUMBER),
+    **dict.fromkeys(("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "deep gamma"), NUMBER),
     **dict.fromkeys(("null", "null's spread", "null's rank"), NUMBER),
 }
 BROKEN = {
@@ -110,10 +114,15 @@ NO_GRADIENT = {
     "g_L interval": ZERO,
     "nudge": ZERO,
     "nudge_relative": ZERO,
-    **dict.fromkeys(("drift", "drift interval", "precision", "gamma", "rho", "rho_relative", "deep gamma"), NOTHING),
+    **dict.fromkeys(("drift", "drift interval", "precision", "gamma", "deep gamma"), NOTHING),
+    **dict.fromkeys(("rho", "rho_relative", "rho_finite"), NOTHING),
     **dict.fromkeys(("null", "null's spread", "null's rank"), NOTHING),
 }
-NO_STREAM = {"fires": "ad", "rho_relative": f"{NOTHING} {NUMBER}", "nudge_relative": f"{ZERO} {NUMBER}"}
+NO_STREAM = {
+    "fires": "ad",
+    **dict.fromkeys(("rho_relative", "rho_finite"), f"{NOTHING} {NUMBER}"),
+    "nudge_relative": f"{ZERO} {NUMBER}",
+}
 NO_BLOCK = {
     "measured": "bcd",
     **dict.fromkeys(("growth", "growth interval", "deep gamma"), NOTHING),
@@ -140,3 +149,51 @@ def test_every_metric_has_an_answer_for(case: str) -> None:
     options = {"size": 16, "dtype": None, **made_of}
     size, dtype = options.pop("size"), options.pop("dtype")
     assert dict(answers(network(**options), size, dtype)) == {**USUAL, **unusual}
+
+
+class Dead(nn.Module):
+    """ReLUs that are all off: the stream is 0 behind h_0, and the head's bias alone decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(5, 6)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2))
+        self.head = nn.Linear(6, 4)
+        for block in self.blocks:
+            nn.init.constant_(block[0].bias, -100.0)
+        nn.init.constant_(self.head.bias, 0.0)
+        self.head.bias.data[3] = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h)
+
+
+def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() -> None:
+    torch.manual_seed(0)
+    data = gaussian_batches(8)
+    report = diagnose(Dead(), data, taps="embed, blocks.*")
+    assert report.residual_norms[1:] == [0, 0]
+    for said in (
+        "the stream is 0 from l = 1 on",
+        "no gradient reaches the embedding: g_0 to g_1 are 0",
+        "all 128 predictions are class 3",
+    ):
+        assert said in report.notes and said in str(report)
+    few = diagnose(Dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
+    assert "predictions" not in few.notes
+
+
+def test_members_of_a_group_say_what_they_say_alone() -> None:
+    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
+    for parameter in nets[0].parameters():
+        nn.init.zeros_(parameter)
+    data = gaussian_batches(8)
+    members = measure_together(nets, data, data)
+    for net, member in zip(nets, members, strict=True):
+        assert member.diagnosis is not None and not member.note
+        assert member.diagnosis.report().notes == diagnose(net, data).notes
+    assert "the stream is 0 from l = 0 on" in diagnose(nets[0], data).notes
+    assert "class" not in diagnose(nets[1], data).notes

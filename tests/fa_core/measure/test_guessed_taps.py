@@ -134,9 +134,107 @@ class Branches(Stack):
         return self.head(h)
 
 
-def test_blocks_that_give_the_branch_alone_are_no_stream() -> None:
-    with pytest.raises(TapError, match=r"no run of like blocks shows .* name the modules that give .* e.g. \['embed'"):
-        diagnose(Branches(*(Block(6) for _ in range(3))), batches(1))
+def branch_states(net: nn.Module, x: Tensor) -> list[float]:
+    h = [net.embed(x)]
+    for block in net.blocks:
+        h.append(h[-1] + block(h[-1]))
+    return [float(state.detach().norm(dim=1).median()) for state in h]
+
+
+class InPlace(Branches):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        for block in self.blocks:
+            h += block(h)
+        return self.head(h)
+
+
+def reference_gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[float]:
+    """By the states themselves, returned by a function."""
+    h = [net.embed(x).detach().requires_grad_()]
+    for block in net.blocks:
+        h.append(h[-1] + block(h[-1]))
+    found = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1]), y), h)
+    return [float(g.norm(dim=1).median()) for g in found]
+
+
+@pytest.mark.parametrize("taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"])
+@pytest.mark.parametrize("kind", [Branches, InPlace])
+def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind: Any, taps: Any) -> None:
+    torch.manual_seed(0)
+    net = kind(*(Block(6) for _ in range(3)))
+    data = batches(8)
+    report = diagnose(net, data, taps=taps)
+    assert report.residual_norms == pytest.approx(branch_states(net, data[0][0]), rel=1e-5)
+    assert report.bp_grad_norms == pytest.approx(reference_gradients(net, *data[0]), rel=1e-4)
+    assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
+    assert report.notes == ("" if taps else "taps guessed: --taps 'blocks.*:in,head:in'")
+
+
+def test_a_stream_that_is_read_is_traced_too() -> None:
+    class Lost(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.embed(x)
+            for block in self.blocks:
+                with torch.no_grad():
+                    u = block(h)
+                h = h + u
+            return self.head(h)
+
+    torch.manual_seed(0)
+    net, data = Lost(*(Block(6) for _ in range(3))), batches(8)
+    report = diagnose(net, data, taps="blocks.*:in, head:in")
+    assert report.bp_grad_norms == pytest.approx(reference_gradients(net, *data[0]), rel=1e-4)
+    assert report.provenance["custom_backward"] == ["torch.no_grad()"]
+
+
+def test_outputs_of_branches_are_no_stream() -> None:
+    net = Branches(*(Block(6) for _ in range(3)))
+    said = r"past h_1 \(blocks.0\), h_2 \(blocks.1\) depends on h_0 \(embed\); .*--taps 'blocks.\*:in,head:in'"
+    with pytest.raises(TapError, match=said):
+        diagnose(net, batches(1), taps="embed, blocks.*")
+    with pytest.raises(TapError, match=r"blocks.2.inner.0.* does not depend|no stream"):
+        diagnose(net, batches(1), taps="embed, blocks.*.inner.0")
+
+
+class Parallel(Stack):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        return self.head(sum(block(h) for block in self.blocks))
+
+
+def test_blocks_side_by_side_are_no_stream() -> None:
+    net = Parallel(*(Block(6) for _ in range(3)))
+    with pytest.raises(TapError, match=r"h_2 \(blocks.1\) does not depend on h_1 \(blocks.0\)"):
+        diagnose(net, batches(1), taps="embed, blocks.*")
+    with pytest.raises(TapError, match=r"no run of like blocks shows .*'blocks.\*:in,head:in'"):
+        diagnose(net, batches(1))
+
+
+class LongSkip(Stack):
+    def forward(self, x: Tensor) -> Tensor:
+        first = h = self.embed(x)
+        for block in self.blocks:
+            h = block(h) + 0.1 * first
+        return self.head(h)
+
+
+def test_a_connection_from_the_first_state_to_every_block_is_no_reason_to_refuse() -> None:
+    report = diagnose(LongSkip(*(Block(6) for _ in range(3))), batches(1), taps="embed, blocks.*")
+    assert report.coverage == "ab"
+
+
+def test_a_function_that_returns_branches_is_remarked_upon() -> None:
+    def branches(net: nn.Module, x: Tensor) -> Any:
+        h = net.embed(x)
+        hidden = [h]
+        for block in net.blocks:
+            hidden.append(block(h))
+            h = h + hidden[-1]
+        return net.head(h), hidden
+
+    report = diagnose(Branches(*(Block(6) for _ in range(3))), batches(1), taps=branches)
+    assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
 class Recurrent(nn.Module):

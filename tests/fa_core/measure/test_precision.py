@@ -151,8 +151,8 @@ def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
         (400.0, 1e-9, None, 0.9, 0.3, "scale failure"),
         (1.0, 1e-9, 0.0, 0.9, 0.5, "scale failure; noise (cosine +0.000)"),
         (1.0, 5e-8, 0.0, 1e-5, 0.99, "noise (cosine +0.000)"),
-        (1.0, 1e-3, 0.05, 0.9, 0.36, "direction failure"),
-        (1.0, 1e-3, 0.5, 0.9, 0.36, "direction failure; drift (cosine +0.500)"),
+        (1.0, 1e-3, 0.05, 0.9, 0.36, "depth unused"),
+        (1.0, 1e-3, 0.5, 0.9, 0.36, "depth unused; drift (cosine +0.500)"),
         (None, 1e-3, 0.05, 0.9, 0.36, ""),
         (math.inf, 1e-3, 0.05, 0.9, 0.5, "scale failure"),
     ],
@@ -163,6 +163,25 @@ def test_failures_of_scale_and_direction_and_what_c_says_of_the_gradient(
     norms = [] if growth is None else [1.0, growth]
     facts = {"batch_size": 128, "error_norm": error, "cross_batch_stability": cosine, "frozen_baseline_acc": 0.349}
     assert failure_mode(DiagnosticReport("", "", norms, [g], headline_acc=acc, **facts)) == mode
+
+
+@pytest.mark.parametrize(
+    ("method", "deep", "null", "mode"),
+    [
+        ("dfa", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "direction failure"),
+        ("dfa", 0.50, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
+        ("dfa", 0.01, None, "depth unused"),
+        ("BP", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
+        ("random_targets", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
+    ],
+)
+def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
+    method: str, deep: float, null: dict[str, float] | None, mode: str
+) -> None:
+    credit = {"gamma": [0.9, deep, deep], "free_layers": [], "null": null}
+    facts = {"credit": credit, "provenance": {"arch_args": {"d": 64}, "classes": 10}, "frozen_baseline_acc": 0.349}
+    report = DiagnosticReport(method, "", [1.0, 1.1, 1.2], [1e-3] * 3, headline_acc=0.35, **facts)
+    assert failure_mode(report) == mode
 
 
 def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs: Path) -> None:

@@ -7,11 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
-from fa_core.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma
+from fa_core.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
 from fa_core.measure import credit as measured
+from fa_core.measure.norms import gamma
 from fa_core.methods import METHODS, make_method
 from fa_core.models import build
+from fa_core.report import DiagnosticReport
 from tests.fa_core.methods.hand_net import Reference, cosine, samples
 
 
@@ -64,6 +67,41 @@ def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() 
     assert np.mean([value for value in null.layers[1:] if value is not None]) > 0.2
 
 
+@pytest.mark.parametrize("name", ["fa", "dfa", "sparse_dfa", "drtp"])
+@pytest.mark.parametrize("arch", ["resmlp", "vit_mini"])
+def test_many_draws_at_once_are_the_draws_one_by_one(name: str, arch: str) -> None:
+    sizes = {"input_dim": 16} if arch == "resmlp" else {"image": 8, "channels": 1, "patch": 4}
+    net = build(arch, **sizes, d=16, L=2, seed=0)
+    x, y = torch.randn(12, *net.input_shape, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 10
+    rule = make_method(name, net, seed=3)
+    together = measured.null_gamma(net, rule, x, y, draws=40)
+    rule.linear_feedback = False
+    apart = measured.null_gamma(net, rule, x, y, draws=5)
+    assert together.deep[:5] == pytest.approx(apart.deep, abs=1e-12)
+    assert together.observed == apart.observed and len(together.deep) == 40
+
+
+@pytest.mark.parametrize("arithmetic", [torch.float16, torch.bfloat16, torch.float32])
+def test_gamma_of_draws_is_gamma_of_each(arithmetic: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    credit = torch.randn(5, 4, 3, generator=generator).to(arithmetic)
+    credit[0], credit[1, :2], credit[2, 0, 0], credit[3, 0, 0] = 0.0, 0.0, math.nan, math.inf
+    gradient = torch.randn(4, 3, generator=generator, dtype=torch.float64) * 1e-200
+    gradient[3] = 0.0
+    expected = [gamma(one, gradient) for one in credit]
+    assert [kind is None for kind in expected] == [True, False, False, False, False]
+    found = measured.gammas_of_draws(credit, gradient)
+    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_a_null_of_large_matrices_or_of_a_slow_rule_has_fewer_draws() -> None:
+    net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
+    assert measured.usual_draws(make_method("state_bridge", net)) == measured.SLOW_DRAWS
+    large = make_method("dfa", net)
+    large.B_0 = torch.empty(2**21, 1).expand(2**21, 2)
+    assert measured.SLOW_DRAWS < measured.usual_draws(large) < measured.NULL_DRAWS
+
+
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_read_by(name: str) -> None:
     net = build("resmlp", input_dim=4, d=8, L=0 if name == "shallow" else 2, seed=0)
@@ -103,3 +141,29 @@ def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(me
 def test_where_no_deep_layer_has_a_value_there_is_no_deep_gamma(credit: dict[str, object] | None) -> None:
     assert math.isnan(deep_gamma(credit, "fa"))
     assert all(map(math.isnan, null_gamma(credit, "fa")))
+
+
+def report_of(gamma: float, **null: float | None) -> DiagnosticReport:
+    return DiagnosticReport("dfa", credit={"gamma": [0.9, gamma], "null": null} if null else {"gamma": [0.9, gamma]})
+
+
+@pytest.mark.parametrize(("draws", "reach"), [(5, 2.776 * math.sqrt(1.2)), (200, 1.972 * math.sqrt(1.005))])
+def test_a_gamma_within_its_null_is_within_the_prediction_interval_of_one_more_draw(draws: int, reach: float) -> None:
+    null = {"deep_gamma_mean": 0.01, "deep_gamma_std": 0.02, "draws": draws}
+    inside, outside = 0.01 + 0.02 * reach * 0.99, 0.01 + 0.02 * reach * 1.01
+    judged = [within_null(report_of(gamma, **null)) for gamma in (inside, outside, 0.02 - outside)]
+    assert judged == [True, False, False]
+
+
+def test_a_null_that_was_not_drawn_is_the_closed_form_of_random_feedback() -> None:
+    facts = {"arch_args": {"d": 100}, "classes": 5}
+    reports = [replace(report_of(gamma), provenance=facts) for gamma in (0.097, 0.099)]
+    assert [within_null(report) for report in reports] == [True, False]
+
+
+def test_without_a_gamma_or_a_null_nothing_is_said() -> None:
+    null = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 5}
+    assert within_null(DiagnosticReport()) is None
+    assert within_null(report_of(0.1)) is None
+    assert within_null(report_of(math.nan, **null)) is None
+    assert within_null(report_of(0.1, **null | {"deep_gamma_std": math.nan})) is None

@@ -14,8 +14,10 @@ pl = pytest.importorskip("lightning.pytorch")
 
 from fa_core import diagnose  # noqa: E402
 from fa_core.errors import UsageError  # noqa: E402
+from fa_core.formats import scan  # noqa: E402
 from fa_core.models import build  # noqa: E402
 from fa_core.monitor.lightning_callback import ProtocolCallback  # noqa: E402
+from tests.fa_core.monitor.same import same_numbers  # noqa: E402
 
 
 class Classifier(pl.LightningModule):
@@ -27,6 +29,9 @@ class Classifier(pl.LightningModule):
         x, y = batch
         return F.cross_entropy(self.net(x), y)
 
+    def validation_step(self, batch, index):
+        self.log("val_acc", 0.99)
+
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
@@ -37,18 +42,22 @@ def samples() -> TensorDataset:
     return TensorDataset(torch.randn(128, 6, generator=generator), torch.randint(3, (128,), generator=generator))
 
 
-def fit(module: Classifier, samples: TensorDataset, callback: ProtocolCallback, epochs: int, folder: Path):
+def fit(
+    module: Classifier, samples: TensorDataset, callback: ProtocolCallback, epochs: int, folder: Path, logger=False
+):
     trainer = pl.Trainer(
         max_epochs=epochs,
         accelerator="cpu",
         callbacks=[callback],
-        logger=False,
+        logger=logger,
+        num_sanity_val_steps=0,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=folder,
     )
-    trainer.fit(module, DataLoader(samples, batch_size=16))
+    loader = DataLoader(samples, batch_size=16)
+    trainer.fit(module, loader, loader if logger else None)
     return trainer
 
 
@@ -74,6 +83,18 @@ def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Pat
     callback = ProtocolCallback(batches, network=lambda module: module.net, stop_on="a")
     trainer = fit(module, samples, callback, 5, tmp_path)
     assert trainer.current_epoch == 1
+
+
+def test_a_log_of_lightnings_is_read_as_it_was_measured_beside_its_own_accuracy(samples, tmp_path: Path) -> None:
+    batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
+    callback = ProtocolCallback(batches, network=lambda module: module.net, frozen_baseline_acc=0.9)
+    logger = pl.loggers.CSVLogger(tmp_path, name="dfa_s1", version="")
+    fit(Classifier(), samples, callback, 2, tmp_path, logger)
+    (trace,) = scan([tmp_path]).traces
+    assert [epoch.epoch for epoch in trace.epochs] == [0, 1]
+    assert any("logged, not used" in note and "val_acc" in note for note in trace.notes)
+    for epoch, measured in zip(trace.epochs, callback.monitor.reports, strict=True):
+        same_numbers(epoch.report(), measured)
 
 
 def test_letters_that_name_no_diagnostic_are_refused() -> None:

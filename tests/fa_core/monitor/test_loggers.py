@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ from fa_core.formats import scan
 from fa_core.models import build
 from fa_core.monitor import ProtocolMonitor, scalars
 from tests.fa_core.formats import logs
+from tests.fa_core.monitor.same import same_numbers
 
 NAMES = ["acc", "frozen_acc", "growth", "h_L", "g_L", "drift", "h_0", "h_1", "h_2", "g_0", "g_1", "g_2"]
 
@@ -88,23 +88,27 @@ def test_an_unknown_logger_is_refused(net, batches) -> None:
         ProtocolMonitor(net, batches, to="aim")
 
 
-def test_what_was_sent_is_read_back_exactly_as_it_was_measured(net, batches, tmp_path: Path) -> None:
-    lines: list[str] = []
+def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(net, batches, tmp_path) -> None:
+    """A foreign accuracy that lies on the other side of the baseline, and a logger that counts its own steps."""
+    rows: list[dict[str, float]] = []
     events: dict[int, dict[str, float]] = {}
 
     def send(numbers: Any, step: int) -> None:
-        lines.append(json.dumps({**numbers, "fa/step": step}))
-        events[step] = dict(numbers)
+        foreign = {"val_acc": 0.99, "growth": 1e6, "h_L": 1e9}
+        rows.append({"step": len(rows), "epoch": 0, **foreign, **numbers, "fa/step": step})
+        events[step] = {**foreign, **numbers}
 
-    monitor = ProtocolMonitor(net, batches, to=send, frozen_baseline_acc=0.3)
-    monitor.step()
-    logs.put(tmp_path / "lines_s1.jsonl", "\n".join(lines) + "\n")
+    monitor = ProtocolMonitor(net, batches, every=16, to=send, frozen_baseline_acc=0.9)
+    for _ in range(16):
+        monitor.step()
+    rows.append({"step": 1, "val_acc": 0.99})
+    logs.put(tmp_path / "lines_s1.jsonl", "\n".join(map(json.dumps, rows)) + "\n")
+    table = [",".join(rows[0]), ",".join(map(str, rows[0].values()))]
+    logs.put(tmp_path / "table_s1.csv", "\n".join(table) + "\n")
     logs.events(tmp_path / "events_s1" / "events.out.tfevents.1", events)
-    (measured,) = monitor.reports
-    for trace in scan([tmp_path]).traces:
-        report = trace.epochs[0].report()
-        assert not report.evidence
-        assert report.flags == measured.flags
-        for letter, number in measured.numbers.items():
-            assert report.numbers[letter] == pytest.approx(number, rel=1e-6), (trace.key, letter)
-    assert len(scan([tmp_path]).traces) == 2
+    traces = scan([tmp_path]).traces
+    assert len(traces) == 3
+    for trace in traces:
+        assert [epoch.epoch for epoch in trace.epochs] == [16]
+        same_numbers(trace.epochs[0].report(), monitor.reports[0])
+    assert "left out, because they have no fa/step: 1 of 2 entries" in traces[1].notes

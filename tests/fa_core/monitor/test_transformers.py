@@ -12,7 +12,9 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 from fa_core import DiagnosticThresholds  # noqa: E402
+from fa_core.formats import scan  # noqa: E402
 from fa_core.monitor.trainer_callback import ProtocolTrainerCallback  # noqa: E402
+from tests.fa_core.monitor.same import same_numbers  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -75,6 +77,22 @@ def test_measures_every_nth_step_instead(bert, sentences, tmp_path: Path) -> Non
     callback = ProtocolTrainerCallback(batches_of(sentences), taps=TAPS, every_n_steps=2)
     trainer_for(bert, sentences, callback, 1, tmp_path).train()
     assert len(callback.monitor.reports) == 2
+
+
+def test_a_trainers_state_is_read_as_it_was_measured_beside_its_own_accuracy(bert, sentences, tmp_path: Path) -> None:
+    callback = ProtocolTrainerCallback(
+        batches_of(sentences),
+        taps=TAPS,
+        frozen_baseline_acc=0.9,
+        to=lambda numbers, step: trainer.log({**numbers, "eval_accuracy": 0.99}),
+    )
+    trainer = trainer_for(bert, sentences, callback, 2, tmp_path / "dfa_s1")
+    trainer.train()
+    trainer.save_state()
+    (trace,) = scan([tmp_path]).traces
+    assert [epoch.epoch for epoch in trace.epochs] == [1, 2]
+    for epoch, measured in zip(trace.epochs, callback.monitor.reports, strict=True):
+        same_numbers(epoch.report(), measured)
 
 
 def test_stops_the_trainer_when_a_chosen_diagnostic_fires(bert, sentences, tmp_path: Path) -> None:

@@ -25,14 +25,16 @@ from fa_core.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import (
     FIGURES,
+    architecture_figure,
     audit_figure,
     axis_figure,
     gamma_figure,
     layers_figure,
+    rescue_figure,
     timeline_figure,
 )
 from fa_core.reporting.form import reporting_form, write_report
-from fa_core.reporting.panels import FIGURE_KINDS, rendered
+from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -41,9 +43,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
 
-SIGNS = {"hollow: passes", "filled: fires", "frozen baseline", "with the margin of (d)", "mean over seeds"} | {
-    *("first fires", "healthy group", "degenerate group")
-}
+SIGNS = {
+    "hollow: passes",
+    "filled: fires",
+    "grey: not measured",
+    "half: undecided",
+    "frozen baseline",
+    "with the margin of (d)",
+    "mean over seeds",
+} | {*("first fires", "healthy group", "degenerate group")}
 BEGINS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
 
 
@@ -86,7 +94,37 @@ def texts(figure: Drawing) -> list[str]:
 def points(panel: Axes, filled: bool) -> list[float]:
     """Heights of the markers without a line that are filled, or hollow."""
     dots = [line for line in panel.lines if line.get_linestyle() == "None" and line.get_marker() != "_"]
-    return [float(y) for line in dots if (line.get_markerfacecolor() != "white") == filled for y in line.get_ydata()]
+    shown = [line for line in dots if line.get_markerfacecolor() != UNMEASURED]
+    return [float(y) for line in shown if (line.get_markerfacecolor() != "white") == filled for y in line.get_ydata()]
+
+
+def unmeasured(panel: Axes) -> list[float]:
+    """Heights of the grey markers."""
+    grey = [line for line in panel.lines if line.get_markerfacecolor() == UNMEASURED]
+    return [float(y) for line in grey for y in line.get_ydata()]
+
+
+@pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
+def test_an_accuracy_without_a_baseline_neither_fires_nor_passes(figure: Any) -> None:
+    plain, judged = row("bp", acc=0.6, growth=2.0), row("dfa", acc=0.3, baseline=0.35, growth=2.0)
+    penalised = [row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}), row("bp", acc=0.5, axes={"lam": 0.1})]
+    drawn = figure(table(plain, judged, *penalised))
+    panel = next(one for one in drawn.axes if 0.6 in unmeasured(one))
+    assert sorted(unmeasured(panel)) == [0.5, 0.6]
+    assert (points(panel, filled=True), points(panel, filled=False)) == ([0.3], [0.4])
+    assert "grey: not measured" in texts(drawn)
+    assert "grey: not measured" not in texts(figure(table(judged, penalised[0])))
+
+
+@pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
+def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named(figure: Any) -> None:
+    inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
+    drawn = figure(table(row("dfa", acc=0.4, axes={"lam": 0.1}, **inexact), row("dfa", acc=0.6, growth=2.0)))
+    half = [line for panel in drawn.axes for line in panel.lines if line.get_fillstyle() == "left"]
+    heights = [float(y) for line in half for y in line.get_ydata()]
+    assert "half: undecided" in texts(drawn)
+    assert 8.0 in heights or figure is architecture_figure
+    assert any("or its proxy" in text for text in texts(drawn))
 
 
 def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
@@ -166,10 +204,11 @@ def test_the_audit_has_a_marker_per_run_by_ascending_accuracy_filled_where_it_fi
     published: AuditTable, published_figure: Drawing
 ) -> None:
     growth, gradient, drift, accuracy = published_figure.axes
-    for panel, column in ((growth, published.growth), (gradient, published.g_L), (accuracy, published.acc)):
-        assert sorted(points(panel, filled=False)) == sorted(
-            np.asarray(column)[[m in ("bp", "ep") for m in published.method]]
-        )
+    healthy = [m in ("bp", "ep") for m in published.method]
+    shown = ((growth, published.growth, False), (gradient, published.g_L, False), (accuracy, published.acc, True))
+    for panel, column, unjudged in shown:
+        hollow = unmeasured(panel) if unjudged else points(panel, filled=False)
+        assert sorted(hollow) == sorted(np.asarray(column)[healthy])
         assert len(points(panel, filled=True)) == 9
     stability = np.asarray(published.stability)
     assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
@@ -211,7 +250,13 @@ def test_variants_of_a_method_are_told_apart_everywhere() -> None:
 
 
 def test_architectures_stand_in_columns_of_three_numbers() -> None:
-    runs = table(*(row("bp", seed, growth=2.0, g_L=1e-3, acc=0.5, axes={"arch": a}) for a in "xyz" for seed in (1, 2)))
+    runs = table(
+        *(
+            row("bp", seed, growth=2.0, g_L=1e-3, acc=0.5, baseline=0.4, axes={"arch": a})
+            for a in "xyz"
+            for seed in (1, 2)
+        )
+    )
     panels = FIGURES["architectures"](runs, None).axes
     assert [panel.get_title(loc="left") for panel in panels[:3]] == ["x", "y", "z"] and len(panels) == 9
     assert [len(points(panel, filled=False)) for panel in panels] == [2] * 9

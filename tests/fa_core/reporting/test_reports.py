@@ -17,6 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
@@ -204,8 +205,36 @@ def test_a_bullet_of_a_name_with_a_newline_is_one_line() -> None:
 def test_names_are_no_html_in_markdown() -> None:
     text = to_markdown(steering())
     assert "<b>" not in text and "</b>" not in text
-    assert r"&lt;b>\|x&lt;/b>&amp;lt;_s3" in text
+    assert r"&lt;b>\|x&lt;/b>&amp;lt;\_s3" in text
     assert to_markdown([Paragraph("Γ < 1 & R&D")]) == "Γ < 1 & R&D\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "[x](javascript:alert(1))",
+        "![i](http://x/y.png)",
+        "[x][y]",
+        "[x]: http://y",
+        "`a` **b** _c_ ~~d~~ a_b",
+        "http://x.y www.x.y a@x.y",
+        r"a\|b \* \\",
+        "<b>&lt;",
+        "# x",
+        "> x",
+        "- x",
+    ],
+)
+def test_a_name_in_markdown_is_text(name: str) -> None:
+    blocks = [Heading(name), Paragraph(name), Bullets((name,)), Grid(("run",), ((name,),), caption=name)]
+    parser = MarkdownIt("commonmark", {"linkify": False}).enable(["table", "strikethrough"])
+    tokens = parser.parse(to_markdown(blocks))
+    inline = [token for token in tokens if token.type == "inline" and token.content != "run"]
+    read = ["".join(part.content for part in token.children or ()) for token in inline]
+    assert read == [name] * 5
+    kinds = {part.type for token in inline for part in token.children or ()}
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
+    assert not re.search(r"(?<!\\)://|www\.|\w@", to_markdown(blocks)), "what becomes a link of itself"
 
 
 def test_csv_holds_every_digit(published: AuditTable) -> None:

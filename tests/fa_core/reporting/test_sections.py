@@ -235,3 +235,11 @@ def test_gamma_as_one_number_is_given_five_ways() -> None:
         "concatenated, l ≥ 1",
     )
     assert ways.rows == (("dfa_s42", "+0.1600", "+0.0250", "+0.0700", "+0.0500", "N/A"),)
+
+
+def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy() -> None:
+    runs = table(row("bp", growth=2.0, g_L=1e-3), row("dfa", growth=99.0))
+    said = [block.text for block in summary(runs, DiagnosticThresholds()) if isinstance(block, Paragraph)]
+    assert said[1] == "1 trustworthy on a, b, 1 needs walk-back."
+    grid = next(iter(seeds_blocks(over_seeds(runs))))
+    assert [line[1] for line in grid.rows] == ["trustworthy on a, b", "walk-back"]

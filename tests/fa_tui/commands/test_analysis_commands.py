@@ -61,7 +61,8 @@ def test_the_sweep_is_one_table_in_120_columns(
         lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
         assert max(map(len, lines)) <= width
         rows = [line for line in lines if line.startswith("(b) ‖g_L‖ < 1e-7")]
-        assert (len(rows) == 1) == (width == 120), "a narrower terminal gets the columns below each other"
+        grouped = "Healthy:" in out
+        assert (len(rows) > 1) == (grouped and width == 80), "columns that do not fit stand below"
 
 
 def test_on_a_terminal_a_written_file_is_named_as_a_link(
@@ -110,9 +111,22 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(
 
 def test_sweep_takes_the_groups_from_the_user(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
-    assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (3, 12)
+    assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
     assert code == 2 and "known: bp" in err
+
+
+def test_the_bound_on_growth_is_taken_over_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = [{"epoch": epoch, "h_L_norm": 9.0 * 60.0 ** (2 * epoch), "test_acc": 0.3} for epoch in (1, 2, 3)]
+    for lam, entries in ((0.0, log), (0.01, log[:1])):
+        path = tmp_path / f"dfa_pen_lam{lam}_s42.json"
+        path.write_text(json.dumps({"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries}))
+    given = (tmp_path, "--h0", "9", "--blocks", "4")
+    plain, penalised = run_json(capsys, "timeline", *given)["runs"]
+    assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")
+    assert penalised["first_fire"]["a"] is None
+    out = run(capsys, "timeline", *given)[1]
+    assert "~ bound" in out and "– bound" not in out, "a lower bound never shows that (a) does not fire"
 
 
 def test_utility_of_one_seed(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,16 +284,6 @@ def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixt
 def test_pitfalls_as_json_keep_na_and_nan(capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = run_json(capsys, "pitfalls", "3")
     assert math.isnan(shown["wrong"]["cos(g, g) in fp16"])
-
-
-def test_scan_names_file_and_line_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "train.py"
-    source.write_text("import torch\ng = x.norm(-1)\n")
-    code, out, _ = run(capsys, "pitfalls", "--scan", source)
-    assert code == 1 and out.startswith(f"{source}:2:5: norm-axis")
-    source.write_text("g = x.norm(dim=-1)\n")
-    assert run(capsys, "pitfalls", "--scan", source)[:2] == (0, "")
-    assert run(capsys, "pitfalls", "--scan", tmp_path / "nowhere.py")[0] == 3
 
 
 def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:

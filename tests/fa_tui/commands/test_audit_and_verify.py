@@ -69,7 +69,7 @@ def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
     assert "a" in rows["dfa"]["flags"]
     assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
     assert "4 runs to measure" in audited.stderr
-    assert re.search(r"bp seed 42: [✓✗][-a][-b][-c]·", audited.stderr)  # (d) follows when all runs are measured
+    assert re.search(r"bp seed 42: [✓✗][-a~][-b~][-c~]·", audited.stderr)  # (d) follows when all runs are measured
 
 
 def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
@@ -113,7 +113,7 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
     assert verified.returncode == 1
     outcome = {run["method"]: run for run in json.loads(verified.stdout)}
     assert [outcome[method]["agrees"] for method in ("bp", "dfa", "frozen")] == [False, True, True]
-    assert outcome["bp"]["differences"][0]["name"] == "weights hash"
+    assert outcome["bp"]["differences"][0]["name"] == "provenance.hashes.weights"
 
 
 @pytest.mark.parametrize("form", ["audit-list", "penalty-log"])

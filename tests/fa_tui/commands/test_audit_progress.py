@@ -57,6 +57,15 @@ def test_what_a_worker_says_of_a_whole_group_is_told_once(
     assert capsys.readouterr().err.count("measured in groups of 4") == 1
 
 
+def test_a_silent_worker_is_named_once_and_again_after_it_spoke(
+    progress: AuditProgress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for silent in (10, 11, 0, 12):
+        progress(view(1, pid=71, silent=silent))
+    told = capsys.readouterr().err
+    assert [told.count(f"worker 71 on cuda:0: no word for {n} s") for n in (10, 11, 12)] == [1, 0, 1]
+
+
 def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
     progress: AuditProgress, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +95,13 @@ def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture
         "[2/3] dfa seed 1: the same",
         "[3/3] dfa seed 2: the same",
     ]
+
+
+def test_a_run_that_no_worker_was_given_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with AuditProgress() as progress:
+        progress.plan(1, 0)
+        progress(view(1, state=JobState.FAILED, device="", error="no worker could start on cpu"))
+    assert capsys.readouterr().err.splitlines() == ["1 run to measure"]
 
 
 def test_a_finished_run_shows_its_verdict_by_the_thresholds_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:

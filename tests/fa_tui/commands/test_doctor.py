@@ -58,6 +58,17 @@ def test_what_nvml_and_torch_see_is_said(monkeypatch, nvml, gpus, why, state, sa
     assert found["visible"].found == "CUDA_VISIBLE_DEVICES=MIG-x"
 
 
+def test_an_extra_that_does_not_import_is_not_fine(monkeypatch, tmp_path):
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "REQUIRED", ())
+    monkeypatch.setattr(doctor, "OPTIONAL", {"torchvision": "networks"})
+    monkeypatch.setattr(doctor, "_version", lambda name: "0.1")
+    (found,) = doctor.packages()
+    assert (found.state, found.fix) == (doctor.NOTE, "pip install --force-reinstall 'torchvision>=0.21'")
+    assert found.found == "0.1 does not import (RuntimeError: operator torchvision::nms does not exist): no networks"
+
+
 def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")

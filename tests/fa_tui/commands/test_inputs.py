@@ -8,7 +8,7 @@ import pytest
 
 from fa_core.rows import Problem
 from fa_tui.cli import main
-from fa_tui.commands.inputs import report_problems
+from fa_tui.commands.inputs import report_failures, report_problems
 
 
 def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +17,19 @@ def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture
     )
     assert capsys.readouterr().err.splitlines() == [
         "fa-tui: mymod:load: returned tuple (3 runs)",
+        "fa-tui: x: is empty",
+    ]
+
+
+def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    died = [Problem(f"/r/{i}", f"/r/{i}: its worker on cpu died; log: /tmp/worker-{i}.log") for i in range(39)]
+    none = [Problem(f"/r/{i}", "no worker could start on cpu") for i in range(3)]
+    report_failures([*died, *none, Problem("x", "x: is empty")])
+    assert capsys.readouterr().err.splitlines() == [
+        "fa-tui: its worker on cpu died; log: /tmp/worker-0.log (39 runs, the first /r/0)",
+        "fa-tui: no worker could start on cpu (3 runs)",
         "fa-tui: x: is empty",
     ]
 

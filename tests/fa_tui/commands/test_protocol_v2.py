@@ -123,16 +123,16 @@ def test_how_far_one_end_carries_the_mean(gamma, share) -> None:
 
 
 def test_a_run_without_the_cosines_that_it_requires_is_no_pass(tmp_path: Path, capsys) -> None:
-    """Its row says so, and `check` exits with 1; a control has no credit rule whose cosines could be missing."""
+    """Its row says so, and `check` exits with 4; a control has no credit rule whose cosines could be missing."""
     for method in ("dfa", "random_init"):
         (tmp_path / f"{method}_s1.json").write_text(json.dumps(DiagnosticReport(method_name=method, **QUIET).to_dict()))
     main(["show", str(tmp_path), "--protocol", "v2"])
     shown = capsys.readouterr().out.splitlines()
     verdicts = {line.split()[0]: line for line in shown if "✓" in line}
-    assert verdicts["dfa"].endswith("PASS; Γ missing")
-    assert verdicts["random_init"].endswith("PASS")
-    assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [0, 1]
-    assert capsys.readouterr().out.splitlines()[-1] == "2 runs: 1 PASS, 0 FAIL, 1 without Γ per layer"
+    assert verdicts["dfa"].endswith("PASS on D1, D2; Γ missing")
+    assert "random_init" not in verdicts and any("▫--··" in line and line.endswith("control") for line in shown)
+    assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [0, 4]
+    assert capsys.readouterr().out.splitlines()[-1] == "2 runs: 0 PASS, 0 FAIL, 1 undecided, 1 control"
 
 
 @pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility", "timeline", "report"])

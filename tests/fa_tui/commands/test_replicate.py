@@ -151,4 +151,4 @@ def test_the_evidence_holds_every_claim_with_its_command_and_what_came_out(
     assert commands == [f"fa-tui replicate {one.name} --out {tmp_path / 'none'}" for one in experiments()]
     command = f"fa-tui replicate penalty --out {tmp_path / 'none'}"
     assert main(shlex.split(command)[1:]) == 0
-    assert "1.380 ± 0.050" in capsys.readouterr().out
+    assert "0.5320 ± 0.0060" in capsys.readouterr().out

@@ -79,7 +79,7 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         before = len(app.jobs.listed())
         await pilot.press("r")
-        await until(pilot, lambda: not any(app.jobs.unfinished()) and len(app.jobs.listed()) == before)
+        await until(pilot, lambda: not app.jobs.unfinished() and len(app.jobs.listed()) == before)
         assert all(job.state == "failed" for job in app.jobs.listed())
         await pilot.press("escape", "q")
     assert app.return_value == 0

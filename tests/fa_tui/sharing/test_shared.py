@@ -138,7 +138,7 @@ async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
         await pick(pilot, "y", "j")
         await until(pilot, lambda: len(copied) == 2)
     line, record = copied
-    assert line.endswith("--healthy bp")
+    assert line.endswith("--healthy bp --degenerate dfa,state_bridge,credit_bridge,ep")
     assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
     assert json.loads(record) == json.loads(capsys.readouterr().out)
 

@@ -81,6 +81,14 @@ def test_the_screen_is_the_same_as_with_everything_sent(
         assert look(frugal) == look(plain)
 
 
+@pytest.mark.parametrize("at", [(WIDTH, 0), (WIDTH + 5, 1), (0, HEIGHT), (3, HEIGHT + 2)])
+@pytest.mark.parametrize("text", ["beyond", "漢字"])
+def test_a_piece_off_the_screen_is_left_out(at: tuple[int, int], text: str) -> None:
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    assert frame.show([(*at, [Segment(text)])]) == ""
+    assert frame.show([(0, 0, [Segment("still here")])])
+
+
 def test_what_is_there_already_is_not_sent_again() -> None:
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     line = [Segment("abc", STYLES[1]), Segment("   "), Segment("漢", STYLES[1])]

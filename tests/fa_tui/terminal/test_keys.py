@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,19 +12,21 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.form import Field
-from fa_tui.screens import dialogs, start
+from fa_tui.screens import dialogs
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.screens.help import JumpScreen
 from fa_tui.screens.questions import ChoiceScreen
-from fa_tui.screens.start import FieldRow, StartScreen
 from fa_tui.settings import Presets
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.keys import DIALOGS
+from fa_tui.terminal.typed import Typed
+from fa_tui.widgets.entry import MOST_TYPED, Entry
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
+NAMES = {"\r": "enter", "\x1b": "escape", "\x0f": "ctrl+o", "\x10": "ctrl+p", "\x03": "ctrl+c"}
+"""Keys that Textual names otherwise than by their character."""
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def at_once(pilot: Pilot[int], keys: Iterable[str]) -> None:
     """Hand the app all keys before it has handled one, as a terminal does with a packet."""
     for key in keys:
-        name = {"\r": "enter", "\x1b": "escape", "\x0f": "ctrl+o", "\x10": "ctrl+p"}.get(key) or _character_to_key(key)
+        name = NAMES.get(key) or _character_to_key(key)
         pilot.app.post_message(events.Key(name, key))
     for _ in range(20):
         await pilot.pause(0.01)
@@ -169,25 +170,30 @@ async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(app:
     assert sorted(Presets().read()) == ["my [x] preset", "protocol", "protocol v2", "second"]
 
 
-async def test_letters_typed_while_a_form_is_prepared_go_into_it(
-    app: ExplorerApp, places: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared = threading.Event()
-    made = start.fields_of
-
-    def slowly(command: str) -> list[Field]:
-        assert prepared.wait(60)
-        return made(command)
-
-    monkeypatch.setattr(start, "fields_of", slowly)
+async def test_a_raw_paste_is_one_change_of_the_filter_and_bounded(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "N")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
-        monkeypatch.setattr("fa_tui.terminal.keys._PATIENCE_SECONDS", 0.001)
-        await at_once(pilot, "tqx")
-        assert app.is_running and app.screen is app.explorer
-        prepared.set()
-        await until(pilot, lambda: isinstance(app.screen, StartScreen))
-        form = app.screen
-        assert isinstance(form, StartScreen)
-        await until(pilot, lambda: any(row.entry.value.endswith("qx") for row in form.query(FieldRow)))
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await at_once(pilot, "/")
+        for _ in range(50):
+            app.post_message(Typed("x" * 4096))
+        await until(pilot, lambda: len(app.screen.query(Entry)) == 1)
+        await until(pilot, lambda: app.screen.query_one(Entry).value == "x" * MOST_TYPED)
+        await until(pilot, lambda: "at most 1,000 characters" in screen_text(app))
+
+
+async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        app.post_message(Typed("j" * 4096))
+        await at_once(pilot, ["\x03"])
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code == 0
+
+
+async def test_a_list_may_close_while_it_opens(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        app.push_screen(ChoiceScreen("a list", []))
+        app.pop_screen()
+        await until(pilot, lambda: app.screen is app.explorer)
+        await pilot.pause()

@@ -13,6 +13,7 @@ from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.comparison import (
     MARKED,
+    MOST,
     ComparedLine,
     Group,
     agreement,
@@ -39,7 +40,13 @@ def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
     session.marked = {1}
     assert [group.name for group in groups_of(session)] == ["bp"]
     session.marked = {0, 2}
-    assert groups_of(session)[0] == (MARKED, (0, 2), "")
+    assert groups_of(session)[0] == (MARKED, (0, 2), "", 0)
+
+
+def test_of_very_many_marked_runs_the_first_are_compared() -> None:
+    session = Session([AuditRow(source="x", key=f"bp_s{seed}", method="bp", seed=seed) for seed in range(MOST + 5)])
+    session.marked = set(range(len(session)))
+    assert groups_of(session)[0] == (MARKED, tuple(range(MOST)), "", 5)
 
 
 def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> None:
@@ -113,8 +120,15 @@ def test_only_runs_of_one_network_have_a_mean() -> None:
 
 def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
     calm, burst = (mask_of(""), mask_of("ab")), (mask_of("ac"), mask_of("abc"))
-    assert agreement([calm, burst, burst]) == ("bc", {"a": (2, 3)})
-    assert agreement([]) == ("", {})
+    found = agreement([calm, burst, burst])
+    assert (found.agree, found.disagree) == ({"b": 3, "c": 2}, {"a": (2, 3)})
+    assert (found.everywhere, found.partly()) == ("b", ["c on 2 of 3"])
+    assert agreement([]) == (0, {}, {})
+
+
+def test_what_one_run_measured_is_no_agreement() -> None:
+    with_d, without = (mask_of("ad"), mask_of("abcd")), (mask_of("a"), mask_of("abc"))
+    assert agreement([with_d, without]).agree == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_run_that_is_not_finite_is_infinitely_far_from_the_others() -> None:

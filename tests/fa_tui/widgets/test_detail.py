@@ -83,13 +83,13 @@ def test_other_thresholds_give_other_words(dfa: AuditRow) -> None:
 
 def test_a_partial_audit_says_what_its_verdict_rests_on() -> None:
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.1], bp_grad_norms=[1e-3, 1e-3])))
-    assert "trustworthy (on a, b)" in shown
+    assert "trustworthy on a, b" in shown
     assert "· (c) not measured: not in the source" in shown
 
 
 def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="trustworthy")
-    assert "≠ recorded: trustworthy" in text(run(report))
+    assert "≠ recorded as “trustworthy”" in text(run(report))
     agreed = DiagnosticReport(residual_norms=[1.0, 1.0], recorded_verdict="trustworthy")
     assert "recorded" not in text(run(agreed))
 
@@ -114,7 +114,9 @@ def test_a_cause_that_cannot_be_told_says_what_is_missing(dfa: AuditRow) -> None
 def test_a_published_lists_wording_of_the_same_verdict_is_no_difference() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
     assert "recorded" not in text(run(report))
-    assert "recorded: walk-back: (a)" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=200))
+    assert "recorded as “walk-back: (a)”" in text(
+        run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=200)
+    )
 
 
 FIRM = DiagnosticReport(
@@ -223,9 +225,9 @@ def test_gamma_that_there_is_none_of_has_its_reason_and_a_null_its_draws() -> No
     missing = {"missing": {"gamma": "its feedback was not saved with the run"}}
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=missing)))
     assert "deep Γ      N/A: its feedback was not saved with the run" in shown
-    null = {"null": {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10}}
+    null = {"null": {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10, "rank": 1 / 11}}
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=null)))
-    assert "null        +0.00 ± 0.02 over 10 draws of fresh feedback" in shown
+    assert "null        +0.00 ± 0.02 over 10 draws of fresh feedback, p 0.0909" in shown
 
 
 def test_the_layers_whose_credit_has_zeros_are_listed() -> None:

@@ -31,7 +31,7 @@ async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
         await until(pilot, lambda: "1 dfa s42 " in screen_text(app))
-        assert "1 dfa s42 λ=0.01  2 dfa s456  3 dfa s42 λ=0.1" in screen_text(app)
+        assert "1 dfa s42 λ=0.01  2 dfa s456 λ=0.01  3 dfa s42 λ=0.1" in screen_text(app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

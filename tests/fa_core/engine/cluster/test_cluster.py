@@ -77,7 +77,9 @@ def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     assert len(measured) == len(here.rows) == 3
     for row in here.rows:
         comparison = compare(row.report, measured[row.method])
-        assert comparison.agrees, comparison.differences
+        numbers = [each.name for each in comparison.differences if each.kind == "number"]
+        assert comparison.compared > 20
+        assert {*numbers} <= {"provenance.threads"}
         assert measured[row.method].provenance["node"].startswith(("a (", "b ("))
 
 

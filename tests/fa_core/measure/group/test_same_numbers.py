@@ -61,7 +61,7 @@ def test_networks_in_another_precision(arch: str, dtype: torch.dtype, alone: lis
 
 @pytest.mark.parametrize(
     "options",
-    [{"taps": ["embed", "blocks.*"]}, {"taps": lambda net, x: net(x, return_hidden=True)}, {"dtype": "as-is"}],
+    [{"taps": ["blocks.*:in", "out_ln:in"]}, {"taps": lambda net, x: net(x, return_hidden=True)}, {"dtype": "as-is"}],
     ids=["names", "function", "as-is"],
 )
 def test_taps_and_arithmetic_of_the_callers_are_measured_one_by_one(

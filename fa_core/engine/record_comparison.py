@@ -1,0 +1,447 @@
+"""A recorded report and a new measurement of the same run, compared value by value. Pure Python.
+
+Every value of the two reports has a name, such as ``credit.gamma[2]``. All are compared, and must be
+equal unless `_ALLOWED` states a tolerance; the exceptions are the tables `_OUTSIDE` and `_TOLD` and
+the reasons of `_excuse`. A field that is added to the report is therefore compared without a change
+here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
+from fa_core.numbers import brief
+from fa_core.report import WHAT_IF, DiagnosticReport
+
+UNIT_ROUNDOFF = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+}
+"""u: half the distance from 1 to the next number, per arithmetic."""
+
+SAFETY = 8.0
+"""What the non-linearities, LayerNorm's division and the norms may add to the products' rounding."""
+
+USUAL_FAN_IN = 1024
+"""Longest sum assumed where a report does not say."""
+
+LOST = 0.5
+"""Share of zeros above which a layer's credit is mostly lost to its own arithmetic."""
+
+Value: TypeAlias = "str | float | bool"
+
+_OUTSIDE = {
+    "notes": "free text",
+    "provenance.checkpoint": "where the files were; their hashes are compared",
+    "provenance.files": "sizes and times of files; their hashes are compared",
+    "provenance.settings.data_typed": "whether a person typed the data SPEC",
+}
+"""Values that no measurement gives, and why."""
+
+_NAMES = ("method_name", "seed", "axes")
+"""Compared with the manifest; outside for a checkpoint that has none."""
+
+_CIRCUMSTANCES = (
+    *("versions", "device", "device_label", "processor", "instructions", "threads", "idle_gpu"),
+    *("node", "group", "data", "settings.data", "hashes.manifest", BASELINE_FROM),
+)
+_TOLD = (
+    *("thresholds", "unmeasured", "credit.missing"),
+    *(f"provenance.{name}" for name in _CIRCUMSTANCES),
+)
+"""Values whose difference is printed and does not decide: circumstances, choices and wording."""
+
+_NEEDED = ("provenance.hashes", "provenance.data_hash")
+"""Members of the provenance that a record must hold."""
+
+_BASELINE = (
+    *("frozen_baseline_acc", "intervals.margin_pp"),
+    *(f"provenance.{name}" for name in (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)),
+)
+"""Values that another run gives, or the user."""
+
+_FORMULAS = (
+    *("intervals", "credit.null"),
+    *("credit.gamma_of_batch_means", "credit.gamma_concatenated"),
+)
+"""Values that other ``versions.formulas`` give otherwise, or not at all."""
+
+_DRAWN = (
+    *("credit.null", "credit.rho", "credit.rho_relative", "credit.rho_finite"),
+    *("credit.deep_rho", "credit.deep_rho_finite", "resampling"),
+)
+"""Values that depend on a stream of random numbers, which another version of torch may change."""
+
+_ALLOWED: tuple[tuple[str, float, float], ...] = (
+    # an accuracy is a count: its near-ties are decided in float64
+    ("headline_acc", 0.0, 0.0),
+    ("frozen_baseline_acc", 0.0, 0.0),
+    (f"provenance.{OTHER_BASELINES}", 0.0, 0.0),
+    ("resampling.headline_acc", 0.0, 0.0),
+    ("residual_norms", 1.0, 0.0),
+    ("bp_grad_norms", 1.0, 0.0),
+    ("error_norm", 1.0, 0.0),
+    # a cosine errs by at most the sum of its two vectors' relative errors
+    ("cross_batch_stability", 2.0, 1.0),
+    ("resampling.stability", 2.0, 1.0),
+    ("resampling", 2.0, 0.0),
+    ("reference_precision.norm_ratio", 2.0, 0.0),
+    ("reference_precision", 2.0, 1.0),
+    ("credit.nudge", 50.0, 0.0),
+    ("credit.nudge_relative", 50.0, 0.0),
+    ("credit.zeros", 50.0, 1.0),
+    ("credit", 2.0, 1.0),
+    # an interval's width is made of small differences, which rounding moves further
+    ("intervals.stability", 50.0, 1.0),
+    ("intervals.acc", 50.0, 1e-6),
+    ("intervals.margin_pp", 50.0, 1e-6),
+    ("", 50.0, 0.0),
+)
+"""Name → (times, size): a number may differ by times · `relative_tolerance` · max(|number|, size)."""
+
+_KINDS = (
+    ("provenance.hashes.weights", "weights"),
+    ("provenance.data_hash", "data"),
+    ("provenance.hashes", "file"),
+    ("provenance.versions", "version"),
+    ("provenance.device", "device"),
+    ("thresholds", "threshold"),
+)
+
+LACKING, UNCHECKED = "lacking", "unchecked"
+
+_ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that is not as recorded.
+
+    Attributes:
+        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``: measured
+            now and not in the record; ``unchecked``: recorded, and not measured in the same way now;
+            ``version``, ``device``, ``threshold``.
+        name: which value, e.g. ``bp_grad_norms[4]``.
+        recorded: its value in the record; None where it has none.
+        measured: its value now; None where it has none.
+        tolerance: how far apart they may be; None where they must be equal.
+        decides: whether it makes the verification fail.
+        why: why that is no failure, of a value that is lacking or unchecked.
+    """
+
+    kind: str
+    name: str
+    recorded: Any
+    measured: Any
+    tolerance: float | None = None
+    decides: bool = True
+    why: str = ""
+
+    def __str__(self) -> str:
+        was = "not in the record" if self.recorded is None else f"recorded {_short(self.recorded)}"
+        now = "not measured now" if self.measured is None else f"now {_short(self.measured)}"
+        allowed = "" if self.tolerance is None else f" (may differ by {self.tolerance:.1e})"
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.name}: {was}, {now}{allowed}{why}"
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """How a record and a new measurement of one run differ.
+
+    Attributes:
+        differences: every value that is not as recorded, deciding or not.
+        compared: how many values were compared.
+        largest: the largest difference over its tolerance (at most 1 = agreement).
+        bit_for_bit: whether every number that was compared is equal.
+        same_machine: whether processor and versions are as recorded, so that no tolerance is given.
+        outside: names of recorded values that no measurement gives.
+    """
+
+    differences: list[Difference]
+    compared: int
+    largest: float
+    bit_for_bit: bool
+    same_machine: bool
+    outside: list[str]
+
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether no difference decides."""
+        return not any(difference.decides for difference in self.differences)
+
+    @cached_property
+    def unchecked(self) -> int:
+        """How many recorded values could not be compared."""
+        return sum(difference.kind == UNCHECKED for difference in self.differences)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in a few words."""
+        if not self.agrees:
+            counts = Counter(each.kind for each in self.differences if each.decides)
+            kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+            return f"DIFFERS: {kinds}; {self.compared} values compared"
+        exact = f"at most {brief(self.largest, 2)} of what rounding allows"
+        exact = "bit for bit" if self.bit_for_bit else exact
+        if self.unchecked:
+            return f"agrees in {self.compared} values, {exact}; {self.unchecked} NOT CHECKED"
+        return f"agrees: {self.compared} values, {exact}"
+
+    def lines(self) -> list[str]:
+        """What is not as recorded: a line each; what is merely told on one line."""
+        lines = []
+        loud = [each for each in self.differences if each.decides or each.kind in _LOUD]
+        for shared, alike in groupby(loud, key=_shared):
+            first, *others = alike
+            more = f"; and {len(others)} more of {shared[1]}" if others else ""
+            lines.append(f"{'≠' if first.decides else '?'} {first}{more}")
+        told = [each for each in self.differences if each not in loud]
+        if other := [str(each) for each in told if each.recorded is not None]:
+            lines.append(f"· other circumstances: {'; '.join(other)}")
+        if absent := [each.name for each in told if each.recorded is None]:
+            lines.append(f"· not in the record: {', '.join(absent)}")
+        if self.outside:
+            lines.append(f"· no measurement gives {', '.join(self.outside)}")
+        return lines
+
+
+_LOUD = (LACKING, UNCHECKED)
+
+
+def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Comparison:
+    """Compare a record with a new measurement of the same run.
+
+    What is allowed follows from the measurement alone: its arithmetic, depth and zeros. On the same
+    processor with the same versions every number must be equal.
+    """
+    old, new = _values(recorded), _values(measured)
+    exact = same_machine(recorded.provenance, measured.provenance)
+    relative = 0.0 if exact else relative_tolerance(measured)
+    excuses = _Excuses(recorded, measured, exact)
+    outside = {stem for stem in map(_stem, {**old, **new}) if _is_outside(stem, new)}
+    differences: list[Difference] = []
+    within: list[float] = []
+    compared = 0
+    for name in {**old, **new}:
+        if _stem(name) in outside:
+            continue
+        was, now = old.get(name), new.get(name)
+        tolerance = _tolerance(name, now, relative)
+        over = _excess(was, now, tolerance)
+        if over > 1:
+            differences.append(_judged(name, was, now, tolerance or None, excuses))
+        else:
+            within.append(over)
+        compared += was is not None and now is not None
+    differences += _verdict(recorded, measured)
+    differences.sort(key=lambda each: (not each.decides, _rank(each.kind)))
+    compared -= sum(each.kind == UNCHECKED and each.measured is not None for each in differences)
+    return Comparison(
+        differences=differences,
+        compared=compared,
+        largest=max(within, default=0.0),
+        bit_for_bit=not any(within),
+        same_machine=exact,
+        outside=sorted(outside & {*map(_stem, old)}),
+    )
+
+
+def same_machine(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
+    """Whether the same kind of processor ran the same versions with as many threads."""
+    facts = ("device_label", "instructions", "group")
+    known = measured.get("device") == "cpu" and measured.get("instructions") is not None
+    if not known or any(recorded.get(name) != measured.get(name) for name in facts):
+        return False
+    before, now = (_mapping(facts.get("versions")) for facts in (recorded, measured))
+    return all(before.get(name) == now.get(name) for name in ("torch", "numpy"))
+
+
+def relative_tolerance(report: DiagnosticReport) -> float:
+    """How far rounding can move a norm, relative to it.
+
+        8 · (2L + 2) · √n · u
+
+    A product that sums n terms has a relative error of about √n·u (rounding errors of random sign); a
+    network of L blocks chains 2L + 2 of them; 8 covers what is not a product.
+
+    Source: Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
+    Comput. 2019.
+
+    >>> report = DiagnosticReport(residual_norms=[1.0] * 5, provenance={"fan_in": 256})
+    >>> f"{relative_tolerance(report):.1e}"
+    '7.6e-05'
+    """
+    blocks = max(1, len(report.residual_norms) - 1)
+    fan_in = report.provenance.get("fan_in", USUAL_FAN_IN)
+    # the coarsest of what ran: "float32, bfloat16 inside"
+    ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in (report.dtype or "")]
+    unit = max(ran, default=UNIT_ROUNDOFF["float32"])
+    return float(SAFETY * (2 * blocks + 2) * math.sqrt(fan_in) * unit)
+
+
+def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
+    """`excess` of numbers; of anything else 0 for equal values, ∞ for others."""
+    if _is_number(was) and _is_number(now):
+        return excess(float(was), float(now), tolerance)  # type: ignore[arg-type]
+    return 0.0 if was == now else math.inf
+
+
+def excess(old: float, new: float, tolerance: float) -> float:
+    """|old − new| over what is allowed: 0 for equal values, NaN included; ∞ where nothing is allowed."""
+    if old == new or (math.isnan(old) and math.isnan(new)):
+        return 0.0
+    difference = abs(old - new)
+    return difference / tolerance if tolerance > 0 and math.isfinite(difference) else math.inf
+
+
+class _Excuses:
+    """Why a value that differs could not be compared."""
+
+    def __init__(self, recorded: DiagnosticReport, measured: DiagnosticReport, exact: bool) -> None:
+        before, now = (_mapping(each.provenance.get("versions")) for each in (recorded, measured))
+        self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
+        self.torch = before.get("torch"), now.get("torch")
+        self.given = recorded.provenance.get(BASELINE_FROM)
+        zeros = (measured.credit or {}).get("zeros") or ()
+        self.lost = () if exact else tuple(l for l, share in enumerate(zeros) if share and share > LOST)
+
+    def reason(self, name: str, was: Value | None, now: Value | None) -> str:
+        """Empty where the difference is one."""
+        if now is None and _under(name, _BASELINE):
+            given = self.given == GIVEN
+            return "given by hand" if given else "of a frozen run that is not at hand"
+        if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
+            return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
+        if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:
+            return f"drawn at random by torch {self.torch[0]}, now {self.torch[1]}"
+        if _under(name, ("credit",)) and self._is_lost(name):
+            return f"over {LOST:.0%} of this credit is exactly 0, and the rest is rounding"
+        return ""
+
+    def _is_lost(self, name: str) -> bool:
+        layer = re.search(r"\[(\d+)\]$", name)
+        return bool(self.lost) if layer is None else int(layer[1]) in self.lost
+
+
+def _judged(name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses) -> Difference:
+    """A value that differs, as what it counts."""
+    kind = next((kind for prefix, kind in _KINDS if _under(name, (prefix,))), "")
+    kind = kind or ("number" if _is_number(now if was is None else was) else "fact")
+    found = Difference(kind=kind, name=name, recorded=was, measured=now, tolerance=tolerance)
+    if _under(name, _TOLD):
+        return replace(found, decides=False, tolerance=None)
+    in_provenance = name.startswith("provenance.") and not _under(name, _NEEDED)
+    if in_provenance and (was is None or now is None) and not _under(name, _BASELINE):
+        return replace(found, decides=False)
+    why = excuses.reason(name, was, now)
+    if was is None:
+        return replace(found, kind=LACKING, decides=not why, why=why, tolerance=None)
+    if why:
+        return replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+    return found
+
+
+def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
+    """The verdict text, which follows from the recorded numbers and from the measured ones."""
+    was = recorded.recorded_verdict
+    if was is None:
+        yield Difference(kind=LACKING, name="verdict", recorded=None, measured=recorded.verdict)
+        return
+    baseline = recorded.frozen_baseline_acc
+    if measured.frozen_baseline_acc is None and baseline is not None:
+        measured = measured.with_frozen_baseline(baseline)
+    again = replace(measured, thresholds=recorded.thresholds, recorded_verdict=was)
+    verdicts = {"verdict": again, "verdict of the recorded numbers": recorded}
+    for name, judged in verdicts.items():
+        if judged.recorded_differs:
+            yield Difference(kind="verdict", name=name, recorded=was, measured=judged.verdict)
+            return
+
+
+def _values(report: DiagnosticReport) -> dict[str, Value]:
+    """Name → value of everything that a report says; the verdict is judged apart."""
+    data: dict[str, Any] = msgspec.to_builtins(report.as_recorded())
+    data["thresholds"] = report.thresholds.numbers()
+    for name in ("verdict", WHAT_IF):
+        data.pop(name, None)
+    found: dict[str, Value] = {}
+    waiting: list[tuple[str, Any]] = [("", data)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            inner = [(f"{name}.{key}" if name else str(key), each) for key, each in value.items()]
+            waiting += reversed(inner)
+        elif isinstance(value, (list, tuple)):
+            waiting += reversed([(f"{name}[{place}]", each) for place, each in enumerate(value)])
+        elif value is not None and value != "":
+            found[name] = value
+    return found
+
+
+def _is_outside(stem: str, measured: Mapping[str, Value]) -> bool:
+    nameless = _under(stem, _NAMES) and "method_name" not in measured
+    return nameless or _under(stem, tuple(_OUTSIDE))
+
+
+def _tolerance(name: str, now: Value | None, relative: float) -> float:
+    if not isinstance(now, float):
+        return 0.0  # a count
+    times, size = _allowed(_stem(name))
+    return times * relative * max(abs(now), size)
+
+
+@lru_cache(maxsize=1000)
+def _allowed(stem: str) -> tuple[float, float]:
+    """Of the first line of `_ALLOWED` that applies."""
+    rules = ((times, size) for name, times, size in _ALLOWED if not name or _under(stem, (name,)))
+    return next(rules)
+
+
+def _under(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether the name is one of these, or that of a value inside one."""
+    return any(name == each or name.startswith((each + ".", each + "[")) for each in prefixes)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _stem(name: str) -> str:
+    """The name without places in lists."""
+    return name if "[" not in name else re.sub(r"\[\d+\]", "", name)
+
+
+def _shared(difference: Difference) -> tuple[str, ...]:
+    """What differences that share a line have in common."""
+    if difference.kind not in _LOUD:
+        return difference.kind, difference.name
+    stem = _stem(difference.name)
+    within = next((each for each in _BASELINE if _under(stem, (each,))), stem)
+    return difference.kind, within, difference.why
+
+
+def _rank(kind: str) -> int:
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """What a file may hold something else in place of."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return brief(value, 9)
+    text = str(value)
+    return f"{text[:19]}…" if text.startswith("sha256:") else text

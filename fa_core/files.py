@@ -1,0 +1,192 @@
+"""The one way into a file that another file or a folder names: a regular file, of a known size.
+
+Such a path may lead anywhere: to a FIFO or a device, at which a plain ``open`` waits for ever, or
+to a device that never ends. Links are followed, since the caches of model hubs are made of them;
+the end of the links has to be a regular file. What is read is never longer than the file was when
+it was opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from fa_core.errors import UnreadableInput
+
+Name: TypeAlias = "str | os.PathLike[str]"
+
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
+
+SMALL = 1 << 26
+"""Bytes that any machine can hold: up to here free memory is not asked for."""
+
+TIMES, SLACK = 64, 1 << 28
+"""What a file holds may take this many times its bytes, and some bytes more."""
+
+COPIES = 4
+"""A file that is read whole takes about this many times its size once it is decoded."""
+
+_FLAGS = os.O_RDONLY
+for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
+    _FLAGS |= getattr(os, _flag, 0)
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class MissingFile(UnreadableInput):
+    """There is no such file."""
+
+
+def open_file(path: Name) -> BinaryIO:
+    """Open a regular file for reading, without waiting for anything else that may be there.
+
+    The kind is looked at before the opening, which can have effects on a device, and after it,
+    since another program may have put something else in the file's place meanwhile.
+
+    Raises:
+        MissingFile: there is none.
+        UnreadableInput: no regular file, or one that cannot be opened.
+    """
+    try:
+        _check_regular(path, os.stat(path))  # noqa: PTH116 (thousands of times)
+        descriptor = os.open(path, _FLAGS)
+    except (OSError, ValueError) as error:
+        raise cannot_open(path, error) from error
+    try:
+        _check_regular(path, os.fstat(descriptor))
+    except UnreadableInput:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: Name, most: int | None = None) -> bytes:
+    """The bytes of a regular file; see `open_file`.
+
+    Args:
+        path: the file.
+        most: bytes; a larger file is refused. None = what fits into memory.
+
+    Raises:
+        UnreadableInput: as `open_file`, or the file is too large.
+    """
+    with open_file(path) as file:
+        size = size_of(file)
+        check_size(path, size, most)
+        try:
+            return file.read(size)
+        except OSError as error:
+            raise cannot_open(path, error) from error
+
+
+def size_of(file: BinaryIO) -> int:
+    """Bytes of an open file."""
+    return os.fstat(file.fileno()).st_size
+
+
+def check_size(path: Name, size: int, most: int | None = None) -> None:
+    """Refuse a file that is larger than what is read, or than memory holds once it is decoded.
+
+    Raises:
+        UnreadableInput: says both sizes.
+    """
+    if most is not None and size > most:
+        what = f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}"
+        raise UnreadableInput(what, where=os.fspath(path))
+    if size <= SMALL:
+        return
+    room = free_ram() // COPIES
+    if size > room:
+        what = f"has {size >> 20:,} MiB, and memory is free for a file of {max(room, 0) >> 20:,}"
+        raise UnreadableInput(what, where=os.fspath(path), hint="free memory, or split the file")
+
+
+def check_room(needed: int, size: int, hint: str = "") -> None:
+    """Refuse what a file would become in memory, before it does.
+
+    Args:
+        needed: bytes that it takes.
+        size: of the file.
+        hint: what to do about it.
+
+    Raises:
+        UnreadableInput: more than `TIMES` the file and `SLACK`, or more than memory is free.
+    """
+    what = f"needs {needed >> 20:,} MiB of memory"
+    if needed > TIMES * size + SLACK:
+        raise UnreadableInput(f"{what}, {needed // max(size, 1):,} times its size", hint=hint)
+    if needed > SMALL and needed > free_ram():
+        raise UnreadableInput(f"{what}, and {free_ram() >> 20:,} are free", hint="free memory")
+
+
+def free_ram() -> int:
+    """Bytes of RAM that this process can still get: of the system, its container and ``ulimit``."""
+    import psutil  # not at the explorer's start
+
+    free: int = psutil.virtual_memory().available
+    with suppress(OSError, ValueError):
+        free = min(free, int(CONTAINER_LIMIT.read_text()))
+    return min(free, _left_of_limit())
+
+
+def _left_of_limit() -> int:
+    """Bytes of address space that ``ulimit -v`` leaves to this process."""
+    import psutil
+
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return 1 << 62
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return 1 << 62
+    taken: int = psutil.Process().memory_info().vms
+    return max(0, limit - taken)
+
+
+def is_file(path: Name) -> bool:
+    """Whether a regular file is there; also of a name that no system allows (too long, say)."""
+    return os.path.isfile(path)  # noqa: PTH113 (Path's own raises for such names)
+
+
+def is_folder(path: Name) -> bool:
+    """Whether a folder is there."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def exists(path: Name) -> bool:
+    """Whether anything is there."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def cannot_open(path: Name, error: Exception) -> UnreadableInput:
+    """What to say of a path that the system does not open."""
+    where = os.fspath(path)
+    if isinstance(error, FileNotFoundError):
+        parents = Path(where).absolute().parents
+        nearest = next((parent for parent in parents if is_folder(parent)), parents[-1])
+        hint = f"the nearest folder that exists is {nearest}"
+        return MissingFile("no such file or folder", where=where, hint=hint)
+    if isinstance(error, PermissionError):
+        hint = "ask its owner or change its mode"
+        return UnreadableInput("no permission to read it", where=where, hint=hint)
+    reason = getattr(error, "strerror", None) or error
+    return UnreadableInput(f"cannot be read ({reason})", where=where)
+
+
+def _check_regular(path: Name, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+    hint = "name a file in it" if stat.S_ISDIR(status.st_mode) else "write it to a file first"
+    raise UnreadableInput(f"is {kind}, not a file", where=os.fspath(path), hint=hint)

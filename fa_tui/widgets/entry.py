@@ -1,0 +1,22 @@
+"""A line to type in."""
+
+from __future__ import annotations
+
+from textual.widgets import Input
+
+MOST_TYPED = 1000
+"""Characters that a line takes; what is beyond them is left out."""
+
+
+class Entry(Input):
+    """An input of bounded length: a paste of a megabyte would be drawn, and understood, again and again."""
+
+    @property
+    def full_words(self) -> str:
+        """That nothing more can be typed, where that is so."""
+        return f"at most {MOST_TYPED:,} characters: the rest is left out" if len(self.value) >= MOST_TYPED else ""
+
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Put as much of a text as there is room for in the place of another."""
+        room = MOST_TYPED - len(self.value) + abs(end - start)
+        super().replace(text[: max(0, room)], start, end)

@@ -1,0 +1,368 @@
+"""Small files that ask for all memory, for hours or for a program, and a process that reads them under limits.
+
+    python -m tests.fa_core.bombs FOLDER [PART OF A NAME]
+
+prints a line of JSON for each. A process is forked for each file, so that torch is imported once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+MEMORY = 1 << 30
+"""Bytes of address space above what the imports took."""
+
+CPU_SECONDS, SECONDS = 10, 60
+"""Processor time; and time of the clock, which ends what waits."""
+
+PROTOCOL = b"\x80\x02"
+MERSENNE = (1 << 61) - 1
+"""Integers that differ by it have one hash."""
+
+
+def text(value: str) -> bytes:
+    data = value.encode()
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def get(place: int) -> bytes:
+    return b"h" + bytes([place])
+
+
+def put(place: int) -> bytes:
+    return b"q" + bytes([place])
+
+
+def keep(value: bytes, place: int) -> bytes:
+    """Put a value into the memo and take it off the stack."""
+    return value + put(place) + b"0"
+
+
+def nones(count: int) -> bytes:
+    return b"](" + b"N" * count + b"e"
+
+
+def pickled(kept: bytes, *parts: bytes) -> bytes:
+    return PROTOCOL + kept + b"](" + b"".join(parts) + b"e."
+
+
+def called(function: str, argument: bytes, times: int) -> bytes:
+    """A function that is called with one tuple of arguments again and again."""
+    module, _, name = function.rpartition(".")
+    kept = keep(f"c{module}\n{name}\n".encode(), 0) + keep(argument, 1)
+    return pickled(kept, (get(0) + get(1) + b"R") * times)
+
+
+def stored() -> bytes:
+    """A tensor's function, and its storage of 2 MB as a file within the pickle, in the memo as 0, 1 and 2."""
+    import torch
+
+    file = io.BytesIO()
+    storage = torch.zeros(1 << 19)._typed_storage()
+    torch.save(storage, file, _use_new_zipfile_serialization=False)
+    data = file.getvalue()
+    kept = keep(b"ctorch._utils\n_rebuild_tensor_v2\n", 0)
+    kept += keep(b"ctorch.storage\n_load_from_bytes\n", 1)
+    return kept + keep(b"B" + struct.pack("<I", len(data)) + data, 2)
+
+
+TENSOR = get(0) + b"(" + get(1) + get(2) + b"\x85RK\x00K\x04\x85K\x01\x85\x89NtR"
+
+
+def module(parameters: bytes, modules: bytes, passing: bytes = b"N") -> bytes:
+    members = {"_parameters": parameters, "_buffers": b"}", "_modules": modules, "_non_persistent_buffers_set": passing}
+    return b"cm\nM\n)R}(" + b"".join(text(name) + value for name, value in members.items()) + b"ub"
+
+
+def named(prefix: str, count: int, value: bytes) -> bytes:
+    return b"}(" + b"".join(text(f"{prefix}{number}") + value for number in range(count)) + b"u"
+
+
+def colliding() -> bytes:
+    keys = (b"\x8a\x0b" + (MERSENNE * number).to_bytes(11, "little") + b"N" for number in range(1, 60_000))
+    return PROTOCOL + b"}(" + b"".join(keys) + b"u."
+
+
+def numbers(count: int) -> bytes:
+    """A list of them as text."""
+    return b"](" + b"".join(text(str(number)) for number in range(count)) + b"e"
+
+
+def shared_tuple() -> bytes:
+    return keep(b"(" + b"N" * 20_000 + b"t", 1)
+
+
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def safetensors(header: bytes) -> bytes:
+    return struct.pack("<Q", len(header)) + header
+
+
+CHECKPOINTS: dict[str, Callable[[], bytes]] = {
+    "copies of a list as sets": lambda: called("builtins.set", nones(20_000) + b"\x85", 20_000),
+    "bytes of one text": lambda: called("_codecs.encode", text("a" * (1 << 20)) + text("latin1") + b"\x86", 4_000),
+    "copies of a dict": lambda: called("collections.OrderedDict", b"](" + b"NN\x86" * 5_000 + b"e\x85", 5_000),
+    "one storage in many tensors": lambda: PROTOCOL + stored() + named("n", 3_000, TENSOR) + b".",
+    "one list in many places": lambda: pickled(keep(nones(20_000), 0), get(0) * 20_000),
+    "keys that collide": colliding,
+    "tuples as keys": lambda: pickled(shared_tuple(), (b"}" + get(1) + b"]Nas") * 20_000),
+    "long integers as keys": lambda: pickled(
+        keep(b"\x8b" + struct.pack("<I", 200_000) + b"\x7f" * 200_000, 1), (b"}" + get(1) + b"]Nas") * 20_000
+    ),
+    "parameters of many modules": lambda: (
+        PROTOCOL
+        + stored()
+        + keep(named("p", 2_000, TENSOR), 5)
+        + module(b"}", named("m", 2_000, module(get(5), b"}")))
+        + b"."
+    ),
+    "names of buffers to leave out": lambda: (
+        PROTOCOL
+        + module(named("p", 10_000, b"N"), b"}", b"](" + b"".join(map(text, map(str, range(10_000)))) + b"e")
+        + b"."
+    ),
+    "long names of functions": lambda: pickled(keep(text("a" * (1 << 20)), 0), (get(0) + get(0) + b"\x93") * 4_000),
+    "many calls with many arguments": lambda: called("a.b", b"(" + b"N" * 20_000 + b"t", 20_000),
+    "many keyword calls": lambda: pickled(keep(b"ca\nb\n", 0) + shared_tuple(), (get(0) + get(1) + b"}\x92") * 20_000),
+    "one state of many objects": lambda: pickled(
+        keep(b"ca\nb\n", 0) + keep(named("n", 20_000, b"N"), 1), (get(0) + b")R" + get(1) + b"b") * 20_000
+    ),
+    "marks": lambda: PROTOCOL + b"(" * 1_000_000 + b".",
+    "objects": lambda: pickled(keep(b"ca\nb\n", 0), (get(0) + b")R") * 60_000),
+    "nested tuples": lambda: PROTOCOL + b"]" + b"\x85" * 200_000 + b".",
+    "digits": lambda: PROTOCOL + b"L" + b"9" * 5_000_000 + b"L\n.",
+    "a long name": lambda: PROTOCOL + b"}" + text("a" * 5_000_000) + b"Ns.",
+    "a compressed pickle": lambda: zipped({"a/data.pkl": PROTOCOL + b"N0" * 15_000_000 + b"N."}),
+    "entries of an archive": lambda: zipped({str(n): b"" for n in range(70_000)}, zipfile.ZIP_STORED),
+    "a header of arrays": lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}"),
+    "a shape without data": lambda: safetensors(
+        b'{"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
+    ),
+}
+
+
+def lines(line: bytes, count: int, first: bytes = b'{"epoch":1,"test_acc":0.5}\n') -> bytes:
+    return first + line * count
+
+
+def many(part: str, count: int) -> bytes:
+    return ",".join(part % number for number in range(count)).encode()
+
+
+def record(data: bytes, length: int | None = None) -> bytes:
+    return struct.pack("<QI", len(data) if length is None else length, 0) + data + bytes(4)
+
+
+def events(*records: bytes) -> bytes:
+    return record(b"\x1a\x0dbrain.Event:2") + b"".join(records)
+
+
+FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "lines that are no JSON": ("log.jsonl", lambda: lines(b"x\n", 300_000)),
+    "lines of nothing": ("log.jsonl", lambda: lines(b"{}\n", 500_000)),
+    "entries of nothing": ("list.json", lambda: b'[{"method":"a","test_acc":0.5},' + b"{}," * 500_000 + b"{}]"),
+    "reports of nothing": ("table.json", lambda: b'{"reports":{' + many('"a%d":{}', 300_000) + b"}}"),
+    "nested arrays": ("a.json", lambda: b'{"epoch":' + b"[" * 5_000_000),
+    "a long integer": ("a.json", lambda: b'{"headline_acc":' + b"9" * 5_000_000 + b"}"),
+    "layers without end": (
+        "a.json",
+        lambda: b'{"residual_norms":[1,2],"credit":{"gamma":[' + b"0.1," * 200_000 + b"0.1]}}",
+    ),
+    "names without end": ("log.jsonl", lambda: lines(b"{" + many('"a%d":1', 300_000) + b"}\n", 1)),
+    "names of one epoch": (
+        "log.jsonl",
+        lambda: lines(b"", 0) + b"".join(b'{"epoch":1,"a%d":1}\n' % n for n in range(19_000)),
+    ),
+    "columns of a table": ("log.csv", lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000),
+    "rows without an epoch": ("log.csv", lambda: lines(b"x,y\n", 500_000, b"epoch,test_acc\n")),
+    "a long row": ("log.csv", lambda: b"epoch,test_acc\n" + b"," * 3_000_000),
+    "a long cell": ("log.csv", lambda: b'epoch,test_acc\n1,"' + b"a\n" * 3_000_000),
+    "a record of a false length": ("a.tfevents", lambda: events(record(b"x", (1 << 63) - 1))),
+    "values of an event": ("a.tfevents", lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10)),
+    "a header of a checkpoint": ("a.safetensors", lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}")),
+    "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
+}
+SPARSE = {"a manifest of ten gigabytes": 10 << 30}
+
+
+def png(wide: int, high: int, bits: int = 1) -> bytes:
+    """An image of one colour."""
+    row = bytes(1 + (wide * bits + 7) // 8)
+    packed = zlib.compressobj()
+    data = b"".join(packed.compress(row * min(1000, high - at)) for at in range(0, high, 1000)) + packed.flush()
+    parts = {b"IHDR": struct.pack(">IIBBBBB", wide, high, bits, 0, 0, 0, 0), b"IDAT": data, b"IEND": b""}
+    found = b"\x89PNG\r\n\x1a\n"
+    for name, part in parts.items():
+        found += struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+    return found
+
+
+def npz(shape: tuple[int, ...], there: int) -> bytes:
+    """Four arrays of bytes, of a shape and of so many zeros."""
+    header = str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
+    return zipped({f"{name}.npy": data for name in ("train_x", "train_y", "test_x", "test_y")})
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def shared_labels() -> bytes:
+    data = text("data") + b"](" + get(0) * 20_000 + b"e"
+    return PROTOCOL + keep(nones(20_000), 0) + b"}(" + data + text("labels") + b"]u."
+
+
+DATA: dict[str, tuple[str, str, Callable[[], bytes]]] = {
+    "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
+    "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
+    "a large image of one bit": ("imagefolder:{}", "a/cat.png", lambda: png(13_000, 13_000)),
+    "an image resized beyond measure": ("imagefolder:{},size=1000000", "a/cat.png", lambda: png(9, 9)),
+    "compressed arrays": ("npz:{}/a.npz", "a.npz", lambda: npz((60_000_000,), 60_000_000)),
+    "arrays shorter than their shape": ("npz:{}/a.npz", "a.npz", lambda: npz((1 << 40,), 10)),
+    "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1,input=16", "none", bytes),
+    "many synthetic samples": ("synthetic:train=1000000000", "none", bytes),
+    "labels that are one list": (
+        "cifar10:{}",
+        "test_batch",
+        shared_labels,
+    ),
+}
+
+TOML: dict[str, Callable[[], bytes]] = {
+    "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
+    "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
+    "settings without end": lambda: b"a = 1\n" * 200_000,
+}
+
+
+def read_checkpoint(path: Path) -> None:
+    from fa_core.measure.checkpoint import load_checkpoint, network_for
+
+    network_for(load_checkpoint(path))
+
+
+def read_file(path: Path) -> None:
+    from fa_core.formats import scan
+
+    scan([path.parent if path.name == "manifest.json" else path])
+
+
+def read_settings(path: Path) -> None:
+    from fa_tui.settings import load_settings
+
+    load_settings(path)
+
+
+class Bomb(NamedTuple):
+    """A file, what makes it, and what reads it."""
+
+    name: str
+    path: Path
+    build: Callable[[], bytes]
+    read: Callable[[Path], None]
+
+
+def bombs(folder: Path) -> list[Bomb]:
+    """All of them, each in a folder of its own."""
+    found = []
+    for name, build in CHECKPOINTS.items():
+        file = "a.safetensors" if "header" in name or "shape" in name else "a.pt"
+        found.append(Bomb(name, folder / name / file, build, read_checkpoint))
+    for name, (file, build) in FILES.items():
+        found.append(Bomb(name, folder / name / file, build, read_file))
+    for name, (spec, file, build) in DATA.items():
+        read = partial(read_data, spec.format(folder / name))
+        found.append(Bomb(name, folder / name / file, build, read))
+    for name, build in TOML.items():
+        found.append(Bomb(name, folder / name / "settings.toml", build, read_settings))
+    return found
+
+
+def read_data(spec: str, path: Path) -> None:
+    from fa_core.data import load_data
+
+    if path.name == "test_batch":
+        for number in range(1, 6):
+            path.with_name(f"data_batch_{number}").write_bytes(path.read_bytes())
+    load_data(spec)
+
+
+def outcome(read: Callable[[Path], None], path: Path) -> str:
+    """``read``, the one line of an error, or what else happened."""
+    from fa_core.errors import FaError
+
+    try:
+        read(path)
+    except FaError as error:
+        return f"refused: {error}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:500]
+    return "read"
+
+
+def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
+    """The outcome of a process of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        import psutil
+
+        room = psutil.Process().memory_info().vms + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        said = outcome(read, path)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        grown = (after.ru_maxrss - before.ru_maxrss) >> 10
+        took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        os.write(writer, json.dumps({"outcome": said, "seconds": round(took, 2), "MB": grown}).encode()[:4000])
+        os._exit(0)
+    os.close(writer)
+    ready, _, _ = select.select([reader], [], [], SECONDS)
+    data = os.read(reader, 4096) if ready else b""
+    os.close(reader)
+    if not data:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return json.loads(data) if data else {"outcome": f"ended by signal {os.WTERMSIG(status)}" if ready else "hangs"}
+
+
+def main(folder: Path, only: str = "") -> None:
+    import fa_tui.settings  # noqa: F401
+
+    for bomb in bombs(folder):
+        if only not in bomb.name:
+            continue
+        bomb.path.parent.mkdir(parents=True, exist_ok=True)
+        with bomb.path.open("wb") as file:
+            file.write(bomb.build())
+            file.truncate(max(file.tell(), SPARSE.get(bomb.name, 0)))
+        found = {"name": bomb.name, "size": bomb.path.stat().st_size}
+        print(json.dumps({**found, **under_limits(bomb.read, bomb.path)}), flush=True)
+        bomb.path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,243 @@
+"""Forward passes whose derivative autograd does not give: the gradient is the true one, or not judged."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.report import DiagnosticReport
+
+WIDTH, TAPS = 4, ["embed", "blocks.*"]
+Branch = Callable[["Block", Tensor], Tensor]
+
+
+class Block(nn.Module):
+    last: Any = None
+
+    def __init__(self, branch: Branch) -> None:
+        super().__init__()
+        self.f = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh())
+        self.branch = branch
+
+    def forward(self, h: Tensor) -> Tensor:
+        return 0.5 * h + self.branch(self, h)
+
+
+class Net(nn.Module):
+    def __init__(self, branch: Branch) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Linear(3, WIDTH)
+        self.blocks = nn.ModuleList(Block(branch) for _ in range(2))
+        self.head = nn.Linear(WIDTH, 3)
+        self.double()
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return (self.head(hidden[-1]), hidden) if return_hidden else self.head(hidden[-1])
+
+
+def finite_differences(net: Net, x: Tensor, y: Tensor) -> list[float]:
+    """The median of ‖∂CE/∂h_l‖ over samples, one entry of h_l moved at a time."""
+    net = copy.deepcopy(net)
+
+    @torch.no_grad()
+    def losses(layer: int, step: Tensor) -> Tensor:
+        h = net.embed(x) + (step if layer == 0 else 0)
+        for l, block in enumerate(net.blocks, start=1):
+            h = block(h) + (step if layer == l else 0)
+        return F.cross_entropy(net.head(h), y, reduction="none") / len(y)
+
+    norms = []
+    for layer in range(3):
+        steps = 1e-6 * torch.eye(WIDTH, dtype=torch.float64)
+        columns = [losses(layer, step) - losses(layer, -step) for step in steps]
+        rows = torch.stack(columns, dim=1) / 2e-6
+        norms.append(sorted(row.norm().item() for row in rows)[(len(y) - 1) // 2])
+    return norms
+
+
+def data() -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    y = torch.arange(9) % 3
+    return [(torch.randn(9, 3, generator=generator, dtype=torch.float64), y) for _ in range(8)]
+
+
+def measured(branch: Branch, taps: Any = TAPS) -> tuple[DiagnosticReport, list[float]]:
+    net, batches = Net(branch), data()
+    return diagnose(net, batches, taps=taps), finite_differences(net, *batches[0])
+
+
+def without_gradients(block: Block, h: Tensor) -> Tensor:
+    with torch.no_grad():
+        return block.f(h)
+
+
+def in_inference_mode(block: Block, h: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return block.f(h)
+
+
+def switched_off(block: Block, h: Tensor) -> Tensor:
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(False)
+    u = block.f(h)
+    torch.set_grad_enabled(before)
+    return u
+
+
+def scaled_in_place(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    with torch.no_grad():
+        u.mul_(h.abs())
+    return u
+
+
+def written_through_data(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    u.data.mul_(h.data.abs())
+    return u
+
+
+def one_entry_set(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    with torch.no_grad():
+        u[:, 0] = h[:, 1]
+    return u
+
+
+def node_hook(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    if u.grad_fn is not None:
+        u.grad_fn.register_prehook(lambda g: (-g[0],))
+    return u
+
+
+def normed(block: Block, h: Tensor) -> Tensor:
+    with torch.no_grad():
+        scale = h.square().mean(1, keepdim=True).rsqrt()
+    return block.f(h * scale)
+
+
+TRACED = {
+    "torch.no_grad()": [
+        without_gradients,
+        in_inference_mode,
+        switched_off,
+        scaled_in_place,
+        one_entry_set,
+        normed,
+    ],
+    ".detach()": [
+        lambda block, h: torch.detach(block.f(h)),
+        lambda block, h: block.f(h).detach_(),
+        lambda block, h: torch.where(h > 0, block.f(h), block.f(h).detach()),
+        written_through_data,
+    ],
+    ".new_tensor()": [lambda block, h: h.new_tensor(block.f(h))],
+    "node hook": [node_hook],
+}
+CASES = [(name, branch) for name, branches in TRACED.items() for branch in branches]
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize(("name", "branch"), CASES)
+def test_the_gradient_is_the_derivative_of_the_forward(name: str, branch: Branch) -> None:
+    report, expected = measured(branch)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+    assert report.provenance["custom_backward"] == [name]
+    assert report.provenance["gradient_by"] == "trace of the forward"
+
+
+def test_a_returned_stream_is_looked_at_in_the_same_way() -> None:
+    report, expected = measured(without_gradients, taps=None)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+
+
+def logged(block: Block, h: Tensor) -> Tensor:
+    """Statistics that reach nothing, in a forward that cannot be traced."""
+    with torch.no_grad():
+        block.last = (h.norm(dim=1), h.norm().item())
+    if bool((h.detach() > 1e9).any()):
+        return 2 * block.f(h)
+    return block.f(h)
+
+
+def table(block: Block, h: Tensor) -> Tensor:
+    with torch.no_grad():
+        positions = torch.arange(WIDTH).to(h).sin().expand_as(torch.zeros_like(h))
+    return block.f(h + positions)
+
+
+@pytest.mark.parametrize("branch", [logged, table])
+def test_what_reaches_no_logit_is_not_spoken_of(branch: Branch) -> None:
+    report, expected = measured(branch)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+    assert "custom_backward" not in report.provenance and report.coverage == "abc"
+
+
+def through_numpy(block: Block, h: Tensor) -> Tensor:
+    return torch.from_numpy(block.f(h).detach().numpy())
+
+
+def through_a_number(block: Block, h: Tensor) -> Tensor:
+    return block.f(h) * h.norm().item()
+
+
+def on_a_branch(block: Block, h: Tensor) -> Tensor:
+    if bool((h.detach() > 1e9).any()):
+        return h
+    return block.f(h).detach()
+
+
+def overwritten(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    u.data.mul_(2 if float(h.detach().max()) > -1e9 else 1)
+    return u
+
+
+def rounded(block: Block, h: Tensor) -> Tensor:
+    return block.f(h + ((8 * h).round() / 8 - h).detach())
+
+
+def quantised(block: Block, h: Tensor) -> Tensor:
+    return block.f(torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127))
+
+
+NOT_JUDGED = [
+    (through_numpy, "does not stay in torch"),
+    (through_a_number, "depends on the values of a batch"),
+    (on_a_branch, "depends on the values of a batch"),
+    (overwritten, "cannot be traced"),
+    (rounded, "0 almost everywhere (round)"),
+    (quantised, "0 almost everywhere (fake_quantize"),
+]
+
+
+@pytest.mark.parametrize(("branch", "why"), NOT_JUDGED)
+def test_where_the_gradient_is_not_known_nothing_is_judged_by_it(branch: Branch, why: str) -> None:
+    report = diagnose(Net(branch), data(), taps=TAPS)
+    assert report.coverage == "a"
+    assert report.bp_grad_norms == [] and report.cross_batch_stability is None
+    assert report.credit is not None and "gamma" not in report.credit
+    assert why in report.unmeasured["b"] and why in report.unmeasured["c"]
+
+
+def test_quantised_weights_leave_the_gradient_as_it_is() -> None:
+    def branch(block: Block, h: Tensor) -> Tensor:
+        weight = torch.fake_quantize_per_tensor_affine(block.f[0].weight, 0.1, 0, -128, 127)
+        return torch.tanh(F.linear(h, weight))
+
+    for taps in (TAPS, None):
+        report, expected = measured(branch, taps)
+        assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+        assert "custom_backward" not in report.provenance
