@@ -71,7 +71,7 @@ class Journal:
         """
         with contextlib.suppress(OSError):
             mine = os.fstat(self._file.fileno())
-            if mine.st_size == self._size and os.path.samestat(mine, self.path.lstat()):
+            if self._end <= mine.st_size <= self._size and os.path.samestat(mine, self.path.lstat()):
                 return
         kept = keep_old(self.path)
         before = self._file
@@ -90,6 +90,8 @@ class Journal:
         """
         line = _line(row)
         self._keep_other()
+        # known before it is written: an interruption leaves any part of the line
+        self._size = self._end + len(line)
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -97,11 +99,9 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
-            with contextlib.suppress(OSError):
-                self._size = os.fstat(self._file.fileno()).st_size
+                self._size = self._end
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
-        self._end += len(line)
-        self._size = self._end
+        self._end = self._size
         self.count += 1
 
     def finish(self, rows: Iterable[AuditRow]) -> None:

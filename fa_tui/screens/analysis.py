@@ -67,8 +67,9 @@ class AnalysisScreen(JudgedScreen):
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
     def body(self) -> Iterable[Widget]:
-        self.table, self.about = GridTable(), TextLines(id="about")
-        return (TabLine(NAMES), self.table, Line(id="curve-title"), Canvas(id="curve"), self.about)
+        self.tabs, self.table, self.about = TabLine(NAMES), GridTable(), TextLines(id="about")
+        self.curve_title, self.curve = Line(id="curve-title"), Canvas(id="curve")
+        return (self.tabs, self.table, self.curve_title, self.curve, self.about)
 
     def on_mount(self) -> None:
         self.action_open(0)
@@ -91,7 +92,7 @@ class AnalysisScreen(JudgedScreen):
         self._open = place
         for number, name in enumerate(NAMES):
             self.set_class(number == place, f"-{name}")
-        self.query_one(TabLine).open(place)
+        self.tabs.open(place)
         self.refresh_bindings()
         self._say_title()
         self.table.scroll_to(0, 0, animate=False, immediate=True)
@@ -166,7 +167,7 @@ class AnalysisScreen(JudgedScreen):
     def shared(self) -> Shared:
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
-        chart = self.query_one("#curve", Canvas).chart
+        chart = self.curve.chart
         groups = zip(("--healthy", "--degenerate"), self.runs.groups() if name == "sweep" else (), strict=False)
         options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
@@ -203,7 +204,7 @@ class AnalysisScreen(JudgedScreen):
             about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
             curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
-            self.query_one("#curve", Canvas).set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
-            self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, found[line]))
+            self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
+            self.curve_title.set(*analysed.curve_words(curve, found[line]))
         gap = [""] if about and self._said else []
         self.about.set_lines([*map(with_keys, about), *gap, *self._said])

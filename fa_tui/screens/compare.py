@@ -58,7 +58,8 @@ class CompareScreen(JudgedScreen):
 
     def body(self) -> Iterable[Widget]:
         self.view, self.charts = CompareView(self.session), LayerCharts()
-        return (self.view, self.charts, Line(id="agreement"), Line(id="here"))
+        self.agreement, self.here = Line(id="agreement"), Line(id="here")
+        return (self.view, self.charts, self.agreement, self.here)
 
     def on_mount(self) -> None:
         self._show()
@@ -155,8 +156,8 @@ class CompareScreen(JudgedScreen):
         if group is None:
             why = "no runs" if self.session.scope is None else "no run passes the filter"
             self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
-            for line in ("agreement", "here"):
-                self.query_one(f"#{line}", Line).set()
+            self.agreement.set()
+            self.here.set()
             return
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
@@ -167,7 +168,7 @@ class CompareScreen(JudgedScreen):
         scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
         bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
         self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent"))
-        self.query_one("#agreement", Line).set(*self._agreement(group))
+        self.agreement.set(*self._agreement(group))
         self._say_here()
 
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
@@ -201,8 +202,7 @@ class CompareScreen(JudgedScreen):
     @on(CompareView.Moved)
     def _say_here(self) -> None:
         """The value under the cursor with every digit worth reading, and where its run comes from."""
-        here, group = self.view.under_cursor, self.group
-        line = self.query_one("#here", Line)
+        here, group, line = self.view.under_cursor, self.group, self.here
         if here is None or group is None:
             line.set()
             return

@@ -20,7 +20,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
-from fa_tui.widgets.line import KeyBar, Line, StatusLine
+from fa_tui.widgets.line import KeyBar, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -112,7 +112,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.flips: Sequence[Flip] = ()
 
     def compose(self) -> ComposeResult:
-        yield Line(id="title")
+        yield self.head
         with Place(id="body"):
             yield self.matrix
             if self.shown_runs.table is not None:

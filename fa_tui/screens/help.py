@@ -45,7 +45,7 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, of: Screen[object]) -> None:
         super().__init__()
-        self._text, self.pane = list(help_lines(of)), TextLines()
+        self.pane = TextLines(list(help_lines(of)))
 
     def body(self) -> Iterable[Widget]:
         yield self.pane
@@ -56,7 +56,6 @@ class HelpScreen(Dialog[None]):
         self.pane.styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
 
     def on_mount(self) -> None:
-        self.pane.set_lines(self._text)
         self.set_focus(self.pane)
 
 
@@ -77,23 +76,20 @@ class ProblemsScreen(Screen[None]):
         super().__init__()
         self._lines = [*(problem.message for problem in session.problems), *session.uneven]
         self._words = ", ".join(filter(None, [problem_words(session), "mixed settings" if session.uneven else ""]))
+        self.pane = TextLines(self._lines or ["Every path was read."])
 
     def shared(self) -> Shared:
         """The list."""
-        text = self.query_one(TextLines).text
-        return Shared([Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{text}\n")])
+        return Shared([Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")])
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):
-            yield Line(id="title")
-            yield TextLines()
+            yield Line((" problems ", "accent"), (f" {self._words or 'none'}", "strong"), id="title")
+            yield self.pane
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
-        pane = self.query_one(TextLines)
-        pane.set_lines(self._lines or ["Every path was read."])
-        pane.focus()
+        self.set_focus(self.pane)
 
 
 def help_lines(screen: Screen[object]) -> Iterator[str]:

@@ -195,23 +195,24 @@ class JobsScreen(Screen[None]):
         self._jobs = jobs
         self.table, self.written, self.machine = JobsTable(), JobLog(id="log"), TextLines(id="machine")
         self.machine.can_focus = False
+        # made now: the jobs change also while the screen closes
+        self._head, self._log_title = Line(id="title"), Line(id="log-title")
         self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), jobs.pids)
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):
-            yield Line(id="title")
+            yield self._head
             yield self.machine
             yield self.table
-            yield TextLines(id="none-yet")
+            yield TextLines(_NONE_YET.splitlines(), id="none-yet")
             with Vertical(id="log-pane"):
-                yield Line(id="log-title")
+                yield self._log_title
                 yield self.written
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.table.focus()
-        self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
         self.machine_watch.start()
 
@@ -233,7 +234,7 @@ class JobsScreen(Screen[None]):
         active = sum(not job.over for job in jobs)
         words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
         self.set_class(not jobs, "-none")
-        self.query_one("#title", Line).set((" jobs ", "accent"), (words, "strong"))
+        self._head.set((" jobs ", "accent"), (words, "strong"))
         self._show_job()
 
     def _targets(self) -> dict[str, list[Listed]]:
@@ -287,7 +288,7 @@ class JobsScreen(Screen[None]):
         said = [text] if job and (text := job.error or ("" if job.state == "done" else job.words)) else []
         nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
         at_work = process_words(job, self.table.memory) if job is not None else ""
-        self.query_one("#log-title", Line).set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
+        self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()
         shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
         if shown != self._log:

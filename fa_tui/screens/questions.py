@@ -165,15 +165,12 @@ class ChoiceScreen(Dialog[Any]):
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
         super().__init__()
         self._title, self.list = title, ChoiceList(choices, self.taken, does)
-        # made now: a key may close the list before its widgets are there
-        self._head = Line(id="choice-title")
 
     def body(self) -> Iterable[Widget]:
-        yield self._head
+        yield Line((self._title, "strong"), id="choice-title")
         yield self.list
 
     def on_mount(self) -> None:
-        self._head.set((self._title, "strong"))
         self.set_focus(self.list)
 
     def taken(self, choice: Choice) -> None:
@@ -225,15 +222,14 @@ class EntryScreen(Question[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             with Horizontal():
-                yield Line(id="entry-asks")
+                asks = Line((self._asks, "accent"), id="entry-asks")
+                asks.styles.width = width_of(self.app.terminal.glyphs.say(self._asks))
+                yield asks
                 yield self.entry
             yield self.note
             yield KeyBar()
 
     def on_mount(self) -> None:
-        asks = self.query_one("#entry-asks", Line)
-        asks.set((self._asks, "accent"))
-        asks.styles.width = width_of(asks.text)
         self.set_focus(self.entry)
         self.on_input_changed()
 
@@ -267,13 +263,9 @@ class QuitScreen(Dialog[bool]):
         self._jobs = jobs
 
     def body(self) -> Iterable[Widget]:
-        yield Line(id="question")
-        yield Line(id="answer")
-
-    def on_mount(self) -> None:
         waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
-        self.query_one("#question", Line).set((f" {waiting} not finished. Leave?", "strong"))
-        self.query_one("#answer", Line).set((" Leaving cancels the jobs; finished runs are on disk.", "dim"))
+        yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
+        yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
 
 
 class Dismissed(Exception):

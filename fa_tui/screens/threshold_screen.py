@@ -65,13 +65,15 @@ class SlidersScreen(Screen[None]):
     def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.session = self.judged = session
+        # here and below: widgets that a method asks for are attributes, which a screen that closes still has
+        self.head = Line(id="title")
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
 
     def set_title(self, *pieces: tuple[str, str]) -> None:
         """Show the top line."""
-        self.query_one("#title", Line).set(*pieces)
+        self.head.set(*pieces)
 
     def show_rugs(self) -> None:
         """Put the number of every run in scope on the sliders' tracks."""
@@ -166,7 +168,7 @@ class JudgedScreen(SlidersScreen):
         # known before the first layout, so that nothing is laid out and sent twice
         self.add_class(*classes_at(self.app.size, WIDTHS, HEIGHTS))
         self.sliders = SlidersPanel(self.app.history, id="sliders")
-        yield Line(id="title")
+        yield self.head
         yield from self.body()
         yield self.sliders
         yield KeyBar()

@@ -83,10 +83,11 @@ class TimelineScreen(JudgedScreen):
         self.matrix = epoch_chart.EpochMatrix(self._epochs)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
         yield self.scrubber
-        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
-        for line in (*lines[:3], lines[4]):
-            line.add_class("-wide-only")
-        yield Horizontal(self.matrix, Vertical(*lines, TextLines(id="notes"), id="said"), id="below")
+        self.lines = {name: Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")}
+        for name in ("run", "numbers", "fires", "stop-acc"):
+            self.lines[name].add_class("-wide-only")
+        self.notes = TextLines(id="notes")
+        yield Horizontal(self.matrix, Vertical(*self.lines.values(), self.notes, id="said"), id="below")
 
     def on_mount(self) -> None:
         self._read()
@@ -269,8 +270,8 @@ class TimelineScreen(JudgedScreen):
             said["fires"] = epoch_views.fire_words(fires, kinds)
             said["stop"] = epoch_views.stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
             said["stop-acc"] = [(f"  {there}", "dim")]
-        for line in self.query("#said Line").results(Line):
-            line.set(*said.get(line.id or "", ()))
-        self.query_one("#notes", TextLines).set_lines([notes])
-        self.query_one("#stop-acc").set_class(not there, "-empty")
-        self.query_one("#notes").set_class(not notes, "-empty")
+        for name, line in self.lines.items():
+            line.set(*said.get(name, ()))
+        self.notes.set_lines([notes])
+        self.lines["stop-acc"].set_class(not there, "-empty")
+        self.notes.set_class(not notes, "-empty")

@@ -71,12 +71,11 @@ class FilterLine(Vertical):
 
     def compose(self) -> ComposeResult:
         with Horizontal():
-            yield Line(id="filter-sign")
+            yield Line((" filter / ", "accent"), id="filter-sign")
             yield self.entry
         yield self._note
 
     def on_mount(self) -> None:
-        self.query_one("#filter-sign", Line).set((" filter / ", "accent"))
         self._take_in()
 
     def on_input_changed(self, event: Entry.Changed) -> None:

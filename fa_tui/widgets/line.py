@@ -20,10 +20,21 @@ from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Ro
 from fa_tui.widgets.run_cells import RunCells
 
 
-class Line(PaintedWidget):
-    """One line made of pieces, each with a tone; what does not fit ends in an ellipsis."""
+def _filled(pieces: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [piece for piece in pieces if piece[0]]
 
-    _pieces: Sequence[tuple[str, str]] = ()
+
+class Line(PaintedWidget):
+    """One line made of pieces, each with a tone; what does not fit ends in an ellipsis.
+
+    Args:
+        pieces: (text, tone) each.
+        id: of the widget.
+    """
+
+    def __init__(self, *pieces: tuple[str, str], id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pieces = _filled(pieces)
 
     @property
     def text(self) -> str:
@@ -32,13 +43,14 @@ class Line(PaintedWidget):
 
     def set(self, *pieces: tuple[str, str]) -> None:
         """Show other pieces (text, tone)."""
-        say = self._glyphs.say
-        before, self._pieces = self._pieces, [(say(text), tone) for text, tone in pieces if text]
+        before, self._pieces = self._pieces, _filled(pieces)
         if before != self._pieces:
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [ending([*self._pieces], width, self._glyphs.ellipsis, "dim")]
+        say = self._glyphs.say
+        said = [(say(text), tone) for text, tone in self._pieces]
+        return [ending(said, width, self._glyphs.ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
@@ -46,13 +58,21 @@ _wrapped = lru_cache(maxsize=4096)(wrapped)
 
 
 class TextLines(PaintedScroll, can_focus=True):
-    """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading."""
+    """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading.
+
+    Args:
+        lines: the text.
+        id: of the widget.
+    """
 
     BINDINGS = SCROLL_KEYS
 
     follows = False
     """Whether it stays at the end when lines are added (a log)."""
-    _lines: Sequence[str] = ()
+
+    def __init__(self, lines: Sequence[str] = (), *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines = list(lines)
 
     @property
     def text(self) -> str:

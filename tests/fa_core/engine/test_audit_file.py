@@ -80,6 +80,24 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
     assert found[0]["bp"] == 50.0
 
 
+def test_an_interruption_while_a_run_is_written_is_no_other_program(tmp_path, monkeypatch):
+    notices = []
+    file = Journal(tmp_path / "out.json", on_notice=notices.append)
+    file.append(ROWS[0])
+
+    def interrupted(handle):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr("os.fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            file.append(ROWS[1])
+    file.finish([replace(ROWS[0], report=REPORT)])
+    assert notices == []
+    assert written(tmp_path / "out.json") == ["dfa_s0"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
 def test_two_writers_of_one_file_are_kept_apart(tmp_path):
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
