@@ -50,8 +50,9 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, 
     assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
 
 
-@pytest.mark.parametrize("sync", [True, False], ids=["synchronized", "not-synchronized"])
-@pytest.mark.parametrize("answers", [True, False], ids=["answers", "silent"])
+@pytest.mark.parametrize(
+    ("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"]
+)
 def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     open_explorer: Open, table: Path, sync: bool, answers: bool
 ) -> None:
