@@ -40,7 +40,7 @@ def pool(cluster, told, gate, tmp_path):
 
 
 def reports(futures):
-    return {future.result(60).method_name for future in futures}
+    return {future.result(180).method_name for future in futures}
 
 
 def notes(told) -> str:
