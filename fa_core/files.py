@@ -169,6 +169,19 @@ def exists(path: Name) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
+def typed_path(text: str) -> Path:
+    """The path that a text means: ``~`` is the home folder.
+
+    As in a shell, that of a user who is unknown stays as it is: `Path.expanduser` raises for it.
+    """
+    return Path(os.path.expanduser(text))  # noqa: PTH111
+
+
+def real_path(path: Name) -> Path:
+    """A path without links. A loop of them stays: `Path.resolve` raises for it before Python 3.13."""
+    return Path(os.path.realpath(path))
+
+
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     """What to say of a path that the system does not open."""
     where = os.fspath(path)

@@ -25,7 +25,7 @@ from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardise
 from fa_core.data.image_folder import read_images
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UsageError, missing_package
-from fa_core.files import check_room, free_ram, open_file, size_of
+from fa_core.files import check_room, free_ram, open_file, real_path, size_of, typed_path
 from fa_core.numbers import brief
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
@@ -269,7 +269,7 @@ def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path
     place, given = split_place(text)
     if not place:
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
-    folder = Path(place).expanduser().resolve()
+    folder = real_path(typed_path(place))
     return folder, parse_options(name, given.replace(",raw", ",mean=0,std=1"), options), f"{name}:{folder}{given}"
 
 
@@ -408,7 +408,7 @@ def load_npz(spec: str, text: str) -> DataSet:
     """
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
-    path = Path(text).expanduser().resolve()
+    path = real_path(typed_path(text))
     with reading(path, "not an .npz archive of numbers"), open_file(path) as file:
         archive = np.load(file, allow_pickle=False)
         for names in _SPELLINGS:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
-from fa_core.files import is_file, is_folder
+from fa_core.files import is_file, is_folder, typed_path
 from fa_core.models import ARCHS, build
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
@@ -82,7 +82,7 @@ def _from_torchvision(name: str, **args: Any) -> Any:
 
 
 def _from_folder(name: str) -> Any:
-    folder = Path(name).expanduser()
+    folder = typed_path(name)
     if not is_file(folder / CONFIG):
         raise UnreadableInput(f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote")
     transformers = _library("transformers")

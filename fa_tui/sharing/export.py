@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
+from fa_core.files import typed_path
 from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def name_problem(kind: Kind, text: str) -> str:
 
 def target(kind: Kind, text: str) -> Path:
     """The file of a typed name; the ending may be left out."""
-    path = Path(text.strip()).expanduser()
+    path = typed_path(text.strip())
     return path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
 
 

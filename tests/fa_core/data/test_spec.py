@@ -142,6 +142,18 @@ def test_npz_that_is_missing_says_so(tmp_path: Path) -> None:
         load_data(f"npz:{tmp_path / 'nowhere.npz'}")
 
 
+@pytest.mark.parametrize("spec", ["npz:~nobody-here/x.npz", "cifar10:~nobody-here"])
+def test_the_home_of_an_unknown_user_is_no_such_file(spec: str) -> None:
+    with pytest.raises(UnreadableInput, match="no such f"):
+        load_data(spec)
+
+
+def test_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UnreadableInput, match="Too many levels"):
+        load_data(f"npz:{tmp_path / 'loop'}")
+
+
 def test_a_data_set_of_tensors_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "ready.py").write_text(
         "import torch\nfrom fa_core.data import DataSet\n"

@@ -109,6 +109,7 @@ def test_a_name_that_cannot_be_is_refused_while_it_is_typed(
 def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert target(BY_KEY["m"], "~/x") == tmp_path / "x.md"
+    assert target(BY_KEY["m"], "~nobody-here") == Path("~nobody-here.md")
 
 
 def test_no_runs_are_told_and_nothing_is_written(tmp_path: Path) -> None:
