@@ -181,6 +181,15 @@ async def test_a_raw_paste_is_one_change_of_the_filter_and_bounded(app: Explorer
         await until(pilot, lambda: "at most 1,000 characters" in screen_text(app))
 
 
+async def test_all_lines_of_a_paste_are_in_the_filter(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await at_once(pilot, "/")
+        await until(pilot, lambda: len(app.screen.query(Entry)) == 1)
+        app.post_message(events.Paste("method:dfa\r\n\nflag:b\n"))
+        await until(pilot, lambda: app.screen.query_one(Entry).value == "method:dfa flag:b")
+
+
 async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
