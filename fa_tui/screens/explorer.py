@@ -103,6 +103,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
         self.status = StatusLine(self.matrix, id="status")
+        self._body, self._side = Place(id="body"), SidePane(self.app.settings.side)
+        self._sliders_place, self._keys = Place(id="sliders-place"), KeyBar()
         self._show_view()
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
@@ -113,13 +115,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def compose(self) -> ComposeResult:
         yield self.head
-        with Place(id="body"):
+        with self._body:
             yield self.matrix
             if self.shown_runs.table is not None:
                 yield self.shown_runs.table
-            yield SidePane(self.app.settings.side)
-        yield Place(id="sliders-place")
-        yield KeyBar()
+            yield self._side
+        yield self._sliders_place
+        yield self._keys
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Everything is styled already when the screen comes up for the first time."""
@@ -133,7 +135,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     async def _settle(self) -> None:
         """After the first paint: the run under the cursor, the sliders and the charts, in places kept for them."""
-        if not self.query("#detail-place"):
+        if not self._side.is_attached:
             return  # the app closes
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
@@ -155,9 +157,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.count(())
         self.show_rugs()
         with self.app.batch_update():
-            await self.query_one("#detail-place").mount(self.detail)
-            await self.query_one("#sliders-place").mount(self.sliders, self.status)
-            await self.query_one("#body").mount(self.charts)
+            await self._side.mount(self.detail)
+            await self._sliders_place.mount(self.sliders, self.status)
+            await self._body.mount(self.charts)
         self.call_after_refresh(self._draw_charts)
         tidy_soon(self, self.session)
 
@@ -240,7 +242,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def action_divide(self, cells: int) -> None:
         """Move the line between the runs and the run's pane; it is there again the next time."""
-        pane = self.query_one(SidePane)
+        pane = self._side
         pane.widen(pane.size.width + 2 + cells)
         after(0.5, self, pane.keep)
 
@@ -250,13 +252,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.remove_class("-runs-alone", "-run-alone")
         if not alone:
             self.add_class("-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone")
-        pane = self.query_one(SidePane)
+        pane = self._side
         pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
         self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
-        await self.shown_runs.toggle(self.query_one("#body"))
+        await self.shown_runs.toggle(self._body)
         self._show_view()
         self._show_around()
         self.set_focus(self.runs)
@@ -280,7 +282,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             return
         line, self._filter_from = FilterLine(self.session), self.row
         self._filter_line = line
-        await self.mount(line, after=self.query_one("#sliders-place"))
+        await self.mount(line, after=self._sliders_place)
         self.set_focus(line.entry)
 
     def lay_out_along(self, axes: Axes) -> None:
@@ -419,7 +421,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
-        self.query_one(KeyBar).pin("J" if any(not job.over for job in jobs) else "")
+        self._keys.pin("J" if any(not job.over for job in jobs) else "")
 
     @on(LineTable.Marked)
     def _marked(self) -> None:

@@ -251,7 +251,9 @@ class KeyBar(Choices):
         """Show the hint of a key however little room there is; ``""`` of none."""
         if key != self._pinned:
             self._pinned = key
-            self._read(self.screen)
+            # the jobs change also while the screen closes
+            if self.is_attached:
+                self._read(self.screen)
 
     @property
     def left_out(self) -> set[str]:

@@ -304,6 +304,14 @@ async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
         await until(pilot, lambda: "none yet" in screen_text(app))
 
 
+async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        # closing takes the widgets of a screen away before the screen
+        await app.explorer.remove_children()
+        app.explorer.jobs_changed(OnACluster().listed())
+
+
 async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
