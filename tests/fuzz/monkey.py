@@ -2,21 +2,30 @@
 
     python -m tests.fuzz.monkey [--events 20000] [--seeds 1,2,3]
 
-The explorer runs on a copy of sample runs and on checkpoints that fake workers measure. It writes its frames as to a
-terminal, which answers where its cursor is. The same seed sends the same bytes; how much of them is handled before the
-next ones come depends on the machine.
+The explorer runs on a copy of sample runs and on checkpoints that fake workers measure. It writes
+its frames as to a terminal, which answers where its cursor is. The same seed sends the same bytes;
+how much of them is handled before the next ones come depends on the machine.
+
+After `LIFE` events the explorer is closed, whatever it is doing, and opened again on the same files.
+What counts as an error: an exception, also one that something logs and goes on; a job that fails
+otherwise than it was told to; leaving with a status that is not 0; keys that wait for a minute; a
+screen that Escape and q do not leave; a file that is not as it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import hashlib
+import io
+import logging
 import os
 import random
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -27,24 +36,36 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from textual import events
+from rich.console import Console
+from rich.traceback import Traceback
+from textual import Logger, LogGroup, events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 import fa_tui
 from fa_core.engine.devices import Placement
 from fa_core.formats import scan
+from fa_core.runs import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens import dialogs
+from fa_tui.screens.explorer import ExplorerScreen
+from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.painting import ASK
 from fa_tui.terminal.typed import Parser
+from tests.fuzz.fake_measure import EMPTY
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
+LIFE = 2000
+"""Events after which the explorer is closed and opened again."""
+MOST_BEHIND = 200
+"""Keys that may wait when more are sent: what is far behind would be sent to a screen of long ago."""
+HANG_SECONDS = 60.0
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (61, 17), (1, 1), (300, 90))
 LETTERS = "abcdefghijklmnoprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;:+-=_*&'\"\\()|~@"
 """Printable keys; without q, which leaves (see `KEYS`)."""
@@ -58,7 +79,7 @@ KEYS = (
 )
 WORDS = (
     *("m", "M", "x", "X", " m", "C", "T", "A", "J", "P", "t", "v", "e", "y", "pu"),
-    *("w0.3\r", "/dfa\r", "/growth>5\r"),
+    *("Mr", "mJ", "mq", "S", "?", "\x0f", "\x10", "w0.3\r", "/dfa\r", "/growth>5\r"),
 )
 """Keys that begin much, more often than chance would."""
 PASTES = (
@@ -77,14 +98,20 @@ class Ran:
         events: how many were sent.
         errors: the explorer's own errors, with what was sent just before.
         asked_to_leave: how often it would have left.
+        kinds: how many events there were of each kind.
         screens: how many events each kind of screen got.
+        actions: how often a key or a click did each.
+        jobs: how many jobs ended in each state, and how many audits were replaced.
         slowest: the longest that a burst took, in seconds.
     """
 
     events: int = 0
     errors: list[str] = field(default_factory=list)
     asked_to_leave: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     screens: Counter[str] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
+    jobs: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
 
 
@@ -120,22 +147,81 @@ class Cage(ExplorerApp):
     CSS_PATH = Path(fa_tui.__file__).with_name("explorer.tcss")
     ran: Ran
 
-    def exit(self, *given: Any, **more: Any) -> None:
+    def exit(self, result: int | None = None, *given: Any, **more: Any) -> None:
         self.ran.asked_to_leave += 1
+        if result:
+            self.ran.errors.append(f"it would have left with {result}")
 
     def action_suspend_process(self) -> None:
         """A stopped process would stop the test."""
 
+    async def run_action(self, action: Any, *given: Any, **more: Any) -> bool:
+        done = await super().run_action(action, *given, **more)
+        if done:
+            self.ran.actions[str(action).partition("(")[0]] += 1
+        return done
 
-def cage_on(folder: Path, terminal: Terminal) -> Cage:
+    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
+        if "not saved" in text:
+            self.ran.errors.append(text)
+        super().say(text, tone, aloud=aloud)
+
+
+def cage_on(folder: Path, terminal: Terminal, ran: Ran) -> Cage:
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
-    setup = Setup(Placement(device="cpu"), out=folder.parent / "results.json", measure="fake_measure:measured")
+    out = folder.parent / "results.json"
+    setup = Setup(Placement(device="cpu"), out=out, measure="fake_measure:Measurer")
     session = Session(found.rows, problems=found.problems, traces=found.traces)
-    app = Cage(session, title="monkey", paths=[folder], since=time.time(), terminal=terminal, setup=setup)
+    began = time.time()
+    app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)
     app.driver_class = Wire
-    app.ran = Ran()
+    app.ran = ran
     return app
+
+
+class Complaints(logging.Handler):
+    """Errors that something logs and goes on: asyncio, a future's callbacks, a thread, Textual.
+
+    Args:
+        errors: gets them.
+    """
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__(logging.ERROR)
+        self._errors = errors
+        self.setFormatter(logging.Formatter("logged by %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._errors.append(self.format(record))
+
+    def raised(self, given: Any) -> None:
+        """Take what `threading.excepthook` or `sys.unraisablehook` gets."""
+        text = "".join(traceback.format_exception(given.exc_value))
+        self._errors.append(f"in a thread, or where nothing can be raised\n{text}")
+
+    def textual(self, logger: Logger, *what: object, **more: object) -> None:
+        """Take what Textual logs: an error, or the traceback of one that it swallows."""
+        wrong = logger._group is LogGroup.ERROR
+        if wrong or any(isinstance(each, Traceback) for each in what):
+            text = io.StringIO()
+            Console(file=text, width=100).print(*what)
+            self._errors.append(f"logged by Textual: {text.getvalue()}")
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear everything meanwhile."""
+        root = logging.getLogger()
+        root.addHandler(self)
+        try:
+            with (
+                mock.patch.object(threading, "excepthook", self.raised),
+                mock.patch.object(sys, "unraisablehook", self.raised),
+                mock.patch.object(Logger, "__call__", lambda *given, **more: self.textual(*given, **more)),
+            ):
+                yield
+        finally:
+            root.removeHandler(self)
 
 
 def fill(folder: Path) -> None:
@@ -156,9 +242,10 @@ def hashes(folder: Path) -> dict[Path, str]:
 
 
 def lost(before: dict[Path, str], now: dict[Path, str]) -> list[Path]:
-    """The files whose content is neither there nor beside it under a numbered name (a replaced audit's)."""
-    kept = {(path.parent, content) for path, content in now.items()}
-    return [path for path, content in before.items() if (path.parent, content) not in kept]
+    """The files that are not as they were; of a replaced audit, the old one is kept beside it."""
+    kept = {(path.parent, content) for path, content in now.items() if path.name.startswith(AUDIT)}
+    changed = [path for path, content in before.items() if now.get(path) != content]
+    return [path for path in changed if (path.parent, before[path]) not in kept]
 
 
 @contextmanager
@@ -198,78 +285,134 @@ def reported(button: int, x: int, y: int, end: str = "M") -> str:
     return f"\x1b[<{button};{x};{y}{end}"
 
 
-def one_event(chance: random.Random, size: tuple[int, int]) -> str:
-    """What a terminal sends for one random thing that a person does."""
+def one_event(chance: random.Random, size: tuple[int, int]) -> tuple[str, str]:
+    """One random thing that a person does: its kind, and what a terminal sends for it."""
     kind = chance.random()
     if kind < 0.15:
-        return ESCAPE
+        return "escape", ESCAPE
     if kind < 0.40:
-        return chance.choice(LETTERS)
+        return "letter", chance.choice(LETTERS)
     if kind < 0.62:
-        return chance.choice(KEYS)
+        return "key", chance.choice(KEYS)
     if kind < 0.77:
-        return chance.choice(WORDS)
+        return "word", chance.choice(WORDS)
     if kind < 0.95:
-        return mouse(chance, size)
+        return "mouse", mouse(chance, size)
     if kind < 0.98:
-        return f"\x1b[200~{chance.choice(PASTES)}\x1b[201~"
-    return "".join(chance.choices(LETTERS, k=200))
+        return "paste", f"\x1b[200~{chance.choice(PASTES)}\x1b[201~"
+    return "many letters", "".join(chance.choices(LETTERS, k=200))
 
 
-async def play(app: Cage, count: int, seed: int, say: Callable[[str], None] = lambda text: None) -> Ran:
+async def play(app: Cage, count: int, seed: str, say: Callable[[str], None]) -> None:
     """Send a running explorer so many events, in bursts of a few."""
     chance, ran, size = random.Random(seed), app.ran, (120, 40)
-    wire = app._driver
-    assert isinstance(wire, Wire)
+    wire = wire_of(app)
     last: list[str] = []
-    while ran.events < count and app._exception is None:
+    end = ran.events + count
+    while ran.events < end and app._exception is None:
+        known = len(ran.errors)
         began = time.perf_counter()
         if chance.random() < 0.03:
-            size = chance.choice(SIZES) if chance.random() < 0.5 else (chance.randint(1, 220), chance.randint(1, 70))
+            size = chance.choice(SIZES)
+            if chance.random() < 0.5:
+                size = (chance.randint(1, 220), chance.randint(1, 70))
             wire.resize(size)
+            ran.kinds["resize"] += 1
             last.append(f"size {size}")
         for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
-            sent = one_event(chance, size)
+            kind, sent = one_event(chance, size)
             last.append(sent)
             ran.events += 1
+            ran.kinds[kind] += 1
             ran.screens[type(app.screen).__name__ if app.screen_stack else ""] += 1
             wire.feed(sent)
+            if ran.events % 1000 == 0:
+                say(f"seed {seed}: {ran.events} events, {dict(ran.screens.most_common(4))}")
         await settle(app, chance.choice((0.0, 0.0, 0.02, 0.2)))
         ran.slowest = max(ran.slowest, time.perf_counter() - began)
+        if len(app.keys._typed_ahead) > MOST_BEHIND and not await settle(app, HANG_SECONDS):
+            ran.errors.append(f"it hangs in {app.screen}")
         del last[:-40]
-        if ran.events % 1000 < 8:
-            say(f"seed {seed}: {ran.events} events, {dict(ran.screens.most_common(4))}")
+        ran.errors[known:] = [f"{error}\nafter {last!r}" for error in ran.errors[known:]]
     if app._exception is not None:
         error = app._exception
         ran.errors.append("".join(traceback.format_exception(error)) + f"\nafter {last!r}")
-    return ran
 
 
-async def settle(app: Cage, most: float) -> None:
-    """Let the explorer handle what it got, for so many seconds at most."""
+def wire_of(app: Cage) -> Wire:
+    """The line to the terminal of a running explorer."""
+    assert isinstance(app._driver, Wire)
+    return app._driver
+
+
+async def settle(app: Cage, most: float) -> bool:
+    """Let the explorer handle what it got, for so many seconds at most; whether it has."""
     end = time.perf_counter() + most
     await asyncio.sleep(0)
-    while time.perf_counter() < end and app._exception is None:
-        pumps = (app, *app.screen.walk_children(with_self=True)) if app.screen_stack else (app,)
-        if not any(pump.message_queue_size for pump in pumps):
-            break
+    while is_behind(app):
+        if time.perf_counter() >= end:
+            return False
         await asyncio.sleep(0.001)
+    return True
 
 
-async def monkey(folder: Path, count: int, seed: int, say: Callable[[str], None] = lambda text: None) -> Ran:
-    """Let a monkey at an explorer; what became of it."""
-    terminals = (Terminal("xterm-256color", True, 1 << 24), Terminal("vt100", False, 0), Terminal("xterm", True, 16))
-    app = cage_on(folder, terminals[seed % len(terminals)])
+def is_behind(app: Cage) -> bool:
+    """Whether a key or a message waits to be handled."""
+    if app._exception is not None or not app.screen_stack:
+        return False
+    if app.keys._typed_ahead:
+        return True
+    pumps = (app, *app.screen.walk_children(with_self=True))
+    return any(pump.message_queue_size for pump in pumps)
+
+
+async def leave(app: Cage) -> None:
+    """Leave as a person does, with Escape and q; what does not let go is an error."""
+    ran, wire = app.ran, wire_of(app)
+    before, end = ran.asked_to_leave, time.perf_counter() + HANG_SECONDS
+    wire.resize((120, 40))
+    while ran.asked_to_leave == before and app._exception is None:
+        if time.perf_counter() > end:
+            ran.errors.append(f"Escape and q do not leave {app.screen_stack}")
+            return
+        at_home = isinstance(app.screen, ExplorerScreen) and app.explorer.takes_keys
+        answer = "y" if isinstance(app.screen, QuitScreen) else ESCAPE
+        wire.feed("\x1b[27uq" if at_home else answer)
+        await settle(app, 5.0)
+        await asyncio.sleep(0.01)
+
+
+async def close(app: Cage) -> None:
+    """Have it end as it does when it is left, in the midst of what it is doing."""
+    end = time.perf_counter() + HANG_SECONDS
+    ExplorerApp.exit(app, 0)
+    while app.is_running and time.perf_counter() < end:
+        await asyncio.sleep(0.01)
+    if app.is_running or app.return_code:
+        app.ran.errors.append(f"it should have left with 0: {app.return_code}")
+
+
+async def live(folder: Path, count: int, seed: str, terminal: Terminal, ran: Ran, say: Callable[[str], None]) -> None:
+    """Open an explorer, let a monkey at it for so many events, and close it."""
+    app = cage_on(folder, terminal, ran)
     try:
         async with app.run_test(headless=False, size=(120, 40), notifications=True, tooltips=True) as pilot:
             await ready(pilot, app)
             await play(app, count, seed, say)
+            if app._exception is None and random.Random(seed).random() < 0.5:
+                await leave(app)
+            if app._exception is None:
+                await close(app)
             app._exception = None  # told already
     except Exception as error:
-        app.ran.errors.append("while closing\n" + "".join(traceback.format_exception(error)))
+        ran.errors.append("while closing\n" + "".join(traceback.format_exception(error)))
     finally:
+        jobs = app.jobs.measuring.listed()
         app.close_jobs()
-    return app.ran
+    for job in jobs:
+        ran.jobs[job.state] += 1
+        if job.state == "failed" and EMPTY not in job.error:
+            ran.errors.append(f"job {job.name}: {job.error}")
 
 
 async def ready(pilot: Pilot[Any], app: Cage) -> None:
@@ -278,16 +421,43 @@ async def ready(pilot: Pilot[Any], app: Cage) -> None:
         await pilot.pause(0.005)
 
 
-def run(count: int, seed: int, say: Callable[[str], None] = lambda text: None) -> tuple[Ran, list[Path]]:
-    """One monkey in a folder of its own: what became of it, and the files that it lost."""
+def run(
+    count: int, seed: int, say: Callable[[str], None] = lambda text: None, life: int = LIFE
+) -> tuple[Ran, list[Path]]:
+    """One monkey in a folder of its own: what became of it, and the files that it changed or lost."""
+    terminals = (
+        Terminal("xterm-256color", True, 1 << 24),
+        Terminal("vt100", False, 0),
+        Terminal("xterm", True, 16),
+    )
+    ran = Ran()
+    heard = Complaints(ran.errors)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "opened"
         folder.mkdir()
         fill(folder)
         before = hashes(folder)
-        with alone(Path(place)):
-            ran = asyncio.run(monkey(folder, count, seed, say))
+        with alone(Path(place)), heard.listening():
+            number = 0
+            while ran.events < count and not ran.errors:
+                events_now = min(life, count - ran.events)
+                terminal = terminals[(seed + number) % len(terminals)]
+                asyncio.run(live(folder, events_now, f"{seed}.{number}", terminal, ran, say))
+                number += 1
+            gc.collect()  # a task whose exception nobody took is told when it goes
+        ran.jobs["replaced"] = len(list(folder.rglob(f"{AUDIT}.~*")))
         return ran, lost(before, hashes(folder))
+
+
+def not_reached(ran: Ran) -> list[str]:
+    """The explorer's kinds of screens that got no event."""
+    kinds, seen = [Screen], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("fa_tui.") and not kind.__subclasses__():
+            seen.add(kind.__name__)
+    return sorted(seen - set(ran.screens))
 
 
 def main() -> int:
@@ -301,10 +471,14 @@ def main() -> int:
         began = time.perf_counter()
         ran, gone = run(given.events, seed, lambda text: print(text, file=sys.__stderr__, flush=True))
         found += len(ran.errors) + len(gone)
-        print(f"seed {seed}: {ran.events} events in {time.perf_counter() - began:.0f} s, {len(ran.errors)} errors,")
-        print(f"  {len(gone)} files lost, slowest burst {ran.slowest:.2f} s, left {ran.asked_to_leave} times")
-        print(f"  {dict(ran.screens.most_common())}", flush=True)
-        print(*ran.errors, *gone, sep="\n", end="", flush=True)
+        seconds = time.perf_counter() - began
+        print(f"seed {seed}: {ran.events} events in {seconds:.0f} s, {len(ran.errors)} errors,")
+        print(f"  {len(gone)} files changed, slowest burst {ran.slowest:.2f} s")
+        print(f"  it would have left {ran.asked_to_leave} times")
+        for name in ("kinds", "screens", "jobs", "actions"):
+            print(f"  {name}: {dict(getattr(ran, name).most_common())}")
+        print(f"  screens not reached: {', '.join(not_reached(ran)) or 'none'}", flush=True)
+        print(*ran.errors, *gone, sep="\n", end="\n", flush=True)
     return 1 if found else 0
 
 
