@@ -50,9 +50,7 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, 
     assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
 
 
-@pytest.mark.parametrize(
-    ("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"]
-)
+@pytest.mark.parametrize(("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"])
 def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     open_explorer: Open, table: Path, sync: bool, answers: bool
 ) -> None:
