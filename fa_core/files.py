@@ -81,12 +81,28 @@ def read_file(path: Name, most: int | None = None) -> bytes:
         UnreadableInput: as `open_file`, or the file is too large.
     """
     with open_file(path) as file:
-        size = size_of(file)
-        check_size(path, size, most)
-        try:
-            return file.read(size)
-        except OSError as error:
-            raise cannot_open(path, error) from error
+        return all_of(file, path, most)
+
+
+def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
+    """The bytes of an open file from its start, however far it was read; see `read_file`."""
+    size = size_of(file)
+    check_size(path, size, most)
+    try:
+        file.seek(0)
+        return file.read(size)
+    except OSError as error:
+        raise cannot_open(path, error) from error
+
+
+def name_of(file: BinaryIO, path: Name) -> str:
+    """A name by which a library that takes only names opens this very file, as long as it is open.
+
+    ``path`` may lead elsewhere by now. It is the answer on Windows alone, where nothing replaces an
+    open file.
+    """
+    name = f"/dev/fd/{file.fileno()}"
+    return name if exists(name) else os.fspath(path)
 
 
 def size_of(file: BinaryIO) -> int:

@@ -17,7 +17,7 @@ import msgspec
 
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files import cannot_open, is_file, is_folder, open_file, read_file
+from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
 from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
@@ -243,7 +243,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if not ours or (size > len(head) and not _may_be_known(head)):
             yield from _brought(place, head)
             return
-        data = read_file(path)  # `file` would copy what it holds of it already
+        data = all_of(file, path)
     try:
         document = open_document(path, data)
     except UnreadableInput:

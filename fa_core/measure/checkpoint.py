@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from fa_core.decode import reading
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
-from fa_core.files import open_file, size_of
+from fa_core.files import name_of, open_file, size_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
 from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import arch_of, planned, recognise
-from fa_core.models.named import hub_folder, network_of, own_names
+from fa_core.models.named import Weights, hub_folder, network_of, own_names
 from fa_core.runs import MANIFEST, Manifest
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
@@ -117,7 +117,7 @@ def _read(path: Path) -> Checkpoint:
         if head[8:9] == b"{":
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
-            return _read_safetensors(path)
+            return _read_safetensors(path, name_of(file, path))
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             hint = "checkpoints are .safetensors files, or .pt/.pth files written by torch.save"
             raise UnreadableInput(f"is no checkpoint (it starts with {head[:8]!r})", where=path, hint=hint)
@@ -126,8 +126,8 @@ def _read(path: Path) -> Checkpoint:
     return _from_content(path, content, size)
 
 
-def _read_safetensors(path: Path) -> Checkpoint:
-    with safe_open(path, framework="pt") as file:
+def _read_safetensors(path: Path, opened: str) -> Checkpoint:
+    with safe_open(opened, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
@@ -281,7 +281,7 @@ def network_for(
     if model is not None:
         # a buffer that is not saved may be drawn: the same one each time
         with Draws().passing():
-            network = network_of(model)
+            network = network_of(model, _weights(checkpoint))
     elif manifest is not None:
         network = _manifest_network(manifest, checkpoint)
     else:
@@ -376,5 +376,10 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             except UnknownNetwork as error:
                 failed.append(error)
     if folder := hub_folder(checkpoint.path):
-        return network_of(f"hf:{folder}")
+        return network_of(f"hf:{folder}", _weights(checkpoint))
     raise UnknownNetwork(failed[0].what, where=checkpoint.path, hint=failed[0].hint) from failed[0]
+
+
+def _weights(checkpoint: Checkpoint) -> Weights:
+    sizes = [tensor.nbytes for tensor in checkpoint.tensors.values()]
+    return Weights(checkpoint.path, len(sizes), sum(sizes))

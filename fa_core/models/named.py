@@ -8,16 +8,20 @@ timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as registering
 
+from fa_core.decode import loads, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
-from fa_core.files import is_file, is_folder, typed_path
+from fa_core.files import TIMES, check_room, is_file, is_folder, read_file, typed_path
 from fa_core.models import ARCHS, build
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
@@ -25,12 +29,33 @@ from fa_core.plugins import MODELS, load_plugin, plugins
 CONFIG = "config.json"
 """Where a model-hub folder describes its network."""
 
+LARGEST_CONFIG = 1 << 22
+"""Bytes of it."""
 
-def network_of(spec: str) -> nn.Module:
+LARGEST_SIZE = 1 << 24
+"""What every integer of it is at most: some are turned into lists of that length before anything is built."""
+
+
+class Weights(NamedTuple):
+    """How much a checkpoint holds, to which a network that a file describes is compared before it is built.
+
+    Attributes:
+        path: the checkpoint.
+        tensors: how many.
+        size: their bytes.
+    """
+
+    path: Path
+    tensors: int
+    size: int
+
+
+def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     """The network that a SPEC names, with weights of its own making.
 
     Args:
         spec: as above; code may be named in it, so it must come from the user, not from a file.
+        weights: what will be loaded into it; None = it is not known.
 
     Raises:
         UsageError: it cannot be imported or built like this, or is no `torch.nn.Module`.
@@ -40,7 +65,9 @@ def network_of(spec: str) -> nn.Module:
     if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
     make: Callable[..., Any]
-    if kind:
+    if kind == "hf":
+        make = partial(_from_folder, name, weights)
+    elif kind:
         make = partial(_LIBRARIES[kind], name)
     else:
         make = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
@@ -81,26 +108,100 @@ def _from_torchvision(name: str, **args: Any) -> Any:
     return models.get_model(name, weights=None, **args)
 
 
-def _from_folder(name: str) -> Any:
+def _from_folder(name: str, weights: Weights | None = None) -> Any:
     folder = typed_path(name)
     if not is_file(folder / CONFIG):
         raise UnreadableInput(f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote")
+    with reading(folder / CONFIG, "is no configuration"):
+        described = read_file(folder / CONFIG, LARGEST_CONFIG)
+        _check_sizes(loads(described))
     transformers = _library("transformers")
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        # a folder is all that it takes: one of ours, which nobody else writes to
+        with tempfile.TemporaryDirectory() as own:
+            Path(own, CONFIG).write_bytes(described)
+            config = transformers.AutoConfig.from_pretrained(own, local_files_only=True, trust_remote_code=False)
         known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
     except Exception as error:
         if "torchvision" in _first_line(error):
             raise _unusable("transformers", error) from error
-        what = f"transformers cannot read it ({_first_line(error)})"
+        what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
         hint = "code that a folder brings is not run: import it in a module of yours, --model module:callable"
         raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
     config.use_cache = False
     for network in known:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
-            return network(config)
+            return _built(partial(network, config), weights)
     what = f"architectures is {config.architectures}, none that transformers has"
     raise UnreadableInput(what, where=folder / CONFIG, hint="name the network with --model module:callable")
+
+
+def _check_sizes(value: Any, name: str = "it") -> None:
+    """Refuse a configuration with an integer that is no size of a network.
+
+    Raises:
+        ValueError: names it.
+    """
+    members: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        members = value.items()
+    elif isinstance(value, list):
+        members = ((name, member) for member in value)
+    for own, member in members:
+        _check_sizes(member, own)
+    if isinstance(value, int) and value > LARGEST_SIZE:
+        raise ValueError(f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}")
+
+
+def _built(build: Callable[[], Any], weights: Weights | None) -> Any:
+    """The network, which is built without memory before, where that can be.
+
+    Raises:
+        UnreadableInput: as `_counted`.
+    """
+    if weights is None:
+        return build()
+    with _counted(weights), torch.device("meta"):
+        try:
+            build()
+        except FaError:
+            raise
+        except Exception:  # it asks for values of tensors, which have none then
+            pass
+    with _counted(weights):
+        return build()
+
+
+@contextmanager
+def _counted(weights: Weights) -> Iterator[None]:
+    """Stop the building of a network that has far more tensors, or far larger ones, than its checkpoint.
+
+    What a file lacks may be buffers, or tensors that share their memory; so a multiple of it is allowed.
+
+    Raises:
+        UnreadableInput: says how much it would be.
+    """
+    hint = f"the sizes in {CONFIG} are not those of the weights"
+    parts, size = 0, 0
+
+    def count(_: nn.Module, __: str, part: Tensor | nn.Module | None) -> None:
+        nonlocal parts, size
+        parts += 1
+        size += part.nbytes if isinstance(part, Tensor) else 0
+        if parts > TIMES * (weights.tensors + 1):
+            what = f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts"
+            raise UnreadableInput(what, where=weights.path, hint=hint)
+        with reading(weights.path):
+            check_room(size, weights.size, hint)
+
+    with ExitStack() as hooks:
+        for register in (
+            registering.register_module_parameter_registration_hook,
+            registering.register_module_buffer_registration_hook,
+            registering.register_module_module_registration_hook,
+        ):
+            hooks.callback(register(count).remove)
+        yield
 
 
 def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -119,7 +220,6 @@ def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str,
 _LIBRARIES: Mapping[str, Callable[..., Any]] = {
     "timm": _from_timm,
     "torchvision": _from_torchvision,
-    "hf": _from_folder,
 }
 
 

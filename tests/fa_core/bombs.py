@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.vision import DeclaredOperators
+
 MEMORY = 1 << 30
 """Bytes of address space above what the imports took."""
 
@@ -248,6 +250,20 @@ DATA: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     ),
 }
 
+HUB: dict[str, str] = {
+    "a network of a million blocks": '"n_layer":1000000',
+    "a network of a thousand million blocks": '"n_layer":1000000000',
+    "a network of wide layers": '"n_embd":1000000000',
+    "a network of layers that are nearly too wide": '"n_embd":16777216',
+    "a network of many places": '"n_positions":16777216',
+    "a network of many words": '"vocab_size":16777216',
+}
+
+
+def configuration(sizes: str) -> bytes:
+    return ('{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}").encode()
+
+
 TOML: dict[str, Callable[[], bytes]] = {
     "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
@@ -259,6 +275,12 @@ def read_checkpoint(path: Path) -> None:
     from fa_core.measure.checkpoint import load_checkpoint, network_for
 
     network_for(load_checkpoint(path))
+
+
+def read_hub(path: Path) -> None:
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    path.with_name("model.safetensors").write_bytes(safetensors(header) + bytes(4))
+    read_checkpoint(path.with_name("model.safetensors"))
 
 
 def read_file(path: Path) -> None:
@@ -293,6 +315,8 @@ def bombs(folder: Path) -> list[Bomb]:
     for name, (spec, file, build) in DATA.items():
         read = partial(read_data, spec.format(folder / name))
         found.append(Bomb(name, folder / name / file, build, read))
+    for name, sizes in HUB.items():
+        found.append(Bomb(name, folder / name / "config.json", partial(configuration, sizes), read_hub))
     for name, build in TOML.items():
         found.append(Bomb(name, folder / name / "settings.toml", build, read_settings))
     return found
@@ -351,6 +375,10 @@ def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
 
 def main(folder: Path, only: str = "") -> None:
     import fa_tui.settings  # noqa: F401
+
+    sys.meta_path.insert(0, DeclaredOperators())  # type: ignore[arg-type]
+    with contextlib.suppress(ImportError):
+        from transformers import GPT2LMHeadModel  # noqa: F401
 
     for bomb in bombs(folder):
         if only not in bomb.name:

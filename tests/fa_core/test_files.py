@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import MissingFile, check_size, open_file, read_file
@@ -82,6 +87,76 @@ def test_what_replaces_a_file_between_the_look_and_the_opening_is_not_waited_for
     monkeypatch.setattr(os, "stat", lambda path: status)
     with pytest.raises(UnreadableInput, match="is a FIFO"):
         open_file(path)
+
+
+def weights(path: Path) -> str:
+    """What a checkpoint holds, as text."""
+    from fa_core.measure.checkpoint import load_checkpoint
+
+    return str(load_checkpoint(path).tensors["w"].tolist())
+
+
+def keys(path: Path) -> str:
+    found = scan([path])
+    return " ".join([*(row.key for row in found.rows), *(trace.key for trace in found.traces)])
+
+
+def pixels(path: Path) -> str:
+    from fa_core.data.image_folder import _pixels
+
+    return str(_pixels(path, None).shape)
+
+
+def image(path: Path) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (2, 3)).save(path)
+
+
+def samples(path: Path) -> str:
+    from fa_core.data import load_data
+
+    return load_data(f"npz:{path}").hash
+
+
+def arrays(path: Path) -> None:
+    x, y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+    np.savez(path, train_x=x, train_y=y, test_x=x, test_y=y)
+
+
+def saved(path: Path) -> None:
+    torch.save({"w": torch.ones(2)}, path)
+
+
+READ: dict[str, tuple[Callable[[Path], object], Callable[[Path], str]]] = {
+    "a.safetensors": (lambda path: save_file({"w": torch.ones(2)}, path), weights),
+    "a.pt": (saved, weights),
+    "a.json": (lambda path: path.write_text('{"residual_norms": [1.0, 2.0]}'), keys),
+    "a.csv": (lambda path: path.write_text("epoch,test_acc\n1,0.5\n"), keys),
+    "a.png": (image, pixels),
+    "a.npz": (arrays, samples),
+    "model.safetensors": (lambda path: save_file({"w": torch.ones(2)}, path), keys),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing replaces an open file there")
+@pytest.mark.parametrize("name", READ)
+def test_what_was_looked_at_is_what_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, read = READ[name]
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    write(path)
+    expected = read(path)
+    assert expected
+    opened = os.fdopen
+
+    def swap(descriptor: int, mode: str) -> Any:
+        path.unlink(missing_ok=True)
+        path.symlink_to("/dev/null")  # a FIFO would hang the tests
+        return opened(descriptor, mode)
+
+    monkeypatch.setattr(os, "fdopen", swap)
+    assert read(path) == expected
 
 
 def test_links_are_followed_to_a_file(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
     ("config", "said"),
     [
         (None, "has no config.json; hf: takes a folder that save_pretrained wrote"),
-        ("{", "transformers cannot read it"),
+        ("{", "is no configuration"),
+        ('{"model_type": "none"}', "transformers cannot read it"),
         ('{"model_type": "gpt2", "architectures": ["Trainer"]}', r"architectures is \['Trainer'\]"),
         ('{"model_type": "gpt2"}', "architectures is None"),
     ],
@@ -169,6 +170,34 @@ def test_a_folder_that_is_no_hub_folder_says_why(config: str | None, said: str, 
     with pytest.raises(FaError, match=said) as raised:
         network_of(f"hf:{tmp_path}")
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"n_layer": 1_000_000}, r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in"),
+        ({"n_embd": 10_000_000}, r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config"),
+        ({"n_positions": 10_000_000}, r"safetensors: needs 305 MiB of memory"),
+        ({"n_layer": 1_000_000_000}, r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size"),
+        ({"text_config": [{"depths": [2, 1 << 40]}]}, r"config\.json: is no configuration \(depths is"),
+    ],
+)
+@pytest.mark.parametrize("typed", [True, False])
+def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
+    hub: Path, sizes: dict[str, Any], said: str, typed: bool
+) -> None:
+    config = json.loads((hub / "config.json").read_text())
+    (hub / "config.json").write_text(json.dumps(config | sizes))
+    with pytest.raises(UnreadableInput, match=said) as raised:
+        network_for(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_configuration_without_end_is_not_read(hub: Path) -> None:
+    with (hub / "config.json").open("ab") as file:
+        file.truncate(1 << 33)
+    with pytest.raises(UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"):
+        network_of(f"hf:{hub}")
 
 
 def test_tensors_of_no_network_next_to_another_programs_config_are_refused(tmp_path: Path) -> None:
