@@ -8,6 +8,7 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,9 @@ from fa_core.formats.logged import MOST_NAMES, Entry, named_by_place, traces_of
 _CSV_BYTES = 1 << 28
 _AGAIN = "write it again as CSV"
 _RECORD_BYTES = 1 << 20
+_FIELDS = 1 << 22
+"""Fields of a run's event files in all: some 700,000 scalars."""
+
 _EVENTS = b"brain.Event:"
 
 
@@ -85,15 +89,19 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
 
     The last file that can be read speaks for all of them. A file that ends inside a record is read up to there.
     """
-    parts = [path]
+    parts, listed = [path], [path.name]
     if _OF_EVENTS in path.name:
-        parts = sorted(path.parent.glob(f"*{_OF_EVENTS}*"))
+        listed = _event_files(path.parent, path.parent.stat().st_mtime_ns)
+        parts = sorted({path, *(path.with_name(name) for name in listed[-_PARTS:])})
     newest = next((part for part in reversed(parts) if not _why_no_events(part)), path)
     if newest != path:
         if named:
             raise UnreadableInput(f"{newest.name} goes on from it", where=path, hint="name the folder")
         return
     notes: list[str] = []
+    if len(listed) > _PARTS:
+        notes.append(f"{len(listed) - _PARTS:,} older event files are left out")
+    budget = _Budget(str(path))
     at_step: dict[int, dict[str, Any]] = {}
     for part in parts:
         if why := _why_no_events(part):
@@ -101,19 +109,59 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
             continue
         with open_file(part) as file:
             for data in _records(file, os.fstat(file.fileno()).st_size):
+                budget.spend()
                 if data is None:
                     notes.append(f"{part.name} ends inside a record: what is whole before it is read")
                     continue
                 with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
-                    step, scalars = _event(data)
+                    step, scalars = _event(data, budget)
                     at_step.setdefault(step, {"step": step}).update(scalars)
     entries: list[Entry] = [(str(path), fields) for fields in at_step.values() if len(fields) > 1]
     yield from traces_of(named_by_place(str(path)), entries, notes=tuple(notes))
 
 
 _OF_EVENTS = "tfevents"
+_PARTS = 1000
+"""Event files of a folder that are read, the newest: a run that was started again has one for each start."""
+
+
+@lru_cache(maxsize=1)
+def _event_files(folder: Path, changed: int) -> list[str]:
+    """The names of a folder's event files, in order.
+
+    It is asked for at each of them, so it is listed once.
+
+    Args:
+        folder: where they are.
+        changed: when a file was put there or taken away.
+    """
+    return sorted(name for name in os.listdir(folder) if _OF_EVENTS in name)  # noqa: PTH208 (names)
+
+
 _MAGIC_END = 80
 """Bytes in which an event file says what it is."""
+
+
+class _Budget:
+    """What may be decoded of a run's event files: a field takes a microsecond, and few bytes.
+
+    Args:
+        where: the file that speaks for them.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where, self._left = where, _FIELDS
+
+    def spend(self) -> None:
+        """Count a record or a field.
+
+        Raises:
+            UnreadableInput: there are too many.
+        """
+        self._left -= 1
+        if self._left < 0:
+            what = f"TensorBoard's event files of more than {_FIELDS:,} fields"
+            raise UnreadableInput(what, where=self._where, hint="export the scalars as CSV")
 
 
 def _why_no_events(path: Path) -> str:
@@ -152,35 +200,39 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
             yield file.read(length)
 
 
-def _event(data: bytes) -> tuple[int, dict[str, float]]:
+def _event(data: bytes, budget: _Budget) -> tuple[int, dict[str, float]]:
     """Step and scalars of an event: 2 = step, 5 = summary, in it 1 = value, in it 1 = tag, 2 = number or 8 = tensor.
 
     Of a tensor 1 is the type (1 = float), 4 its bytes or 5 the list of its numbers.
 
     Raises:
         ValueError, LookupError, struct.error: broken.
+        UnreadableInput: the budget is spent.
     """
-    event = dict(_fields(data))
+    event = dict(_fields(data, budget))
     step, scalars = event.get(2, 0), {}
-    values = [each for number, each in _fields(event.get(5, b"")) if number == 1]
+    values = [each for number, each in _fields(event.get(5, b""), budget) if number == 1]
     if len(values) > MOST_NAMES:
         raise ValueError("more values than a log has names")
-    for value in map(dict, map(_fields, values)):
-        tensor = dict(_fields(value.get(8, b"")))
+    for each in values:
+        value = dict(_fields(each, budget))
+        tensor = dict(_fields(value.get(8, b""), budget))
         number = value.get(2) or (tensor.get(4) or tensor.get(5) if tensor.get(1) == 1 else None)
         if isinstance(number, bytes) and len(number) == 4:
             scalars[value[1].decode("utf-8", "replace")] = struct.unpack("<f", number)[0]
     return step - ((step >> 63) << 64), scalars
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def _fields(data: bytes, budget: _Budget) -> Iterator[tuple[int, Any]]:
     """The fields of a protobuf message: number, and its integer or its bytes.
 
     Raises:
         ValueError, LookupError: broken.
+        UnreadableInput: the budget is spent.
     """
     at = 0
     while at < len(data):
+        budget.spend()
         key, at = _varint(data, at)
         value: int | bytes
         value, end = _varint(data, at) if key & 7 in (0, 2) else (0, at)

@@ -201,6 +201,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a long cell": ("log.csv", lambda: b'epoch,test_acc\n1,"' + b"a\n" * 3_000_000),
     "a record of a false length": ("a.tfevents", lambda: events(record(b"x", (1 << 63) - 1))),
     "values of an event": ("a.tfevents", lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10)),
+    "fields of events": ("a.tfevents", lambda: events(*[record(b"\x08\x01" * 500_000)] * 10)),
     "a header of a checkpoint": ("a.safetensors", lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}")),
     "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from fa_core.analysis.timeline import timeline
 from fa_core.errors import UnreadableInput
-from fa_core.formats import Scan, scan
+from fa_core.formats import Scan, log_files, scan
 from fa_core.formats.log_names import columns_of
 from fa_core.trace import Trace
 from tests.fa_core.formats import logs
@@ -218,6 +219,38 @@ def test_an_older_event_file_is_refused_by_name(tmp_path: Path) -> None:
     logs.events(tmp_path / "events.out.tfevents.200.b", {2: {"val/acc": 0.5}})
     with pytest.raises(UnreadableInput, match=r"200\.b goes on from it; name the folder"):
         scan([older])
+
+
+def test_what_is_decoded_of_event_files_has_a_limit_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scalars = {step: {"val/acc": 0.5} for step in range(10)}
+    logs.events(tmp_path / "events.out.tfevents.100.a", scalars)
+    logs.events(tmp_path / "events.out.tfevents.200.b", scalars)
+    assert len(scan([tmp_path]).traces) == 1
+    monkeypatch.setattr(log_files, "_FIELDS", 100)
+    (problem,) = scan([tmp_path]).problems
+    assert "200.b: TensorBoard's event files of more than 100 fields; export the scalars as CSV" in problem.message
+
+
+def test_a_folder_of_many_event_files_is_listed_once_and_its_newest_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(30):
+        logs.events(tmp_path / f"events.out.tfevents.{step:03}", {step: {"val/acc": 0.5}})
+    listed: list[object] = []
+    real = os.listdir
+
+    def listdir(folder: Path) -> list[str]:
+        listed.append(folder)
+        return real(folder)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(log_files, "_PARTS", 10)
+    (trace,) = scan([tmp_path]).traces
+    assert listed == [tmp_path]
+    assert list(accuracies(trace)) == list(range(20, 30))
+    assert trace.notes[0] == "20 older event files are left out"
+    logs.events(tmp_path / "events.out.tfevents.100", {100: {"val/acc": 0.5}})
+    assert 100 in accuracies(scan([tmp_path]).traces[0])
 
 
 def test_a_table_may_have_a_header_of_any_length(tmp_path: Path) -> None:
