@@ -186,6 +186,11 @@ class Palette(CommandPalette, Question[None]):
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
         self.set_class(not self.app.terminal.unicode, "-ascii")
 
+    def _on_mount(self, event: events.Mount) -> None:
+        # one that closes while it opens has no screen below it, and Textual's fails there
+        if self not in self.app.screen_stack:
+            event.prevent_default()
+
     def _action_command_list(self, action: str) -> None:
         # a list that is not laid out yet has no lines to count a page by, and Textual's fails there
         if self.query_one(CommandList).size.area:

@@ -399,6 +399,8 @@ class EpochMatrix(Matrix):
     def __init__(self, session: Session) -> None:
         self._looks: dict[int, Look] = {}
         super().__init__(session)
+        # made now: the screen may close while it opens
+        self.refit()
 
     def look(self, run: int) -> Look:
         """How a run's curve looks."""
@@ -414,9 +416,6 @@ class EpochMatrix(Matrix):
             for line, mark in zip(lines, marks, strict=True)
             for run in line.runs()
         }
-
-    def on_mount(self) -> None:
-        self.refit()
 
     def frozen(self, line: int | None) -> Row:
         (text, tone), *rest = super().frozen(line)

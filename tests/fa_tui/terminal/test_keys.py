@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,14 @@ from fa_tui.app import ExplorerApp
 from fa_tui.screens import dialogs
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.screens.help import JumpScreen
-from fa_tui.screens.questions import ChoiceScreen
+from fa_tui.screens.questions import ChoiceScreen, QuitScreen
 from fa_tui.settings import Presets
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.keys import DIALOGS
 from fa_tui.terminal.typed import Typed
 from fa_tui.widgets.entry import MOST_TYPED, Entry
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import app_on, screen_text
+from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -199,10 +200,35 @@ async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp)
     assert app.return_code == 0
 
 
-async def test_a_list_may_close_while_it_opens(app: ExplorerApp) -> None:
+OPENING: list[Callable[[ExplorerApp], object]] = [
+    lambda app: app.explorer.action_lens("compare"),
+    lambda app: app.explorer.action_lens("timeline"),
+    lambda app: app.explorer.action_lens("analysis"),
+    lambda app: app.action_show_jobs(),
+    lambda app: app.action_show_problems(),
+    lambda app: app.action_help(),
+    lambda app: app.action_jump(),
+    lambda app: app.action_command_palette(),
+    lambda app: app.push_screen(QuitScreen(2)),
+    lambda app: app.push_screen(ChoiceScreen("a list", [])),
+]
+
+
+@pytest.mark.parametrize("opening", OPENING)
+async def test_any_screen_may_close_while_it_opens_and_the_runs_change(
+    opening: Callable[[ExplorerApp], object],
+) -> None:
+    app = app_on(epochs())
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        app.push_screen(ChoiceScreen("a list", []))
-        app.pop_screen()
-        await until(pilot, lambda: app.screen is app.explorer)
-        await pilot.pause()
+        for turns in range(5):
+            opening(app)
+            assert app.screen is not app.explorer
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            app.rows_changed()
+            app.baseline_changed(())
+            app.jobs_changed([])
+            app.pop_screen()
+            app.rows_changed()
+            await pilot.pause()
