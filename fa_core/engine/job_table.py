@@ -198,10 +198,34 @@ class JobTable:
                     future = self._futures[job_id]
                     if future.running() or future.set_running_or_notify_cancel():
                         self._held[job_id] = taker
+                        self._say_silent(self._views[job_id], 0)
                         jobs.append(self._views[job_id].job)
                     else:  # cancelled by who waited for it
                         self._set(replace(self._views[job_id], state=JobState.CANCELLED))
         return jobs
+
+    def say_waiting(self, pid: int, device: str, seconds: int) -> None:
+        """Say in the view of a queued job that a worker sends nothing while it starts; each in one of its own.
+
+        Args:
+            pid: its process.
+            device: what it is to measure on.
+            seconds: for how long; 0 = not any more.
+        """
+        with self.changed:
+            queued = [self._views[job_id] for job_id in islice(self._queue.ids, HORIZON)]
+            view = next((view for view in queued if view.pid == pid), None)
+            if view is None and seconds:
+                view = next((view for view in queued if not view.silent), None)
+            if view is not None:
+                self._say_silent(view, seconds, pid=pid, device=device)
+
+    def _say_silent(self, view: JobView, seconds: int, **worker: Any) -> None:
+        """Name the worker for which a queued job waits; 0 seconds: none."""
+        if seconds:
+            self._set(replace(view, silent=seconds, **worker))
+        elif view.silent:
+            self._set(replace(view, silent=0, pid=0, device=""))
 
     def hand_over(
         self, taker: object, jobs: Sequence[Job], to: messages.ChildProcess, group: int | None, **facts: Any

@@ -223,7 +223,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         error: one line, why it failed.
         log: the log file of the worker it ran on.
         pid: the process of that worker, on this machine (0 = none, or on another one).
-        silent: seconds since the last message of that worker, once they are many (0 = they are not).
+        silent: seconds since the last message of that worker, once they are many (0 = they are not). Of a queued job
+            that no worker has taken: of one that starts, with its ``pid`` and ``device``.
         report: what was measured, once it is done.
     """
 

@@ -251,11 +251,14 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         try:
             if worker is None or not worker.alive:
+                self._hear()
                 worker = self._worker = self._pool.start_worker(self._device)
                 if self._table.closed:
                     worker.hang_up()
             while not worker.ready:
-                if worker.receive() is None:
+                message = worker.receive()
+                self._hear()
+                if message is None:
                     cause, hint = self._reap(worker)
                     return NoWorker(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
@@ -287,7 +290,10 @@ class WorkerThread(threading.Thread):
                 self._set_silent(0)
 
     def name_silence(self) -> None:
-        """Set in the views of its jobs how long its worker has sent nothing, once that is long."""
+        """Set in the views of its jobs how long its worker has sent nothing, once that is long.
+
+        One that does not start has no jobs: a queued one says it.
+        """
         with self._table.changed:
             seconds = int(self._pool.clock() - self._heard)
             if seconds >= SILENCE:
@@ -295,6 +301,9 @@ class WorkerThread(threading.Thread):
 
     def _set_silent(self, seconds: int) -> None:
         self._is_silent = seconds > 0
+        worker = self._worker
+        if worker is not None and not (worker.ready and seconds):
+            self._table.say_waiting(worker.pid, self._device, seconds)
         self._table.update(self, [view.job.id for view in self._table.held(self)], silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:

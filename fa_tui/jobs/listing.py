@@ -145,6 +145,11 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in OVER
 
     @property
+    def says(self) -> str:
+        """That its process is silent, or the last thing that it reported."""
+        return silence_words(self) if self.silent else self.words
+
+    @property
     def can_retry(self) -> bool:
         """Whether it failed or was cancelled."""
         return self.state in ("failed", "cancelled")
@@ -175,7 +180,7 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
             pieces.append((f" and {len(running) - 1} more", "accent"))
-    silent = {job.pid: job for job in running if job.silent}
+    silent = {job.pid: job for job in jobs if job.silent}
     pieces.extend((f", {silence_words(job)}", "warn") for job in silent.values())
     if queued:
         pieces.append((f", {queued} queued", "dim"))

@@ -329,7 +329,7 @@ class Measuring:
             device=view.device,
             done=view.done,
             total=view.total,
-            pid=view.pid if view.state.value == "running" else 0,
+            pid=view.pid if view.state.value == "running" or view.silent else 0,
             silent=view.silent,
             words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
             error=view.error,

@@ -117,8 +117,7 @@ class JobsTable(LineTable):
         seconds = job.took if job.left is None else job.left
         lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
-        says = listing.silence_words(job) if job.silent else job.words
-        text = self._short((job.state, "", lasts, job.device, process, says)[column], width - 1) if width else ""
+        text = self._short((job.state, "", lasts, job.device, process, job.says)[column], width - 1) if width else ""
         tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
         if column == 5 and job.silent:
             tone = "warn"
@@ -257,7 +256,7 @@ class JobsScreen(Screen[None]):
         rows = []
         for each in jobs:
             took = "" if each.took is None else listing.time_words(each.took)
-            rows.append((each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.words))
+            rows.append((each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says))
         grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6)
         table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
@@ -285,7 +284,7 @@ class JobsScreen(Screen[None]):
         job = self.table.job
         log = job.log if job is not None else ""
         # what its line has no room for, such as why it is tried again
-        said = [text] if job and (text := job.error or ("" if job.state == "done" else job.words)) else []
+        said = [text] if job and (text := job.error or ("" if job.state == "done" else job.says)) else []
         nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
         at_work = process_words(job, self.table.memory) if job is not None else ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))

@@ -75,6 +75,19 @@ def test_the_status_line_names_a_silent_worker_and_for_how_long() -> None:
     assert "".join(text for text, _ in progress_line(jobs)) == words
 
 
+def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measures() -> None:
+    at_work = Listed(id="1", name="dfa s42", state="running", done=3, total=10)
+    waits = Listed(id="2", name="dfa s43", state="queued", device="cuda:1", pid=72, silent=12)
+    assert _line(at_work, waits) == "measuring dfa s42 3/10, worker 72 on cuda:1: no word for 12 s, 1 queued"
+
+
+async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(app: ExplorerApp) -> None:
+    job = Listed(id="1", name="dfa s42", state="queued", device="cpu", pid=4711, silent=40)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(JobsScreen(Given([job])))
+        await until(pilot, lambda: "worker 4711 on cpu: no word for 40 s" in screen_text(app))
+
+
 def _line(*jobs: Listed) -> str:
     return "".join(text for text, _ in progress_line(jobs))
 

@@ -38,6 +38,8 @@ class Told:
         return found
 
     def states(self, job_id: str) -> list[JobState]:
+        """What a job went through, once its end was told: its future has the result before."""
+        self.wait_for(lambda view: view.job.id == job_id and view.state.final)
         seen = [view.state for view in self.views if view.job.id == job_id]
         return [state for number, state in enumerate(seen) if number == 0 or state is not seen[number - 1]]
 

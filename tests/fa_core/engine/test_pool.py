@@ -6,6 +6,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,14 @@ from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.messages import memory_limit
 from fa_core.engine.pool import WorkerPool
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if happened():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never happened")
 
 
 def test_a_report_comes_back_with_its_infinities(make_pool):
@@ -141,6 +151,32 @@ def test_a_worker_that_sends_nothing_for_long_is_named_until_it_speaks(make_pool
     future.result(30)
     assert told.wait_for(lambda view: view.state is JobState.DONE).silent == 0
     assert pool.jobs()[0].silent == 0
+
+
+def test_a_worker_that_does_not_start_is_named_in_a_queued_job(make_pool, told, monkeypatch, tmp_path):
+    now = [100.0]
+    start = tmp_path / "start"
+    waits = f"import os, time\nwhile not os.path.exists({str(start)!r}): time.sleep(0.02)\n"
+    (tmp_path / "slow_import.py").write_text(f"{waits}from faults import measure")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).parent}")
+    pool = make_pool(("cpu", "cpu"), clock=lambda: now[0], measure="slow_import:measure")
+    futures = [pool.submit(Job(id=name, checkpoint=name, method="dfa")) for name in ("1", "2", "3")]
+    wait_until(lambda: len(pool.pids()) == 2)
+    for after, silent in ((9, 0), (1, 10), (30, 40)):
+        now[0] += after
+        pool.name_silent()
+        views = pool.jobs()
+        assert [view.silent for view in views] == [silent, silent, 0]
+        assert [view.device for view in views] == (["cpu", "cpu", ""] if silent else ["", "", ""])
+        assert {view.pid for view in views} == ({*pool.pids(), 0} if silent else {0})
+        assert {view.state for view in views} == {JobState.QUEUED}
+    pool.cancel("2")
+    pool.name_silent()
+    assert [view.silent for view in pool.jobs() if view.state is JobState.QUEUED] == [40, 40]
+    start.touch()
+    assert futures[0].result(30).method_name == "dfa"
+    assert futures[2].result(30).method_name == "dfa"
+    assert not any(view.silent for view in pool.jobs())
 
 
 def test_a_limit_on_memory_is_named_where_memory_was_refused(monkeypatch):
