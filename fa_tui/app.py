@@ -22,6 +22,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.driver import Driver
+from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
 
+_LEAST_SHOWN_SECONDS = 0.5
+
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
 
@@ -56,6 +59,22 @@ def _palette() -> type[Provider]:
     from fa_tui.screens.help import ExplorerCommands
 
     return ExplorerCommands
+
+
+class Lasting(Notification):
+    """A message that is on screen for a moment in any case.
+
+    A screen that opens shows it again, for the time that is left: of less than none, which may pass
+    while it opens, Textual makes a timer that never ends, and never gives the program back.
+    """
+
+    @property
+    def time_left(self) -> float:
+        return max(_LEAST_SHOWN_SECONDS, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        return super().time_left <= 0
 
 
 class ExplorerApp(App[int]):
@@ -286,6 +305,19 @@ class ExplorerApp(App[int]):
         self.explorer.say(text, tone)
         if aloud and self.screen is not self.explorer:
             self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message on any screen, as Textual does, by `Lasting`."""
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Notify(Lasting(message, title, severity, seconds, markup=markup)))
 
     def dress(self, theme: str) -> None:
         """Change the colours, and say where that is kept."""

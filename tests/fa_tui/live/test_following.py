@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from textual import notifications
 from textual.pilot import Pilot
+from textual.widgets._toast import Toast
 
 from fa_core.baseline import FrozenBaseline
 from fa_core.formats import scan
@@ -122,6 +125,21 @@ async def test_live_off_watches_nothing(runs: Path) -> None:
         await ready(pilot)
         await pilot.pause(0.5)
         assert not app.following.watchers
+
+
+async def test_a_message_that_is_over_while_a_screen_opens_has_time_left(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = following(runs, live="off")
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await ready(pilot)
+        app.notify("almost over")
+        await until(pilot, lambda: bool(app._notifications))
+        (message,) = app._notifications
+    monkeypatch.setattr(notifications, "time", lambda: time.time() + 3600.0)
+    assert message.has_expired
+    # Textual never comes back from a timer of less than no time
+    assert Toast(message)._timeout > 0
 
 
 async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
