@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
+from fa_core.files import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.run_folder import sniff
 from fa_core.formats.scan import NOTHING_HERE, places
@@ -226,7 +227,7 @@ class Root(NamedTuple):
 
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
     """What to follow: the folders, and the single files."""
-    roots = [Root(str(path.resolve()), str(path), path.is_dir()) for path in paths]
+    roots = [Root(str(real_path(path)), str(path), path.is_dir()) for path in paths]
     groups = ([root for root in roots if root.is_folder is are_folders] for are_folders in (True, False))
     return [group for group in groups if group]
 
@@ -265,7 +266,7 @@ class Watcher(threading.Thread):
         self._polls = polling
         self._poll_seconds = poll_seconds
         self._since = since - _BEFORE_SCAN_SECONDS
-        self._ignored = {str(path.resolve()) for path in ignore}
+        self._ignored = {str(real_path(path)) for path in ignore}
 
     def stop(self) -> None:
         """End soon, without another call."""

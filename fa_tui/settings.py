@@ -20,7 +20,7 @@ import platformdirs
 from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files import exists, read_file
+from fa_core.files import exists, read_file, real_path
 from fa_core.numbers import exact
 from fa_core.rows import Problem
 
@@ -158,7 +158,7 @@ def _groups_file() -> Path:
 
 
 def _place_name(paths: Sequence[Path]) -> str:
-    return " ".join(sorted(str(path.resolve()) for path in paths))
+    return " ".join(sorted(str(real_path(path)) for path in paths))
 
 
 def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:

@@ -25,7 +25,7 @@ from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, check_options, 
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files import exists
+from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.report import DiagnosticReport
@@ -242,7 +242,7 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
     for row in rows:
         if row.checkpoint is None:
             continue
-        path = Path(row.checkpoint).resolve()
+        path = real_path(row.checkpoint)
         if row.source != row.checkpoint and not exists(path):
             continue
         path = run_of(path) or path

@@ -15,7 +15,7 @@ from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files import exists, is_file, is_folder
+from fa_core.files import exists, is_file, is_folder, real_path
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.gamma import null_draws
 from fa_core.report import DiagnosticReport
@@ -117,13 +117,13 @@ def find_checkpoint(row: AuditRow) -> Path:
     Raises:
         UnreadableInput: it is gone.
     """
-    recorded, folder = Path(row.checkpoint or ""), Path(row.source).resolve().parent
+    recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
     for place in places:
         if is_file(place) or is_folder(place):
-            return place.resolve()
+            return real_path(place)
     where = f"{row.source}: {row.key}"
     if row.checkpoint and exists(recorded):
         raise UnreadableInput(f"its checkpoint {recorded} is no file", where=where)
@@ -200,7 +200,7 @@ def _with_baselines(
             yield row, measured
         elif is_run(source):
             alone = measured.with_frozen_baseline(None)
-            yield row, judged_by_siblings(alone, source.resolve(), read_manifest(source))
+            yield row, judged_by_siblings(alone, real_path(source), read_manifest(source))
         else:
             yield row, with_frozen
 

@@ -15,6 +15,7 @@ from fa_core.baseline import FROZEN
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
+from fa_core.files import real_path
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui import options
@@ -121,7 +122,7 @@ def audit_command(
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = audit(targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust)
     inputs.report_failures(result.failures)
-    traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
+    traces = {str(real_path(run_place(trace.source))): trace for trace in found.traces}
     published = format in ("audit-list", "penalty-log")
     if published and result.unsaved is None and not result.interrupted and out.exists():
         kept_rows = scan([out]).rows

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fa_core.errors import FaError, UsageError, printable
+from fa_core.files import real_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +79,7 @@ def check_folder(out: Path) -> None:
 def link(file: Path, to: TextIO | None = None) -> str:
     """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC 8)."""
     name = printable(str(file))
-    return f"\x1b]8;;{file.resolve().as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if (to or sys.stdout).isatty() else name
+    return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if (to or sys.stdout).isatty() else name
 
 
 def say_written(file: Path) -> None:

@@ -20,6 +20,7 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
+from fa_core.files import real_path
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, is_run
@@ -272,7 +273,7 @@ class Measuring:
         names = told_apart([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
-            options, checkpoint = self._setup.options or MeasureOptions(), Path(str(row.checkpoint)).resolve()
+            options, checkpoint = self._setup.options or MeasureOptions(), real_path(str(row.checkpoint))
             if row.report.coverage:
                 options = recorded_options(row, options)
                 checkpoint = find_checkpoint(row)
@@ -356,7 +357,7 @@ class Measuring:
             return
         index, row = self._rows[job_id]
         if error is not None:
-            why = str(error).removeprefix(f"{Path(row.checkpoint or '').resolve()}: ")
+            why = str(error).removeprefix(f"{real_path(row.checkpoint or '')}: ")
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:

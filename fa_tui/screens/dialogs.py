@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
+from fa_core.files import real_path
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
@@ -131,7 +132,7 @@ async def export_something(app: ExplorerApp) -> None:
     left_out = exporting.left_out_words(kind, shared)
     # in a browser the file is not where the user looks first
     here = f"{platform.node()}:" if app.is_web else ""
-    app.say(f"saved {here}{files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
+    app.say(f"saved {here}{real_path(files[0])}{more}{left_out and f': {left_out}'}", "good")
 
 
 async def choose_preset(app: ExplorerApp) -> None:

@@ -318,6 +318,13 @@ def test_what_a_search_leaves_out_is_no_news(tmp_path: Path, name: str) -> None:
     assert group[0].name_of(str((tmp_path / "a.json").resolve())) == str(tmp_path / "a.json")
 
 
+def test_a_link_to_itself_is_followed_as_any_path_that_cannot_be_read(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    (group,) = roots_of([loop])
+    assert [root.named for root in group] == [str(loop)]
+
+
 def test_rows_compare_equal_when_nothing_changed(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "dfa_s42", audit=True)
     (row,) = scan([tmp_path]).rows
