@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import hashlib
 import io
@@ -66,6 +67,8 @@ LIFE = 2000
 MOST_BEHIND = 200
 """Keys that may wait when more are sent: what is far behind would be sent to a screen of long ago."""
 HANG_SECONDS = 60.0
+STUCK_SECONDS = 900.0
+"""For a thousand events, which take a minute."""
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (61, 17), (1, 1), (300, 90))
 LETTERS = "abcdefghijklmnoprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;:+-=_*&'\"\\()|~@"
 """Printable keys; without q, which leaves (see `KEYS`)."""
@@ -467,9 +470,16 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2,3")
     given = parser.parse_args()
     found = 0
+
+    def tell(text: str) -> None:
+        print(text, file=sys.__stderr__, flush=True)
+        # what never comes back from one key is shown and ended
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True, file=sys.__stderr__)
+
     for seed in map(int, given.seeds.split(",")):
         began = time.perf_counter()
-        ran, gone = run(given.events, seed, lambda text: print(text, file=sys.__stderr__, flush=True))
+        tell(f"seed {seed}")
+        ran, gone = run(given.events, seed, tell)
         found += len(ran.errors) + len(gone)
         seconds = time.perf_counter() - began
         print(f"seed {seed}: {ran.events} events in {seconds:.0f} s, {len(ran.errors)} errors,")
