@@ -20,7 +20,7 @@ import typer
 
 from fa_core import plugins as brought
 from fa_core.engine.devices import PROBE, ask_torch, list_devices, seen_by_nvml, why_no_cuda
-from fa_core.errors import UnreadableInput, install_command
+from fa_core.errors import install_command
 from fa_tui import options
 from fa_tui.commands import output
 
@@ -71,7 +71,7 @@ def doctor_command(format: Annotated[options.Form, typer.Option(help="How to pri
 
         fa-tui doctor --format json
     """
-    found = [(area.__name__, one) for area in (python, packages, plugins, devices, terminal, folders) for one in area()]
+    found = [(area.__name__, one) for area in (python, packages, plugins, devices, terminal) for one in area()]
     text = "\n\n".join("\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0)))
     output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text])
     raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
@@ -102,7 +102,8 @@ def packages() -> Iterator[Finding]:
     for name in (*REQUIRED, *OPTIONAL):
         version, use = _version(name), OPTIONAL.get(name)
         if name in failed:
-            again = install_command(name).replace("install", "install --force-reinstall", 1)
+            broken = "torchvision" if "torchvision" in failed[name] else name
+            again = install_command(broken).replace("install", "install --force-reinstall", 1)
             yield Finding(name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again)
         elif version is not None:
             yield Finding(name, OK, version)
@@ -112,7 +113,12 @@ def packages() -> Iterator[Finding]:
             yield Finding(name, NOTE, f"not installed: no {use}", install_command(name))
 
 
-_MODULES = {"scikit-learn": "sklearn", "textual-serve": "textual_serve"}
+_MODULES = {
+    "scikit-learn": "sklearn",
+    "textual-serve": "textual_serve",
+    # the package itself imports next to nothing
+    "transformers": "transformers.modeling_utils",
+}
 _IMPORTS = """
 import importlib, json, sys
 for name in sys.argv[1:]:
@@ -166,8 +172,6 @@ def devices() -> Iterator[Finding]:
         yield Finding("gpu", NOTE, f"one is listed, but torch cannot use it: {sees}", "install a torch for this driver")
     else:
         yield looked_at("gpu", sees, len(nvml) == len(gpus))
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        yield looked_at("visible", f"CUDA_VISIBLE_DEVICES={visible}", nvml or gpus)
 
 
 def terminal() -> Iterator[Finding]:
@@ -186,23 +190,6 @@ def terminal() -> Iterator[Finding]:
     yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
-
-
-def folders() -> Iterator[Finding]:
-    """The sample runs, the folders for settings and logs, and what is wrong with the settings."""
-    from fa_tui.settings import config_folder, load_settings, settings_file, state_folder
-
-    try:
-        yield Finding("sample runs", OK, str(options.sample_runs()))
-    except UnreadableInput as error:
-        yield Finding("sample runs", NOTE, error.what, "install it again from its source")
-    for name, folder in (("settings", config_folder()), ("logs", state_folder())):
-        nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
-        writable = os.access(nearest, os.W_OK)
-        yield looked_at(name, f"{folder}{'' if writable else ' cannot be written'}", writable, f"mkdir -p {folder}")
-    for problem in load_settings().problems:
-        what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")
-        yield Finding("settings file", NOTE, what, fix)
 
 
 def _version(name: str) -> str | None:
