@@ -293,9 +293,18 @@ def standing(
     undecided: Collection[str] = "",
     *,
     control: bool = False,
+    lacks_gamma: bool = False,
     protocol: Protocol = "v1",
 ) -> str:
     """A run's word: what it is counted as, in tables, summaries and exit codes.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+        undecided: letters that neither fire nor pass for sure.
+        control: whether it is a control's.
+        lacks_gamma: whether the protocol asks for Γ, and it was not measured.
+        protocol: whose words.
 
     >>> standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab", control=True)
     ('walk-back', 'undecided', 'trustworthy', 'control')
@@ -306,7 +315,7 @@ def standing(
         return CONTROL
     if flags:
         return READINGS[protocol].fails
-    return UNDECIDED if undecided else READINGS[protocol].passes
+    return UNDECIDED if undecided or lacks_gamma else READINGS[protocol].passes
 
 
 def counts_text(counts: Mapping[str, int], protocol: Protocol = "v1", grounds: Mapping[str, int] | None = None) -> str:

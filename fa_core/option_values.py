@@ -38,7 +38,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def diagnostic_letters(text: str, option: str) -> frozenset[str]:
-    """The diagnostics in ``"ab"``, ``"a,b"`` or ``"A, B"``.
+    """The diagnostics in ``"abd"``, ``"a,b,d"`` or ``"A, B, D"``.
 
     Args:
         text: what the user wrote.
@@ -52,7 +52,7 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
     """
     letters = frozenset(text.replace(",", "").replace(" ", "").lower())
     if not letters <= set(LETTERS):
-        raise UsageError(f"{option} {text!r} is not a list of diagnostics", hint="write letters of a, b, c, d: a,b")
+        raise UsageError(f"{option} {text!r} is not a list of diagnostics", hint="write the letters: abd, or a,b,d")
     return letters
 
 

@@ -209,6 +209,15 @@ def _fires(letter: str) -> Callable[[DiagnosticReport], bool | None]:
     return found
 
 
+def has_gamma(credit: Mapping[str, Any] | None) -> bool:
+    """Whether Γ was measured in some layer.
+
+    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
+    (True, False, False)
+    """
+    return any(value is not None for value in (credit or {}).get("gamma") or ())
+
+
 class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
 
@@ -428,8 +437,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics that neither fire nor pass for sure.
 
-        The threshold lies within the interval of their number, so that other samples might differ; or the number is
-        a lower bound, and does not fire (`unproven`).
+        The threshold lies within the interval of their number, so that other samples might differ; or the number does
+        not fire and shows nothing (`unproven`).
         """
         if not self.intervals:
             return self.unproven
@@ -444,11 +453,26 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def unproven(self) -> frozenset[str]:
-        """The diagnostics of which only a bound is known, and does not fire: what lies beyond it may."""
-        if BOUND not in self.evidence.values():
-            return frozenset()
-        bounded = {letter for letter in self.coverage if self.evidence.get(letter) == BOUND}
-        return frozenset(bounded - self.flags)
+        """The diagnostics whose number does not fire, and does not show that they pass.
+
+        Only a bound is known, and what lies beyond it may fire; or (a) of a stream that is 0, whose ratios say nothing.
+        """
+        found = {letter for letter, kind in self.evidence.items() if kind == BOUND}
+        if self.is_dead:
+            found.add("a")
+        return frozenset(found.intersection(self.coverage) - self.flags) if found else frozenset()
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the stream is 0 somewhere: a norm below 1e-30, the smallest denominator of a growth ratio."""
+        return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
+
+    def why_unproven(self, letter: str) -> str:
+        """Why a diagnostic of `unproven` does not pass."""
+        if letter == "a" and self.is_dead:
+            layer = next(l for l, norm in enumerate(self.residual_norms) if norm < NORM_RATIO_EPS)
+            return f"‖h_{layer}‖ is 0, and a stream that is 0 has no growth to judge"
+        return "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"
 
     @property
     def grounds(self) -> str:
@@ -665,7 +689,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def lacks_gamma(self) -> bool:
         """Whether the protocol asks for Γ per layer, and the report of a trained network has none."""
         asked = self.thresholds.reading.needs_gamma and self.coverage and not why_no_baseline(self.method_name)
-        return bool(asked) and not any(value is not None for value in (self.credit or {}).get("gamma") or ())
+        return bool(asked) and not has_gamma(self.credit)
 
     @property
     def is_control(self) -> bool:
@@ -679,8 +703,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             control: whether it is a control; None = by its name.
         """
         control = self.is_control if control is None else control
-        open_to = self.undecided or ("Γ" if self.lacks_gamma else "")
-        return standing(self.flags, self.coverage, open_to, control=control, protocol=self.thresholds.protocol)
+        judged = (self.flags, self.coverage, self.undecided)
+        return standing(*judged, control=control, lacks_gamma=self.lacks_gamma, protocol=self.thresholds.protocol)
 
     @property
     def words(self) -> str:
@@ -726,6 +750,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 bound = f"{diagnostic.bound} {brief(diagnostic.limit(self.thresholds))}"
                 others = self.other_margins() if letter == "d" else ""
                 more = f"; {others}" if others else self.at_reference(letter)
+                if letter in self.unproven and self.is_dead:
+                    more = f"; {self.why_unproven(letter)}"
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
         return [worded(line, self.thresholds.protocol) for line in lines]
 

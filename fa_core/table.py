@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.baseline import CONTROLS
+from fa_core.baseline import CONTROLS, WITHOUT_BASELINE
 from fa_core.diagnostics import (
     BIT,
     BOUND,
@@ -32,7 +32,7 @@ from fa_core.diagnostics import (
 from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.numbers import brief
 from fa_core.option_values import listed
-from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
+from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, has_gamma
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
 
 _MANY = 10_000
@@ -65,11 +65,13 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
-        bounded: bits of the diagnostics whose number is a lower bound; one that does not fire does not pass either.
+        unproven: bits of the diagnostics whose number is a lower bound, and of (a) where the stream is 0
+            (`DiagnosticReport.unproven`); one that does not fire does not pass either.
         low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
             (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
         credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0) without any credit.
+        has_gamma: where Γ was measured in some layer.
         problems: what could not be read.
     """
 
@@ -88,11 +90,12 @@ class AuditTable:
     margin_pp: Floats
     coverage: Bits
     nonfinite: Bits
-    bounded: Bits
+    unproven: Bits
     low: Floats
     high: Floats
     classes: Floats
     credit: Floats
+    has_gamma: Mask
     problems: tuple[Problem, ...] = ()
     _has_acc: Mask
     _has_baseline: Mask
@@ -161,11 +164,13 @@ class AuditTable:
             margin_pp=margin_of(acc, baseline),
             coverage=nonfinite | measured,
             nonfinite=nonfinite,
-            bounded=np.fromiter(map(_bounded, column("evidence")), np.uint8, len(reports)),
+            unproven=np.fromiter(map(_bounded, column("evidence")), np.uint8, len(reports))
+            | bits_of(a=(residual.lengths >= 2) & residual.any_below(NORM_RATIO_EPS)),
             low=low,
             high=high,
             classes=optional(list(map(_classes, column("provenance"))))[0],
             credit=_credit_of(column("credit"), column("method_name")),
+            has_gamma=np.fromiter(map(has_gamma, column("credit")), np.bool_, len(reports)),
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
@@ -253,11 +258,11 @@ class AuditTable:
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics whose interval holds the threshold, or whose bound does not fire, as bits per row."""
+        """The diagnostics that neither fire nor pass for sure (`DiagnosticReport.undecided`), as bits per row."""
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
-        if self.bounded.any():
-            found = self.bounded & ~self.flags(t) & np.uint8(t.mask)
+        if self.unproven.any():
+            found = self.unproven & ~self.flags(t) & np.uint8(t.mask)
         for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
             if self.low.shape[1]:
                 ends = self.low[:, place], self.high[:, place]
@@ -269,11 +274,20 @@ class AuditTable:
         """How many rows have each word of `fa_core.diagnostics.standing`."""
         t = thresholds or DiagnosticThresholds()
         controls = np.isin(self.method, CONTROLS)
-        masks = (self.flags(t), self.coverage & np.uint8(t.mask), self.undecided(t), controls)
+        masks = (self.flags(t), self.coverage & np.uint8(t.mask), self.undecided(t), self.lacks_gamma(t), controls)
         counts: Counter[str] = Counter()
-        for (*bits, control), runs in Counter(zip(*(mask.tolist() for mask in masks), strict=True)).items():
-            counts[standing(*map(letters_of, bits), control=control, protocol=t.protocol)] += runs
+        for (*bits, lacks, control), runs in Counter(zip(*(mask.tolist() for mask in masks), strict=True)).items():
+            word = standing(*map(letters_of, bits), control=control, lacks_gamma=lacks, protocol=t.protocol)
+            counts[word] += runs
         return counts
+
+    def lacks_gamma(self, thresholds: DiagnosticThresholds) -> Mask:
+        """Where the protocol asks for Γ per layer, and it was not measured (`DiagnosticReport.lacks_gamma`)."""
+        if not thresholds.reading.needs_gamma:
+            return np.zeros(len(self), np.bool_)
+        measured = (self.coverage & np.uint8(thresholds.mask)) != 0
+        lacking: Mask = measured & ~self.has_gamma & ~np.isin(self.method, list(WITHOUT_BASELINE))
+        return lacking
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -559,8 +573,16 @@ class Ragged:
 
     def any_nonfinite(self) -> Mask:
         """Which rows hold a NaN or ±inf."""
+        return self._rows_of(~np.isfinite(self.flat))
+
+    def any_below(self, limit: float) -> Mask:
+        """Which rows hold a value below a limit."""
+        return self._rows_of(self.flat < limit)
+
+    def _rows_of(self, values: Mask) -> Mask:
+        """The rows in which some of these values lie."""
         found = np.zeros(len(self), np.bool_)
-        found[np.searchsorted(self.offsets, np.flatnonzero(~np.isfinite(self.flat)), side="right") - 1] = True
+        found[np.searchsorted(self.offsets, np.flatnonzero(values), side="right") - 1] = True
         return found
 
 

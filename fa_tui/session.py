@@ -74,7 +74,8 @@ class Session:
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
-        undecided: per row, the mask of diagnostics whose interval holds the threshold.
+        undecided: per row, the mask of diagnostics that neither fire nor pass for sure.
+        lacks_gamma: per row, whether the protocol asks for Γ per layer, and it was not measured.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Session:
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
         self.undecided: Sequence[int] = []
+        self.lacks_gamma: Sequence[int] = []
         self._judge_all()
 
     def __len__(self) -> int:
@@ -326,6 +328,10 @@ class Session:
         """How many runs have a diagnostic that is undecided."""
         return self._count(self.undecided)
 
+    def without_gamma(self) -> int:
+        """How many runs lack the Γ per layer that the protocol asks for."""
+        return self._count(self.lacks_gamma)
+
     def measured(self) -> int:
         """How many runs have at least one diagnostic measured."""
         return self._count(self.coverage)
@@ -369,12 +375,16 @@ class Session:
     def standing(self, index: int) -> str:
         """What a run is counted as (`fa_core.diagnostics.standing`)."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        control = self.rows[index].is_control
-        return diagnostics.standing(*map(letters_of, masks), control=control, protocol=self.thresholds.protocol)
+        return diagnostics.standing(
+            *map(letters_of, masks),
+            control=self.rows[index].is_control,
+            lacks_gamma=bool(self.lacks_gamma[index]),
+            protocol=self.thresholds.protocol,
+        )
 
     def doubt(self, index: int) -> str:
-        """What is undecided of a run, as `doubt_text` says it."""
-        return diagnostics.doubt_text(letters_of(self.undecided[index]), self.thresholds.protocol)
+        """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
+        return self.rows[index].report.with_thresholds(self.thresholds).doubt
 
     def words(self, index: int) -> str:
         """The verdict of a run, on what it stands and what is undecided; of a control that it is one."""
@@ -452,9 +462,11 @@ class Session:
             reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
             self.flags = [mask_of(report.flags) for report in reports]
             self.undecided = [mask_of(report.undecided) for report in reports]
+            self.lacks_gamma = [report.lacks_gamma for report in reports]
         else:
             self.flags = self.table.flags(self.thresholds).tobytes()
             self.undecided = self.table.undecided(self.thresholds).tobytes()
+            self.lacks_gamma = self.table.lacks_gamma(self.thresholds).tobytes()
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:

@@ -314,7 +314,7 @@ def _group(
         verdict=_verdict(runs.standings(thresholds), reading),
         disagree="".join(x for x in reading.checks if 0 < fired[x] < measured[x]),
         evidence=runs.kinds,
-        notes=_notes(runs, measured),
+        notes=_notes(runs, measured, int(runs.lacks_gamma(thresholds).sum())),
     )
 
 
@@ -366,7 +366,7 @@ def _verdict(standings: Counter[str], reading: Reading) -> str:
     return next((word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED)
 
 
-def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
+def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[str, ...]:
     n, unmeasured = len(runs), int((runs.coverage == 0).sum())
     said = ["one seed: no spread, and seeds cannot disagree"] if n == 1 else []
     repeated = sorted(seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1)
@@ -376,6 +376,8 @@ def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
         said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
         said.append(f"{unmeasured} of {n} runs not measured")
+    if lacking:
+        said.append(f"Γ not measured on {lacking} of {n} runs")
     for letter in measured:
         if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(runs.method[0])):
             hint = baseline_hint(runs) if letter == "d" else ""

@@ -433,7 +433,8 @@ class ReadTaps(ReturnedStream):
     """States where modules read them (``blocks.*:in``) or give them (``embed``), in the order of the forward pass.
 
     So the stream of a network that adds ``h + block(h)`` itself is tapped: its blocks read the states, and what
-    comes behind them, ``head:in``, reads the last one. The first tensor that a module is called with counts.
+    comes behind them, ``head:in``, reads the last one. The first tensor that a module is called with counts. One
+    tensor is one state: read again, by whichever module, it is no further layer.
     """
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
@@ -452,8 +453,12 @@ class ReadTaps(ReturnedStream):
         labels: list[str] = []
         states: list[Tensor] = []
         versions: list[int] = []
+        read: list[Tensor] = []
 
         def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
+            if any(state is h and state._version == v for h, v in zip(read, versions, strict=True)):
+                return state
+            read.append(state)
             labels.append(name)
             versions.append(state._version)
             states.append(state.clone() if self._copies else state)
@@ -461,7 +466,7 @@ class ReadTaps(ReturnedStream):
 
         with tapped_inputs(model, self._read, tap), tapped_outputs(model, self._given, tap):
             logits = read_logits(answer(model, x))
-        written = any(h._version != v for h, v in zip(states, versions, strict=True))
+        written = any(h._version != v for h, v in zip(read, versions, strict=True))
         if written and not self._copies:
             # its gradient is then found from the copy, which takes a pass per layer
             self._copies = True

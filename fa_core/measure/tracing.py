@@ -340,19 +340,43 @@ _STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
 """Operations that compute in steps, and those whose derivative in torch is that of the identity."""
 
 
+_SUMS = re.compile(r"_?(add|sub|rsub)_?")
+"""Operations by which steps join a stream; a product with them is a mask, which has a derivative."""
+
+
 def _steps(graph: GraphModule, shifts: int) -> list[str]:
-    """Names of the operations in a trace that compute in steps from the stream; without shifts, from the inputs."""
+    """Names of the operations in a trace that compute in steps from the stream; without shifts, from the inputs.
+
+    They are those of `_STEPS`, and what gives whole numbers or truth values that are added to the stream again:
+    ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask, ``x * (x > 0)``, is none.
+    """
     nodes = list(graph.graph.nodes)
     given = [node for node in nodes if node.op == "placeholder"]
     reading, found = set(given[-shifts:] if shifts else given), []
+    # what reads the stream by whole numbers or truth values alone → the operations that gave these
+    stepped: dict[Any, list[str]] = {}
     for node in nodes:
-        if node not in reading and not reading.intersection(node.all_input_nodes):
+        read = [one for one in node.all_input_nodes if one in reading]
+        if not read and node not in reading:
             continue
         reading.add(node)
         name = getattr(node.target, "_opname", "")
         if _STEPS.fullmatch(name):
             found.append(name)
-    return found
+        if read and all(one in stepped for one in read):
+            stepped[node] = [cause for one in read for cause in stepped[one]]
+        elif _is_whole(node) and not all(map(_is_whole, read)):
+            made = "integer cast" if name == "_to_copy" else name or getattr(read[0].target, "_opname", "")
+            stepped[node] = [made]
+        elif _SUMS.fullmatch(name):
+            found += [cause for one in read if one in stepped for cause in stepped[one]]
+    return list(dict.fromkeys(found))
+
+
+def _is_whole(node: Any) -> bool:
+    """Whether an operation of a trace gives whole numbers or truth values."""
+    value = node.meta.get("val")
+    return isinstance(value, Tensor) and not (value.is_floating_point() or value.is_complex())
 
 
 def _check_same(found: Tensor, expected: Tensor) -> None:

@@ -35,7 +35,7 @@ _DATA_HELP = (
 _TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
 _METHOD_ARG = typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable.")
 _ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
-_STOP_ON_HELP = "End a run when one of these fires, e.g. a,b; (d) needs a frozen run in --out."
+_STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) needs a frozen run in --out."
 
 
 def train_command(

@@ -196,20 +196,21 @@ class Doubts:
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}
         self._held: dict[str, tuple[str, float]] = {}
-        self._bounded: dict[str, list[str]] = {}
+        self._unproven: dict[tuple[str, str], list[str]] = {}
 
     def add(self, report: DiagnosticReport, name: str) -> None:
         """Take up a judged run, which is called so."""
         for letter in report.undecided:
-            found = self._bounded if letter in report.unproven else self._found
-            found.setdefault(letter, []).append(name)
+            if letter in report.unproven:
+                self._unproven.setdefault((letter, report.why_unproven(letter)), []).append(name)
+                continue
+            self._found.setdefault(letter, []).append(name)
             self._held[letter] = report.range_words(letter), DIAGNOSTICS[letter].limit(report.thresholds)
 
     def lines(self) -> Iterator[str]:
         """A line per letter: the runs, the interval where it is one, and what would decide."""
-        for letter, names in sorted(self._bounded.items()):
-            known = "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"
-            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {known}"
+        for (letter, why), names in sorted(self._unproven.items()):
+            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {why}"
         for letter, names in sorted(self._found.items()):
             ends, limit = self._held[letter]
             holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"

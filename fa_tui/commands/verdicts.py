@@ -43,7 +43,8 @@ def show_command(
     In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
     baseline is d=assumed and never in `coverage`, but in `flags` where it fires. Where a file has 95 % intervals they
     are `intervals`. `undecided` names the diagnostics whose interval holds the threshold, or whose lower bound does
-    not fire. A control (frozen, shallow, random_init, random_targets) has `control`: its verdict is no claim.
+    not fire, or (a) where the stream is 0. A control (frozen, shallow, random_init, random_targets) has `control`: its
+    verdict is no claim.
 
     Examples:
 
@@ -70,9 +71,10 @@ def check_command(paths: options.NamedPaths, require: _Require = "", *, chosen: 
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided is a diagnostic
     whose threshold lies within the 95 % interval of its number, so that other samples (not other training seeds)
-    might say otherwise, or of which only a lower bound is known: a line each names the runs and what would decide.
+    might say otherwise, of which only a lower bound is known, or (a) of a stream that is 0: a line each names the runs.
     The last line counts runs, says on which diagnostics they are trustworthy, and counts the letters that fire. A
-    walk-back by undecided diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required.
+    walk-back by undecided diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required, and a
+    run without it is counted as undecided.
 
     Examples:
 

@@ -155,8 +155,8 @@ class AnalysisScreen(JudgedScreen):
         elif isinstance(self._found, Utility):
             grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
         elif self._open == 2:
-            # so are the source and the verdict
-            grid = analysed.reordered(grid, ("method", "from", "verdict", "fires on"), lines_up=False)
+            # so are the source, the verdict and the accuracy
+            grid = analysed.reordered(grid, ("method", "from", "verdict", "acc", "fires on"), lines_up=False)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):

@@ -196,7 +196,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from train' -l schedule -r -d 'cos
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l optimizer -r -d 'adamw, adam or sgd'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l batch-size -r -d 'Samples per step'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l eval-seed -r -d 'Picks the evaluation batches'
-complete -c fa-tui -n '__fish_seen_subcommand_from train' -l stop-on -r -d 'End a run when one of these fires, e.g. a,b'
+complete -c fa-tui -n '__fish_seen_subcommand_from train' -l stop-on -r -d 'End a run when one of these fires, e.g. ab'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l resume -d 'Go on with unfinished runs, skip finished ones'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l overwrite -d 'Train again over what is there'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l device -r -d 'auto, cpu, cuda or cuda:1'

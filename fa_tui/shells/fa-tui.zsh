@@ -218,7 +218,7 @@ _fa-tui() {
                 '*--optimizer=[adamw, adam or sgd]:STR:_files' \
                 '*--batch-size=[Samples per step]:INT:_files' \
                 '*--eval-seed=[Picks the evaluation batches]:INT:_files' \
-                '*--stop-on=[End a run when one of these fires, e.g. a,b]:LETTERS:_files' \
+                '*--stop-on=[End a run when one of these fires, e.g. ab]:LETTERS:_files' \
                 '*--resume[Go on with unfinished runs, skip finished ones]' \
                 '*--overwrite[Train again over what is there]' \
                 '*--device=[auto, cpu, cuda or cuda\:1]:STR:_files' \

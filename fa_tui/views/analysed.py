@@ -148,7 +148,8 @@ def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Gri
     first = [name for name in first if name in grid.headings]
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    return replace(grid, headings=headings, rows=tuple(rows), words=len(order) if lines_up else grid.words)
+    words = len(order) if lines_up else 1 + max(map(order.index, range(grid.words)))
+    return replace(grid, headings=headings, rows=tuple(rows), words=words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:

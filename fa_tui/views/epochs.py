@@ -30,6 +30,7 @@ class EpochSession(Session):
         replay: all epochs of all runs; row i of the session is its run i.
         epoch: the one that is shown.
         fired: the diagnostics that fire, per record of the replay.
+        unsure: those that are undecided, likewise.
 
     Args:
         replay: with at least one run.
@@ -40,6 +41,7 @@ class EpochSession(Session):
         self.replay = replay
         self.epoch = replay.epochs[-1]
         self.fired: Bits = replay.flags(thresholds)
+        self.unsure: Bits = replay.table.undecided(thresholds)
         self._judged_by = thresholds
         super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
 
@@ -60,6 +62,7 @@ class EpochSession(Session):
         moved = {run: places[_name(trace)] for run, trace in enumerate(self.replay.traces) if _name(trace) in places}
         self.replay = replay
         self.fired = replay.flags(self.thresholds)
+        self.unsure = replay.table.undecided(self.thresholds)
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
         self.epoch = replay.epochs[-1] if at_end else min(self.epoch, replay.epochs[-1])
@@ -124,8 +127,11 @@ class EpochSession(Session):
     def _judge(self) -> None:
         if self._judged_by != self.thresholds:
             self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
-        self.flags = [0 if record is None else int(self.fired[record]) for record in self._records()]
-        self.undecided = bytes(len(self.flags))  # a trace has no intervals
+            self.unsure = self.replay.table.undecided(self.thresholds)
+        records = self._records()
+        self.flags = [0 if record is None else int(self.fired[record]) for record in records]
+        self.undecided = [0 if record is None else int(self.unsure[record]) for record in records]
+        self.lacks_gamma = bytes(len(self.flags))  # an epoch is no report
 
     def _records(self) -> list[int | None]:
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]

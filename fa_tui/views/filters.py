@@ -76,7 +76,7 @@ _STATES: dict[str, Test] = {
     "trustworthy": lambda session, row: session.standing(row) == session.thresholds.reading.passes,
     "walkback": lambda session, row: session.standing(row) == session.thresholds.reading.fails,
     "control": lambda session, row: session.rows[row].is_control,
-    "undecided": lambda session, row: bool(session.undecided[row]),
+    "undecided": lambda session, row: bool(session.undecided[row] or session.lacks_gamma[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(
         (value := value_of(quantity, session, row)) is not None and not math.isfinite(value) for quantity in QUANTITIES

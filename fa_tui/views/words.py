@@ -107,7 +107,8 @@ def walk_back_words(session: Session) -> str:
     measured, counted = session.measured(), len(session.counted)
     controls = len(session.in_scope) - counted
     called = f"control{'s' * (controls > 1)} not counted"
-    facts = ((session.doubtful(), "undecided"), (counted - measured, "not measured"), (controls, called))
+    unsure = ((session.doubtful(), "undecided"), (session.without_gamma(), "without Γ"))
+    facts = (*unsure, (counted - measured, "not measured"), (controls, called))
     more = "".join(f", {count} {what}" for count, what in facts if count)
     return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
 

@@ -57,6 +57,14 @@ def test_vectorised_flags_equal_those_of_each_report(
     assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
 
 
+def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires() -> None:
+    measured = [DiagnosticReport(residual_norms=norms) for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])]
+    assert [letters_of(mask) for mask in table_of(measured).undecided()] == ["a", "", ""]
+    assert ["".join(report.undecided) for report in measured] == ["a", "", ""]
+    assert [letters_of(mask) for mask in table_of(measured).flags()] == ["", "a", ""]
+    assert "‖h_1‖ is 0" in measured[0].describe()[0]
+
+
 @given(st.lists(reports(nonfinite=True), min_size=1, max_size=6), thresholds(), st.floats(0, 1))
 def test_vectorised_undecided_equals_that_of_each_report_against_an_assumed_baseline(
     measured: list[DiagnosticReport], limits: DiagnosticThresholds, baseline: float

@@ -133,6 +133,7 @@ async def test_the_right_key_brings_hidden_columns_in(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "3")
         assert "growth" not in screen_text(app).splitlines()[2]
+        assert " acc " in screen_text(app).splitlines()[2]
         await pilot.press(*["right"] * 3)
         await settled(pilot, screen)
         assert "growth" in screen_text(app).splitlines()[2]

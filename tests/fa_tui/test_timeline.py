@@ -500,3 +500,11 @@ async def test_every_chart_on_the_screen_is_exported_as_a_figure(app: ExplorerAp
         assert CHARTS in kinds_of(shared)
         assert [title for title, _ in shared.charts] == ["growth per block", "‖g_L‖", "drift", "accuracy"]
     assert charts_picture(shared.charts, kind).startswith(begins)
+
+
+def test_an_epoch_whose_stream_is_0_passes_no_growth() -> None:
+    epochs = [TraceEpoch(epoch=n, residual_norms=[1.0, norm]) for n, norm in ((1, 1.0), (2, 0.0))]
+    session = EpochSession(
+        Replay([Trace(source="x", key="dfa_s1", method="dfa", epochs=epochs)]), DiagnosticThresholds()
+    )
+    assert session.cell(0) == "?~···"

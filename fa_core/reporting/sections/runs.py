@@ -64,7 +64,8 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """How many runs, what they came out as, and what was not measured."""
     n, counts = len(table), table.standings(thresholds)
-    doubtful = int((table.undecided(thresholds) != 0).sum()) - counts[UNDECIDED]
+    in_doubt = (table.undecided(thresholds) != 0) | table.lacks_gamma(thresholds)
+    doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
     said = [f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"]
@@ -72,7 +73,8 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         word = "seed" if len(seeds) == 1 else "seeds"
         said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")
-    more = f"; {doubtful} of the others undecided on some diagnostic" if doubtful else ""
+    on = "some diagnostic, or without Γ" if thresholds.reading.needs_gamma else "some diagnostic"
+    more = f"; {doubtful} of the others undecided on {on}" if doubtful else ""
     counted = counts_text(counts, thresholds.protocol, _grounds(table, thresholds))
     yield Paragraph(f"{counted}{more}.")
     yield from _caveats(table, thresholds)
@@ -83,7 +85,7 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     t = thresholds
     open_or_fires = (table.flags(t) | table.undecided(t)) != 0
     measured = (table.coverage & np.uint8(t.mask)) != 0
-    trusted = measured & ~open_or_fires & ~np.isin(table.method, CONTROLS)
+    trusted = measured & ~open_or_fires & ~table.lacks_gamma(t) & ~np.isin(table.method, CONTROLS)
     return Counter(table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist())
 
 
@@ -100,6 +102,8 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         for method, missing in seen.missing.items()
         if (known := [f"({letter})" for letter in missing if letter in thresholds.judges])
     ]
+    if lacking := int(table.lacks_gamma(thresholds).sum()):
+        said.append(f"Γ per layer, which the protocol requires, was not measured on {_runs(lacking)}")
     said += table.assumed_notes
     nonfinite = {x: seen.nonfinite[x] for x in thresholds.judges if seen.nonfinite[x]}
     said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in nonfinite.items()]

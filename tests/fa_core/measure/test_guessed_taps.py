@@ -171,6 +171,33 @@ def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind: An
     assert report.notes == ("" if taps else "taps guessed: --taps 'blocks.*:in,head:in'")
 
 
+def test_a_state_that_is_read_twice_is_one_layer() -> None:
+    class Twice(Branches):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.embed(x)
+            for block in self.blocks:
+                h = h + 0.5 * block(h) + 0.5 * block(h)
+            return self.head(h)
+
+    torch.manual_seed(0)
+    net, data = Twice(*(Block(6) for _ in range(3))), batches(8)
+    report = diagnose(net, data, taps="embed, blocks.*:in, head:in")
+    assert report.residual_norms == pytest.approx(branch_states(net, data[0][0]), rel=1e-5)
+    assert report.tap_names == ["embed", "blocks.1:in", "blocks.2:in", "head:in"]
+    again = ReadAgain(*(Block(6) for _ in range(3)))
+    assert len(diagnose(again, data, taps="blocks.*:in, head:in").residual_norms) == 5
+
+
+class ReadAgain(Branches):
+    """One block, applied twice: what it reads is another state each time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        for block in (*self.blocks, self.blocks[0]):
+            h = h + block(h)
+        return self.head(h)
+
+
 def test_a_stream_that_is_read_is_traced_too() -> None:
     class Lost(Branches):
         def forward(self, x: Tensor) -> Tensor:

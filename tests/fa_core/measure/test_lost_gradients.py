@@ -213,12 +213,28 @@ def quantised(block: Block, h: Tensor) -> Tensor:
     return block.f(torch.fake_quantize_per_tensor_affine(h, 0.1, 0, -128, 127))
 
 
+def cast(block: Block, h: Tensor) -> Tensor:
+    return block.f(h + ((8 * h).int().to(h) / 8 - h).detach())
+
+
+def compared(block: Block, h: Tensor) -> Tensor:
+    return block.f(h + (2 * (h > 0).to(h) - 1 - h).detach())
+
+
+def nearest_code(block: Block, h: Tensor) -> Tensor:
+    codes = torch.eye(WIDTH).to(h)
+    return block.f(h + (codes[torch.cdist(h, codes).argmin(dim=1)] - h).detach())
+
+
 NOT_JUDGED = [
     (through_numpy, "does not stay in torch"),
     (through_a_number, "depends on the values of a batch"),
     (on_a_branch, "depends on the values of a batch"),
     (overwritten, "cannot be traced"),
     (rounded, "0 almost everywhere (round)"),
+    (cast, "0 almost everywhere (integer cast)"),
+    (compared, "0 almost everywhere (gt)"),
+    (nearest_code, "0 almost everywhere (argmin)"),
     (quantised, "0 almost everywhere (fake_quantize"),
 ]
 
@@ -230,6 +246,26 @@ def test_where_the_gradient_is_not_known_nothing_is_judged_by_it(branch: Branch,
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None
     assert report.credit is not None and "gamma" not in report.credit
     assert why in report.unmeasured["b"] and why in report.unmeasured["c"]
+
+
+def masked(block: Block, h: Tensor) -> Tensor:
+    u = block.f(h)
+    return u * (u > 0).to(u) + (u - u.detach())
+
+
+def test_a_mask_is_no_step() -> None:
+    report, expected = measured(masked)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+
+
+def plainly_rounded(block: Block, h: Tensor) -> Tensor:
+    return block.f(h) + (8 * h).round() / 8
+
+
+def test_rounding_without_a_substitute_derivative_has_a_gradient() -> None:
+    report, expected = measured(plainly_rounded)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+    assert "custom_backward" not in report.provenance
 
 
 def test_quantised_weights_leave_the_gradient_as_it_is() -> None:

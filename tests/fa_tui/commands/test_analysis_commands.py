@@ -207,7 +207,7 @@ def test_timeline_of_audits_without_traces_says_so(published_table: Path, capsys
 
 def test_a_wrong_stop_letter_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "timeline", published_table, "--stop-on", "x")
-    assert code == 2 and "a, b, c, d" in err
+    assert code == 2 and "write the letters: abd, or a,b,d" in err
 
 
 def test_penalty_logs_are_bounded_and_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

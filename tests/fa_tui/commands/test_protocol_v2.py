@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from fa_core.analysis.seeds import over_seeds
 from fa_core.diagnostics import READINGS, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
@@ -18,6 +20,8 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.cli import main
+from fa_tui.session import Session
+from fa_tui.views.words import walk_back_words
 
 V2 = DiagnosticThresholds(protocol="v2")
 EXPLODED = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [1.0, 1e-9]}
@@ -54,6 +58,28 @@ def test_a_table_says_what_its_reports_say(sample_runs: Path) -> None:
     table = AuditTable.from_rows(rows)
     assert table.verdicts(V2) == [row.report.with_thresholds(V2).verdict for row in rows]
     assert {"PASS", "FAIL(D1+D2+D3)"} <= set(table.verdicts(V2))
+
+
+def test_a_table_counts_a_run_without_gamma_as_its_report_does(sample_runs: Path) -> None:
+    rows = scan([sample_runs]).rows
+    said = Counter(row.report.with_thresholds(V2).standing(row.is_control) for row in rows)
+    assert AuditTable.from_rows(rows).standings(V2) == said
+    published = AuditTable.from_rows(scan([sample_runs / "audit_table_s42_s123_s456.json"]).rows)
+    assert published.standings(V2) == {"FAIL": 9, "undecided": 6}
+    groups = over_seeds(published, V2).groups
+    assert {group.method: group.verdict for group in groups}["bp"] == "undecided"
+    assert "Γ not measured on 3 of 3 runs" in groups[0].notes
+
+
+def test_a_report_and_the_explorer_pass_no_run_without_gamma(sample_runs: Path, tmp_path: Path) -> None:
+    published = sample_runs / "audit_table_s42_s123_s456.json"
+    main(["report", str(published), "--protocol", "v2", "--out", str(tmp_path / "v2.md")])
+    text = (tmp_path / "v2.md").read_text()
+    assert "0 PASS, 9 FAIL, 6 undecided" in text
+    assert "Γ per layer, which the protocol requires, was not measured on 15 runs" in text
+    session = Session(scan([published]).rows, thresholds=V2)
+    assert {session.standing(row) for row in range(15)} == {"FAIL", "undecided"}
+    assert "15 without Γ" in walk_back_words(session)
 
 
 def test_its_verdicts_are_read_back_and_differ_from_no_judgement_of_c() -> None:
