@@ -37,7 +37,6 @@ from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
-from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
@@ -247,8 +246,9 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
 
 async def choose_order(app: ExplorerApp) -> None:
     """Ask what the long view is sorted by."""
-    table = app.explorer.runs
-    assert isinstance(table, RunTable)
+    # also where a key that was typed ahead has just left it
+    table = app.explorer.shown_runs.table
+    assert table is not None
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")

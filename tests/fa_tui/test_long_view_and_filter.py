@@ -57,6 +57,14 @@ async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_
         assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [456, 123, 42]
 
 
+async def test_the_order_of_a_long_view_that_was_just_left_can_still_be_asked_for(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", "t")
+        # as where a machine takes so long that the next key does not wait for it
+        app.action_ask("order")
+        await until(pilot, lambda: "Sort by" in screen_text(app))
+
+
 async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
