@@ -30,6 +30,9 @@ TIMES, SLACK = 64, 1 << 28
 COPIES = 4
 """A file that is read whole takes about this many times its size once it is decoded."""
 
+LONGEST_NAME = 4096
+"""Characters of a path that a system opens, folders included."""
+
 _FLAGS = os.O_RDONLY
 for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
     _FLAGS |= getattr(os, _flag, 0)

@@ -15,7 +15,7 @@ from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files import exists, is_file, is_folder, real_path
+from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.gamma import null_draws
 from fa_core.report import DiagnosticReport
@@ -115,8 +115,12 @@ def find_checkpoint(row: AuditRow) -> Path:
     """Where the run's files are now: as recorded, or in the same place relative to the record.
 
     Raises:
-        UnreadableInput: it is gone.
+        UnreadableInput: it is gone, or no file, or its name is longer than a file's can be.
     """
+    where = f"{row.source}: {row.key}"
+    if len(row.checkpoint or "") > LONGEST_NAME:
+        what = f"its checkpoint has a name of {len(row.checkpoint or ''):,} characters"
+        raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
     recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
@@ -124,7 +128,6 @@ def find_checkpoint(row: AuditRow) -> Path:
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)
-    where = f"{row.source}: {row.key}"
     if row.checkpoint and exists(recorded):
         raise UnreadableInput(f"its checkpoint {recorded} is no file", where=where)
     raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)

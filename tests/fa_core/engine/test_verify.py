@@ -92,6 +92,12 @@ def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(error.value)
 
 
+def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part(tmp_path):
+    row = replace(row_of(tmp_path / "a.pt"), checkpoint="/" + "d/" * 200_000 + "x")
+    with pytest.raises(UnreadableInput, match="its checkpoint has a name of 400,002 characters; a file's has at most"):
+        find_checkpoint(row)
+
+
 def test_nothing_recorded_is_said():
     with pytest.raises(UnreadableInput, match="nothing recorded"):
         verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
