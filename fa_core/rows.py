@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
@@ -219,13 +219,13 @@ def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
     Returns:
         Group → axes, those that most rows have first.
     """
-    seen: dict[K, Counter[frozenset[tuple[str, str]]]] = {}
+    seen: defaultdict[K, Counter[frozenset[tuple[str, str]]]] = defaultdict(Counter)
     as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
     for group, row in rows:
         text = as_text.get(id(row.axes))
         if text is None:
             text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
-        seen.setdefault(group, Counter())[text] += 1
+        seen[group][text] += 1
     return {group: _differing(kinds) for group, kinds in seen.items()}
 
 

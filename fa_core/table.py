@@ -394,7 +394,8 @@ class AuditTable:
         """
         chosen = np.asarray(which)
         indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
-        if np.array_equal(indices, np.arange(len(self))):
+        # the length first: an analysis of many groups must not look at all rows once for each of them
+        if len(indices) == len(self) and np.array_equal(indices, np.arange(len(self))):
             return self
         columns: dict[str, Any] = {
             name: column.take(indices) if isinstance(column, Ragged) else column[indices]
@@ -559,9 +560,10 @@ class Ragged:
 
     def take(self, indices: Indices) -> Ragged:
         """Some of the rows, in the order given."""
-        lengths = self.lengths[indices]
+        begins = self.offsets[:-1][indices]
+        lengths = self.offsets[1:][indices] - begins
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        positions = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][indices] - offsets[:-1], lengths)
+        positions = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
         return Ragged(self.flat[positions], offsets)
 
     def last(self) -> Floats:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fa_core import diagnostics
-from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, Protocol, letters_of
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
 
 if TYPE_CHECKING:
@@ -375,12 +376,8 @@ class Session:
     def standing(self, index: int) -> str:
         """What a run is counted as (`fa_core.diagnostics.standing`)."""
         masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
-        return diagnostics.standing(
-            *map(letters_of, masks),
-            control=self.rows[index].is_control,
-            lacks_gamma=bool(self.lacks_gamma[index]),
-            protocol=self.thresholds.protocol,
-        )
+        row = self.rows[index]
+        return _standing(*masks, row.is_control, bool(self.lacks_gamma[index]), self.thresholds.protocol)
 
     def doubt(self, index: int) -> str:
         """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
@@ -467,6 +464,14 @@ class Session:
             self.flags = self.table.flags(self.thresholds).tobytes()
             self.undecided = self.table.undecided(self.thresholds).tobytes()
             self.lacks_gamma = self.table.lacks_gamma(self.thresholds).tobytes()
+
+
+@lru_cache(maxsize=4096)
+def _standing(flags: int, coverage: int, undecided: int, control: bool, lacks_gamma: bool, protocol: Protocol) -> str:
+    """`fa_core.diagnostics.standing` of masks: a filter asks it of every run."""
+    return diagnostics.standing(
+        *map(letters_of, (flags, coverage, undecided)), control=control, lacks_gamma=lacks_gamma, protocol=protocol
+    )
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:

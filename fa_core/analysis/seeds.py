@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -142,7 +142,11 @@ class SeedTable(Result, frozen=True, kw_only=True):
 
 
 def over_seeds(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, by: Sequence[str] | None = None, ddof: int = 1
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    by: Sequence[str] | None = None,
+    ddof: int = 1,
+    most: int | None = None,
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 
@@ -151,6 +155,7 @@ def over_seeds(
         thresholds: default: the protocol's.
         by: second axes to keep apart; None takes every axis that varies, ``()`` none.
         ddof: 1 for sample standard deviations, as published; 0 for population ones.
+        most: groups to average, the first ones; a note says how many there are (default: all).
 
     Raises:
         UsageError: an axis that no run has.
@@ -159,8 +164,11 @@ def over_seeds(
     """
     axes, members = _members(table, by)
     t = thresholds or DiagnosticThresholds()
-    groups = tuple(_group(table.select(rows), axes, key[0], t, ddof) for key, rows in members.items())
+    first = islice(members.items(), most)
+    groups = tuple(_group(table.select(rows), axes, key[0], t, ddof) for key, rows in first)
     notes = () if groups else ("no runs: nothing to average",)
+    if len(groups) < len(members):
+        notes = (f"the first {len(groups)} of {len(members):,} groups; a filter chooses others",)
     return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof)
 
 
@@ -168,7 +176,7 @@ _Key: TypeAlias = tuple[str, ...]
 """Collection, method, and the values of the second axes as text."""
 
 
-def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ...], dict[_Key, Indices]]:
+def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
     """The second axes, and the rows of every condition."""
     axes_present = sorted({name for row in table.axes for name in row})
     for name in by or ():
@@ -181,7 +189,7 @@ def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ..
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
         key = (home, method, *(repr(row_axes.get(name)) for name in axes))
         members[key].append(i)
-    return axes, {key: np.array(rows) for key, rows in members.items()}
+    return axes, members
 
 
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
@@ -217,7 +225,7 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
                     terms[1] = reference
                 if all(term in members for term in terms):
                     factors = tuple(("", "method", *axes)[place] for place in places)
-                    found.append(_difference(table, axes, factors, {term: members[term] for term in terms}))
+                    found.append(_difference(table, axes, factors, {term: np.array(members[term]) for term in terms}))
     return tuple(found)
 
 
@@ -284,6 +292,8 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
     """The collection of each run if some run occurs in two collections, else nothing."""
     homes = collections(table)
+    if len(set(homes)) < 2:
+        return ("",) * len(table)
     first: dict[tuple[Any, ...], str] = {}
     for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
         if first.setdefault((method, seed, *(repr(row_axes.get(name)) for name in axes)), home) != home:

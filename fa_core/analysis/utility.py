@@ -93,6 +93,7 @@ def decision_utility(
         looks_at = worded(f"accuracy + ({x}) {DIAGNOSTICS[x].name}", t.protocol)
         rules[f"S{LETTERS.index(x) + 2}"] = looks_at, caught, known
     rules["S_full"] = worded("accuracy + (a) to (d)", t.protocol), full, has_acc | (runs.coverage != 0)
+    none_walked_back = dict.fromkeys(methods, 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
     return Utility(
         runs=len(runs),
@@ -104,7 +105,7 @@ def decision_utility(
                 walked_back=tuple(names[caught]),
                 judged=int(known.sum()),
                 agreement=float((caught & full).sum() / full.sum()) if full.any() else None,
-                by_method=dict.fromkeys(methods, 0) | Counter(runs.method[caught].tolist()),
+                by_method=none_walked_back | Counter(runs.method[caught].tolist()),
             )
             for name, (looks_at, caught, known) in rules.items()
         ),

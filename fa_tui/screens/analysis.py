@@ -36,6 +36,9 @@ NAMES = ("sweep", "utility", "seeds")
 _NO_RUNS = "No run is open, so there is nothing to analyse. What is written appears by itself; N trains or audits."
 _NONE_PASSES = "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc and / change it."
 
+_MOST_GROUPS = 100
+"""Methods averaged over seeds: each takes half a millisecond, at every step of a slider."""
+
 
 class AnalysisScreen(JudgedScreen):
     """Three tabs, each a table, and below it more about the line under the cursor.
@@ -94,7 +97,6 @@ class AnalysisScreen(JudgedScreen):
             self.set_class(number == place, f"-{name}")
         self.tabs.open(place)
         self.refresh_bindings()
-        self._say_title()
         self.table.scroll_to(0, 0, animate=False, immediate=True)
         self.judge()
         self.table.move_to(self._lines[place])
@@ -129,14 +131,26 @@ class AnalysisScreen(JudgedScreen):
         self.judge()
 
     def _say_title(self) -> None:
-        self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), *scope_pieces(self.session))
+        name = (f" {NAMES[self._open]} ", "strong")
+        self.set_title((" analysis ", "accent"), name, *scope_pieces(self.session), (self._bound_words(), "warn"))
+
+    def _bound_words(self) -> str:
+        """That only some of the groups are averaged, or ``""``."""
+        found = self._found
+        if not isinstance(found, SeedTable):
+            return ""
+        averaged = sum(len(group.seeds) for group in found.groups)
+        if averaged == len(self.runs):
+            return ""
+        return f"  the first {len(found.groups)} groups: {averaged} of {runs_words(len(self.runs))} (/)"
 
     def on_resize(self) -> None:
-        self.soon()
+        # of the three tables only that of utility depends on the width
+        if self._open == 1:
+            self.soon()
 
     def judge(self) -> None:
-        if self.runs.judge():
-            self._say_title()
+        self.runs.judge()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
             self._found = sensitivities(table, thresholds, *self.runs.groups())
@@ -145,8 +159,9 @@ class AnalysisScreen(JudgedScreen):
             self._found = decision_utility(table, thresholds)
             blocks = utility_blocks(self._found)
         else:
-            self._found = over_seeds(table, thresholds)
+            self._found = over_seeds(table, thresholds, most=_MOST_GROUPS)
             blocks = seeds_blocks(self._found, thresholds.protocol)
+        self._say_title()
         self._blocks = list(in_protocol(blocks, thresholds.protocol))
         grid, self._said = analysed.parts(self._blocks)
         if self._open == 0:

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from fa_core.errors import FaError
-from fa_tui.screens.explorer_panes import RunsShown, SidePane, tidy_soon
+from fa_tui.screens.explorer_panes import RunsShown, SidePane, collect_seldom, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
@@ -147,6 +147,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # what is there now stays: later collections need not look at it
         gc.freeze()
         gc.enable()
+        collect_seldom(self.session)
         # the looks of all other screens too: as their CSS_PATH each would have the whole sheet parsed again
         self.app.stylesheet.read(Path(__file__).with_name("screens.tcss"))
         self.app.stylesheet.parse()
@@ -298,8 +299,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
             line.leave()
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
+        before = self.session.scope
         self.session.narrow(message.filter, message.rows, wide=message.wide)
-        self.rows_changed()
+        if self.session.scope == before:
+            # another filter, the same runs: they lie as they lay
+            self._show_counts(())
+        else:
+            self.rows_changed()
         if self._filter_from is not None:
             # the cursor is back on its run as soon as that is in scope again
             self.runs.go_to(self._filter_from)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -42,6 +43,16 @@ def tidy_soon(node: MessagePump, session: Session) -> None:
     if len(session) >= _MANY:
         # from its own queue: a timer set by a screen that closes would keep that screen
         node.call_later(after, _PAUSE_SECONDS, node, _tidy)
+
+
+_SELDOM = 100_000
+"""New objects after which cycles are looked for, where there are many runs."""
+
+
+def collect_seldom(session: Session) -> None:
+    """Look for cycles less often: laying many runs out makes many objects, and each look at them stops the screen."""
+    if len(session) >= _MANY:
+        gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
 
 
 def _tidy() -> None:
@@ -113,7 +124,7 @@ class RunsShown:
         self.matrix.id = "matrix"
         self.matrix.display = not look.long
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
-        self._laid_out: list[int] | None = None
+        self._laid_out: dict[Widget, list[int] | None] = {self.view: None}
         if look.filter:
             session.narrow(filter_of(look, session))
             self.lay_out()
@@ -145,18 +156,31 @@ class RunsShown:
         row = self.view.row
         if self.table is None:
             self.table = self._long_view("")
+            self._laid_out[self.table] = None
             self.table.display = False
             await body.mount(self.table)
         self.table.display = not self.table.display
         self.matrix.display = not self.table.display
-        self.lay_out()
+        # an order may be by what has changed meanwhile
+        if self.order or not self._is_laid_out:
+            self._lay_out_view()
+        self.matrix.cells.numbers_changed()
         if row is not None:
             self.view.go_to(row)
 
+    @property
+    def _is_laid_out(self) -> bool:
+        """Whether the view on screen has the runs that are in scope."""
+        return self.view in self._laid_out and self._laid_out[self.view] == self._session.scope
+
     def lay_out(self) -> None:
-        """Lay the runs in scope out again."""
-        self._laid_out = self._session.scope
-        self.view.lay_out(self._laid_out)
+        """Lay the runs in scope out again; the other view does so when it is shown."""
+        self._laid_out.clear()
+        self._lay_out_view()
+
+    def _lay_out_view(self) -> None:
+        scope = self._laid_out[self.view] = self._session.scope
+        self.view.lay_out(scope)
         if self.view.is_attached:
             # what was laid out before is as large as what is now
             tidy_soon(self.view, self._session)
@@ -171,7 +195,7 @@ class RunsShown:
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are in scope now."""
-        others = self._laid_out != self._session.scope
+        others = not self._is_laid_out
         if others:
             self.lay_out()
         self.view.show_flips(flips)

@@ -45,12 +45,10 @@ class Analysed:
         self._session = session
         self.read()
 
-    def judge(self) -> bool:
-        """Take up another scope; whether there is one."""
-        others = self.rows != self._session.scope
-        if others:
+    def judge(self) -> None:
+        """Take up another scope, if there is one."""
+        if self.rows != self._session.scope:
             self.read()
-        return others
 
     def read(self) -> None:
         """Choose among the session's runs again: some came, went or changed."""
@@ -161,6 +159,8 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
         measured: method → its measured runs.
         room: cells there are, two of them before each further column.
     """
+    if len(measured) > room:
+        return grid
     counts = [
         tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
         for strategy in analysis.strategies

@@ -218,7 +218,13 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     column = columns.get(order.lstrip("-"))
     if column is None:
         raise UsageError(f"no column {order.lstrip('-')}", hint=f"there are {', '.join(columns)}")
-    keys = {row: column.key(session, row) for row in rows}
+    rows = list(rows)
+    quantity = BY_NAME.get(column.name)
+    keys: dict[int, Any]
+    if quantity is not None:
+        keys = dict(zip(rows, values_of(quantity, session, rows), strict=True))
+    else:
+        keys = {row: column.key(session, row) for row in rows}
     known = [row for row, key in keys.items() if not _is_missing(key)]
     missing = [row for row, key in keys.items() if _is_missing(key)]
     return sorted(known, key=lambda row: keys[row], reverse=order.startswith("-")) + missing

@@ -143,7 +143,7 @@ def groups_of(session: Session, shown: Iterable[int] | None = None, grid: Grid |
         if line.is_heading:
             home = line.label
         else:
-            groups.append(Group.of(line.label, line.runs(), home))
+            groups.append(Group.of(line.label, line.cells.rows, home))
     return groups
 
 

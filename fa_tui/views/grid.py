@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import gt
+from operator import eq, gt
 from typing import Any, NamedTuple
 
 from fa_core.errors import printable
@@ -127,6 +127,8 @@ def rank(value: Hashable) -> tuple[bool, bool, float, str]:
 class Cells:
     """The runs of a line, each put into a column; 8 bytes a run, for a line may have a hundred thousand."""
 
+    __slots__ = ("_columns", "rows")
+
     def __init__(self) -> None:
         self._columns, self.rows = array("i"), array("i")
 
@@ -137,7 +139,7 @@ class Cells:
 
     def in_order(self) -> Cells:
         """These cells, their runs sorted by column."""
-        if any(map(gt, self._columns, self._columns[1:])):
+        if len(self.rows) > 1 and any(map(gt, self._columns, self._columns[1:])):
             order = sorted(range(len(self.rows)), key=self._columns.__getitem__)
             self._columns, self.rows = (array("i", (of[i] for i in order)) for of in (self._columns, self.rows))
         return self
@@ -151,7 +153,9 @@ class Cells:
 
     def most(self) -> int:
         """How many runs are in the fullest cell."""
-        return max(Counter(self._columns).values(), default=0)
+        if len(self.rows) < 2 or not any(map(eq, self._columns, self._columns[1:])):
+            return min(1, len(self.rows))
+        return max(Counter(self._columns).values())
 
     def items(self) -> Iterator[tuple[int, int]]:
         """Column and row index of every run."""
@@ -174,13 +178,18 @@ class GridLine(NamedTuple):
 
 
 class Places(Mapping[int, tuple[int, int]]):
-    """Row index → its line and column, in 8 bytes each."""
+    """Row index → its line and column, in 8 bytes each.
 
-    def __init__(self, lines: Sequence[GridLine]) -> None:
-        self._places = array("q", [-1]) * (1 + max((row for line in lines for row in line.cells.rows), default=-1))
+    Args:
+        lines: the lines.
+        end: above the highest row index.
+    """
+
+    def __init__(self, lines: Sequence[GridLine], end: int) -> None:
+        places = self._places = array("q", [-1]) * end
         for number, line in enumerate(lines):
             for column, row in line.cells.items():
-                self._places[row] = number << 32 | column
+                places[row] = number << 32 | column
 
     def __getitem__(self, row: int) -> tuple[int, int]:
         if not 0 <= row < len(self._places) or self._places[row] < 0:
@@ -224,8 +233,15 @@ class Grid(NamedTuple):
     places: Mapping[int, tuple[int, int]]
 
 
-_Runs = list[tuple[int, AuditRow, str]]
-"""The runs to lay out, each with its index and its heading."""
+class _Runs(NamedTuple):
+    """The runs to lay out, in parallel lists: no object for each, which the garbage collector would look at."""
+
+    indices: Sequence[int]
+    rows: Sequence[AuditRow]
+    homes: Sequence[str]
+    columns: Sequence[int]
+
+
 _Groups = dict[str, dict[str, Cells]]
 """Home → label → cells."""
 
@@ -245,56 +261,78 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     """
     # headings are of all runs, whatever is shown: a filter renames nothing
     homes = homes_of([row.source for row in rows])
-    runs = [(index, rows[index], homes[index]) for index in (range(len(rows)) if shown is None else shown)]
-    across = [value_on(axes.columns, row, home) for _, row, home in runs]
+    indices: Sequence[int] = range(len(rows))
+    if shown is not None:
+        indices = list(shown)
+        rows = [rows[index] for index in indices]
+        homes = [homes[index] for index in indices]
+    across = _values_on(axes.columns, rows, homes)
     values = in_order(axes.columns, across)
     places = {value: place for place, value in enumerate(values)}
     columns = array("i", map(places.__getitem__, across))
     del places, across  # of many columns as large as the grid
     labels = Labels(axes.columns, values)
+    runs, end = _Runs(indices, rows, homes, columns), max(indices, default=-1) + 1
     if axes == METHODS_BY_SEEDS:
-        varying = differing_axes((home, row) for _, row, home in runs)
-        first = {home: row.axes for _, row, home in reversed(runs)}
-        groups = _apart(runs, columns, varying)
-        return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
-    groups = _together(runs, columns, axes)
-    return _assemble(labels, groups, {home: home for home in groups})
+        varying = differing_axes(zip(homes, rows, strict=True))
+        first = dict(zip(reversed(homes), reversed(rows), strict=True))
+        groups = _apart(runs, varying)
+        headings = {home: _heading(home, first[home].axes, varying[home]) for home in groups}
+    else:
+        groups = _together(runs, axes)
+        headings = {home: home for home in groups}
+    return _assemble(labels, groups, headings, end)
 
 
-def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, Collection[str]]) -> _Groups:
+def _values_on(axis: str, rows: Sequence[AuditRow], homes: Sequence[str]) -> Sequence[Hashable]:
+    """The value of every run on an axis."""
+    if axis == "method":
+        return [row.method for row in rows]
+    if axis == "seed":
+        return [row.seed for row in rows]
+    return [value_on(axis, row, home) for row, home in zip(rows, homes, strict=True)]
+
+
+def _apart(runs: _Runs, varying: Mapping[str, Collection[str]]) -> _Groups:
     """Cells of one run at most."""
-    groups: _Groups = {}
-    taken: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    groups: _Groups = {home: {} for home in dict.fromkeys(runs.homes)}
+    taken: set[tuple[str, str, int]] = set()
     copies: Counter[tuple[str, str, int]] = Counter()
-    for (index, row, home), column in zip(runs, columns, strict=True):
-        label = name = _line_label(row.method, row.axes, varying[home])
-        while column in taken[home, label]:
+    for index, row, home, column in zip(*runs, strict=True):
+        label = name = _line_label(row.method, row.axes, varying[home]) if varying[home] else row.method
+        while (home, label, column) in taken:
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
-        taken[home, label].add(column)
-        groups.setdefault(home, {}).setdefault(label, Cells()).put(column, index)
+        taken.add((home, label, column))
+        lines = groups[home]
+        if label not in lines:
+            lines[label] = Cells()
+        lines[label].put(column, index)
     return groups
 
 
-def _together(runs: _Runs, columns: Iterable[int], axes: Axes) -> _Groups:
+def _together(runs: _Runs, axes: Axes) -> _Groups:
     """Cells of all the runs that agree on both axes; one home for all where the source is an axis."""
     by_value: dict[str, dict[Hashable, Cells]] = {}
-    for (index, row, home), column in zip(runs, columns, strict=True):
+    along = _values_on(axes.lines, runs.rows, runs.homes)
+    for index, home, column, value in zip(runs.indices, runs.homes, runs.columns, along, strict=True):
         lines = by_value.setdefault("" if "source" in axes else home, {})
-        lines.setdefault(value_on(axes.lines, row, home), Cells()).put(column, index)
+        if value not in lines:
+            lines[value] = Cells()
+        lines[value].put(column, index)
     return {
         home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
         for home, lines in by_value.items()
     }
 
 
-def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> Grid:
+def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str], end: int) -> Grid:
     lines: list[GridLine] = []
     for home, members in groups.items():
         if len(groups) > 1:
             lines.append(GridLine(headings[home], Cells()))
         lines += [GridLine(label, cells.in_order()) for label, cells in members.items()]
-    return Grid(columns, tuple(lines), Places(lines))
+    return Grid(columns, tuple(lines), Places(lines, end))
 
 
 def homes_of(sources: Sequence[str]) -> Sequence[str]:

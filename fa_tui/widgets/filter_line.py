@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from textual.app import ComposeResult
@@ -19,7 +20,8 @@ from fa_tui.widgets.line import Line
 
 _AT_ONCE = 2000
 """Up to so many runs every letter filters again."""
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.1
+"""Of more runs a filter is applied when no letter came for so long."""
 _KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
 
@@ -62,7 +64,7 @@ class FilterLine(Vertical):
         self._note = Line(id="filter-error")
         self._wrong = ""
         self._applied = session.scope_text
-        self._is_due = False
+        self._due: asyncio.TimerHandle | None = None
         self.is_done = False
         # behind a blank: what is typed now is a term of its own
         before = self._applied and f"{self._applied} "
@@ -82,13 +84,13 @@ class FilterLine(Vertical):
         event.stop()
         if len(self._session) <= _AT_ONCE:
             self._catch_up()
-        elif not self._is_due:
+        else:
             # laying many runs out for every letter would fall behind the typing
-            self._is_due = True
-            after(_PAUSE_SECONDS, self, self._catch_up)
+            if self._due is not None:
+                self._due.cancel()
+            self._due = after(_PAUSE_SECONDS, self, self._catch_up)
 
     def _catch_up(self) -> None:
-        self._is_due = False
         # not the event's text: more may have been typed, or kept, since
         if self.is_attached and not self.is_done:
             self._take_in()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from rich.style import Style
 from textual.binding import Binding
@@ -13,7 +13,7 @@ from fa_core.diagnostics import CONTROL
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left, width_of
+from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
@@ -73,6 +73,7 @@ class Matrix(RunsView):
         self._turn = (0, 0, 0)
         self._said: dict[int, str] = {}
         self._labels: dict[int, str] = {}
+        self._lengths: Sequence[int] = (0, 0)
         self._name_width = self._count_width = 0
         self.cells = RunCells(session, self._glyphs)
         self.lay_out()
@@ -88,7 +89,8 @@ class Matrix(RunsView):
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
         self._said = {number: self._glyphs.say(line.label) for number, line in enumerate(lines) if not line.is_heading}
-        fullest = max((len(line.runs()) for line in lines), default=0)
+        self._lengths = lengths([*self._said.values()])
+        fullest = max((len(line.cells.rows) for line in lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self.cells.set_cells([line.cells for line in self._grid.lines])
         self._fit()
@@ -102,17 +104,19 @@ class Matrix(RunsView):
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
-        columns, cell, labels = self._grid.columns, self._cell_width, [*self._said.values()]
+        columns, cell = self._grid.columns, self._cell_width
         room = self._room - self._count_width - len(columns) * cell
         self._gap = next((gap for gap in (4, 3) if self._whole_names + len(columns) * gap <= room), 2)
         # with whole names, and with ever shorter ones; in the last, methods are cut
-        widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in lengths(labels)]
+        widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
         fitting = [width for width in widths if width <= room - len(columns) * self._gap + 1]
         scrolled = max(0, len(columns) - _COLUMNS_KEPT) * cell - min(len(columns), _COLUMNS_KEPT) * self._gap
         chosen = fitting[0] if fitting else min(widths[-1], room + scrolled)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
-        names = abbreviated(labels, self._name_width - self.lead - 1, self._glyphs.ellipsis)
-        self._labels = dict(zip(self._said, names, strict=True))
+        self._labels, room = self._said, self._name_width - self.lead - 1
+        if self._lengths[0] > room:
+            names = abbreviated([*self._said.values()], room, self._glyphs.ellipsis)
+            self._labels = dict(zip(self._said, names, strict=True))
         # behind the last column only a mark has to fit
         each = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
         self.set_widths(self._name_width + self._count_width, each)
@@ -120,8 +124,7 @@ class Matrix(RunsView):
     @property
     def _whole_names(self) -> int:
         """The width in which no name is cut."""
-        widest = max(map(width_of, self._said.values()), default=0)
-        return max(_LEAST_NAMES, min(widest, _LONGEST_NAMES) + self.lead + 1)
+        return max(_LEAST_NAMES, min(self._lengths[0], _LONGEST_NAMES) + self.lead + 1)
 
     @property
     def _room(self) -> int:

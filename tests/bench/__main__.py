@@ -22,6 +22,7 @@ from tests.bench.figures import MARKDOWN
 BENCHES: Mapping[str, str] = {
     "explorer": "bench_explorer",
     "many": "bench_many",
+    "blocks": "bench_blocks",
     "read": "bench_read",
     "folders": "bench_folders",
     "limits": "bench_limits",

@@ -6,13 +6,16 @@ import json
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.widgets import Input
 
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
+from fa_tui.live import Reading
 from fa_tui.session import Session
+from fa_tui.widgets import filter_line, matrix
 from tests.fa_tui.looks import SIZE, screen_text, set_a_to
 from tests.fa_tui.waiting import until
 
@@ -331,3 +334,68 @@ async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app
         await pilot.press("slash", "enter")
         await pilot.pause()
         assert app.session.scope_text == "method:dfa growth>1"
+
+
+async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        laid_out = []
+        build = matrix.build_grid
+        monkeypatch.setattr(matrix, "build_grid", lambda *given: laid_out.append(given) or build(*given))
+        await pilot.press("t", "down", "t", "down", "t", "t")
+        await pilot.press("slash", "escape")
+        await pilot.press("slash", *"method:dfa", "enter")
+        await pilot.pause()
+        narrowed = len(laid_out)
+        assert narrowed > 0
+        before, laid_out[:] = list(laid_out), []
+        assert all(shown is not None for _, shown, _ in before), "each time for other runs than all"
+        await pilot.press("slash", *"is:walkback", "enter", "t", "t")
+        await pilot.pause()
+        assert app.session.scope_text == "method:dfa is:walkback"
+        assert (laid_out, methods_on_screen(app)) == ([], ["dfa"])
+
+
+async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
+    app: ExplorerApp, published_table: Path
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", "slash", *"method:ep", "enter", "t")
+        await pilot.pause()
+        assert methods_on_screen(app) == ["ep"]
+        await pilot.press("t", "f", "t")
+        await pilot.pause()
+        assert methods_on_screen(app) == METHODS
+        await pilot.press("t")
+        found = scan([published_table])
+        more = [msgspec.structs.replace(row, source="more.json") for row in found.rows]
+        app.session.merge([Reading(place="more.json", rows=more)])
+        app.rows_changed()
+        await pilot.press("t")
+        await pilot.pause()
+        assert len(app.explorer.matrix.grid.places) == 30
+
+
+async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filter_line, "_AT_ONCE", 0)
+    monkeypatch.setattr(filter_line, "_PAUSE_SECONDS", 3600)
+    begun = []
+    start = filter_line.after
+
+    def watched(*given: object) -> object:
+        begun.append(start(*given))
+        return begun[-1]
+
+    monkeypatch.setattr(filter_line, "after", watched)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", "d", "f", "a")
+        await until(pilot, lambda: len(begun) == 3)
+        assert [timer.cancelled() for timer in begun] == [True, True, False]
+        assert app.session.scope is None
+        await pilot.press("enter")
+        await pilot.pause()
+        assert methods_on_screen(app) == ["dfa"], "what is kept is applied at once"

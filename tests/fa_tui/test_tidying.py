@@ -44,3 +44,20 @@ async def test_an_analysis_that_was_left_is_freed_where_there_are_many_runs(
             await until(pilot, lambda: left() is None)
         else:
             assert left() is not None, "few runs are not worth a collection"
+
+
+@pytest.mark.parametrize(("many", "seldom"), [(1, True), (10_000, False)])
+async def test_cycles_are_looked_for_less_often_where_there_are_many_runs(
+    published_table: Path, monkeypatch: pytest.MonkeyPatch, many: int, seldom: bool
+) -> None:
+    before, usual = gc.get_threshold(), (700, 10, 10)
+    gc.set_threshold(*usual)
+    monkeypatch.setattr(explorer_panes, "_MANY", many)
+    app = app_on(Session(scan([published_table]).rows))
+    try:
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: app.explorer.takes_keys)
+            assert (gc.get_threshold() != usual) == seldom
+            assert gc.get_threshold()[1:] == usual[1:]
+    finally:
+        gc.set_threshold(*before)

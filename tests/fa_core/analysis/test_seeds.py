@@ -39,6 +39,14 @@ def test_population_deviations_on_request_are_labelled_so() -> None:
     assert "mean ± population standard deviation" in grid.caption
 
 
+def test_of_many_groups_only_the_first_are_averaged_where_that_is_asked_for_and_a_note_says_so() -> None:
+    runs = table(*(row(seed=seed, method=f"m{number}") for number in range(5) for seed in (1, 2)))
+    found = over_seeds(runs, most=3)
+    assert [group.method for group in found.groups] == ["m0", "m1", "m2"]
+    assert "the first 3 of 5 groups; a filter chooses others" in found.notes
+    assert over_seeds(runs, most=5) == over_seeds(runs)
+
+
 def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic() -> None:
     runs = table(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
     (group,) = over_seeds(runs).groups
