@@ -83,7 +83,7 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
     Attributes:
         seeds: in table order; None where a run names no seed.
         stats: number of `NUMBERS` → `Stat`; one without values where no run has it.
-        verdicts: verdict text → runs.
+        verdicts: verdict text, with ``; Γ missing`` where the protocol asks for it → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact binomial), where measured.
@@ -316,7 +316,7 @@ def _group(
             name: stat_of(getattr(runs, column), name in GEOMETRIC, (runs.nonfinite & BIT.get(letter, 0)) != 0, ddof)
             for name, (column, letter, _) in NUMBERS.items()
         },
-        verdicts=dict(Counter(runs.verdicts(thresholds))),
+        verdicts=dict(Counter(_told(runs, thresholds))),
         fired=fired,
         measured=measured,
         fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
@@ -374,6 +374,12 @@ def _verdict(standings: Counter[str], reading: Reading) -> str:
     if reading.fails in found:
         return reading.fails if len(found) == 1 else MIXED
     return next((word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED)
+
+
+def _told(runs: AuditTable, thresholds: DiagnosticThresholds) -> list[str]:
+    """The verdict of each run, and that it lacks the Γ that the protocol asks for."""
+    each = zip(runs.verdicts(thresholds), runs.lacks_gamma(thresholds).tolist(), strict=True)
+    return [f"{verdict}; Γ missing" if lacks else verdict for verdict, lacks in each]
 
 
 def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[str, ...]:

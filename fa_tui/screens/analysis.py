@@ -13,6 +13,7 @@ from textual.widget import Widget
 from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
+from fa_core.diagnostics import worded
 from fa_core.errors import FaError
 from fa_core.reporting.blocks import Block, Grid, in_protocol
 from fa_core.reporting.records import seeds_record, sweep_record
@@ -216,7 +217,8 @@ class AnalysisScreen(JudgedScreen):
         elif isinstance(found, Utility):
             about = list(analysed.strategy_words(found.strategies[line], found.strategies[-1], found))
         elif isinstance(found, SeedTable):
-            about = list(analysed.group_words(found.groups[line])) if found.groups else []
+            told = analysed.group_words(found.groups[line]) if found.groups else ()
+            about = [worded(words, self.session.thresholds.protocol) for words in told]
         elif found:
             curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))

@@ -69,6 +69,7 @@ def test_a_table_counts_a_run_without_gamma_as_its_report_does(sample_runs: Path
     groups = over_seeds(published, V2).groups
     assert {group.method: group.verdict for group in groups}["bp"] == "undecided"
     assert "Γ not measured on 3 of 3 runs" in groups[0].notes
+    assert groups[0].verdicts == {"PASS; Γ missing": 3}
 
 
 def test_a_report_and_the_explorer_pass_no_run_without_gamma(sample_runs: Path, tmp_path: Path) -> None:
