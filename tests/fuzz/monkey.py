@@ -435,6 +435,7 @@ def run(
     )
     ran = Ran()
     heard = Complaints(ran.errors)
+    gc.collect()  # what went wrong before in this process is told before
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "opened"
         folder.mkdir()

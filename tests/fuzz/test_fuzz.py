@@ -28,7 +28,7 @@ def test_no_file_and_no_option_raises_anything_but_the_projects_own_errors(
         KINDS[kind](tmp_path, number)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [2, 4])
 def test_a_monkey_finds_no_defect_and_changes_no_file(seed: int) -> None:
     ran, lost = monkey.run(150, seed, life=75)
     assert not ran.errors
