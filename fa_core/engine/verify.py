@@ -112,7 +112,7 @@ def _names(count: int) -> str:
 
 
 def find_checkpoint(row: AuditRow) -> Path:
-    """Where the run's files are now: as recorded, or in the same place relative to the record.
+    """Where the run's files are now: as recorded, or in the same place relative to the record, or the record's folder.
 
     Raises:
         UnreadableInput: it is gone, or no file, or its name is longer than a file's can be.
@@ -125,6 +125,7 @@ def find_checkpoint(row: AuditRow) -> Path:
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
+    places += [folder] if folder.name == recorded.name else []
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)

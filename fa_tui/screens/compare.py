@@ -192,12 +192,14 @@ class CompareScreen(JudgedScreen):
         if not agree:
             said = f" {who} agree on {', '.join(partly)}" if partly else f" no diagnostic on two of these {who}"
             return [(said, "dim")]
+        if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
+            # no verdict of them all: one of them may stand on what another was not measured on
+            return [(f" {who} agree on {', '.join([*agree, *partly])}", "dim")]
         flags = "".join(letter for letter in flags if letter in agree)
         control = all(session.rows[row].is_control for row in group.rows)
         cell = cell_text(flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode)
         tone = "bad" if flags else "good"
-        rest = f"; {', '.join(partly)}" if partly else ""
-        return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone), (rest, "dim")]
+        return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_core.numbers import short
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of
@@ -120,6 +121,16 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
         assert "seeds agree: ✓---·" in screen_text(app)
         await pilot.press("escape")
         assert app.screen is app.explorer
+
+
+async def test_where_one_seed_lacks_a_diagnostic_no_verdict_stands_for_both() -> None:
+    quiet = {"method_name": "bp", "residual_norms": [1.0, 1.0], "bp_grad_norms": [1.0, 1.0], "headline_acc": 0.5}
+    reports = [DiagnosticReport(**quiet, frozen_baseline_acc=0.6), DiagnosticReport(**quiet)]
+    rows = [AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one) for n, one in enumerate(reports)]
+    app = app_on(Session(rows))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        assert "seeds agree on a, b" in screen_text(app)
 
 
 async def test_bars_keep_their_scale_when_methods_are_flipped_until_z(app: ExplorerApp) -> None:

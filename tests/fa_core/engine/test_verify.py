@@ -83,6 +83,13 @@ def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, 
     assert find_checkpoint(row) == moved / "nets" / "dfa_s42.json"
 
 
+def test_a_run_folders_own_audit_finds_its_folder(tmp_path):
+    folder = tmp_path / "dfa_s42"
+    folder.mkdir()
+    row = replace(row_of(folder / "audit.json"), source=str(folder / "audit.json"), checkpoint="dfa_s42")
+    assert find_checkpoint(row) == folder
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "a\0b", ""])
 def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
     os.mkfifo(tmp_path / "fifo")
