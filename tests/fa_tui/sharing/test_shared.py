@@ -72,7 +72,7 @@ async def test_the_line_under_the_cursor_is_copied_with_its_headings(app: Explor
     ]
 
 
-async def test_a_table_is_exported_as_it_is_on_screen(
+async def test_a_table_is_exported_with_every_value_that_is_on_screen(
     app: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -86,7 +86,9 @@ async def test_a_table_is_exported_as_it_is_on_screen(
         await until(pilot, lambda: (tmp_path / "fa-tui-seeds.csv").exists())
         shown = screen.query_one("GridTable").text  # type: ignore[attr-defined]
     with (tmp_path / "fa-tui-seeds.csv").open(newline="", encoding="utf-8") as file:
-        assert list(csv.reader(file)) == shown
+        exported = list(csv.DictReader(file))
+    headings, *lines = shown
+    assert exported == [dict(zip(headings, line, strict=True)) for line in lines]
 
 
 async def test_compare_gives_the_compared_runs_and_every_layer(app: ExplorerApp, copied: list[str]) -> None:
