@@ -158,9 +158,11 @@ def within_null(report: DiagnosticReport) -> bool | None:
 
         |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
 
-    This is the 95 % prediction interval of one more draw. It is exact for a normal null, so that five draws are
-    judged by a wider one than two hundred. Where no feedback was drawn, m and s are `null_band`'s closed form and
-    R = ∞. A Γ far below its null is not within it either.
+    This is the 95 % prediction interval of one more draw, of a normal null, with t as near as `t_quantile` is: five
+    draws are judged by a wider one than two hundred. Where no feedback was drawn, m and s are `null_band`'s closed form
+    and R = ∞; R = ∞ also where a record does not say of how many draws its s is.
+
+    A Γ far below its null is not within it either.
 
     Args:
         report: with a ``credit`` table.
@@ -194,7 +196,7 @@ def null_draws(credit: Mapping[str, Any] | None) -> int:
     """
     null = (credit or {}).get("null")
     draws = null.get("draws") if isinstance(null, Mapping) else None
-    return draws if isinstance(draws, int) else 0
+    return draws if type(draws) is int and draws > 0 else 0
 
 
 Credit: TypeAlias = Mapping[str, Any] | None

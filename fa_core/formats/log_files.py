@@ -173,6 +173,8 @@ def _why_no_events(path: Path) -> str:
             head = file.read(_MAGIC_END)
     except UnreadableInput as refusal:
         return refusal.what
+    except OSError as error:
+        return error.strerror or "cannot be read"
     if not head:
         return "empty"
     return "" if is_events(head) else "no event file"

@@ -579,7 +579,7 @@ def oriented(
         return method, null, ""
     gammas = method_gamma(net, twin, x, y)
     transposed = mean_over(gammas, without=_free(twin, gammas))
-    if transposed is None:
+    if transposed is None or not all(map(math.isfinite, (observed, transposed, mean, std))):
         return method, null, ""
     draws = len(null.deep)
     reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * std

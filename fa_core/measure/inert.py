@@ -47,6 +47,12 @@ BYTES_A_STEP = 32
 STEPS_A_CONTAINER, STEPS_A_TENSOR = 10, 30
 """What it takes to look into a container, or to make a tensor, in steps."""
 
+BYTES_KEPT_A_STEP = 150
+"""Of a longer name that is made of two others, so many bytes count as a step."""
+
+PARTS_OF_A_STORAGE, MOST_DIMENSIONS = 6, 64
+"""What torch writes of a storage at most, and the dimensions of a tensor."""
+
 LARGEST_DIRECTORY = 1 << 23
 """Bytes of a zip archive's list of entries: about 100,000 of torch's."""
 
@@ -180,6 +186,8 @@ class _Storage:
         Raises:
             ValueError: it reaches beyond the storage, or that beyond its place in the file.
         """
+        if len(size) > MOST_DIMENSIONS:
+            raise ValueError(f"a tensor of {len(size):,} dimensions")
         if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
             raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self.archive.kinds[self.key]]
@@ -305,6 +313,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def find_class(self, module: str, name: str) -> Placeholder:
         if len(module) + len(name) > LONGEST_NAME:
             raise pickle.UnpicklingError("a name of more characters than any has")
+        self._effort.spend((len(module) + len(name)) // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
 
     def get_extension(self, code: int) -> None:
@@ -313,8 +322,12 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def persistent_load(self, pid: Any) -> Any:
         if pid[0] == "module":
             return pid[1]  # torch's old format has the source of a module's class next to the class
+        if len(pid) > PARTS_OF_A_STORAGE:
+            raise pickle.UnpicklingError("a storage of more parts than any has")
         _, kind, key, _, count, *view = pid
-        first, count = view[0][1:] if view and view[0] else (0, count)
+        first = 0
+        if view and view[0]:
+            _, first, count = view[0]
         return _Storage(self._archive, kind.name.rpartition(".")[2], _name(key), count, first)
 
     def _instantiate(self, func: Any, args: Any) -> None:
@@ -460,8 +473,7 @@ def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
         if _is_module(held):
             tensors = _module_tensors(held, effort)
         else:
-            tensors, deeper = _parted(held, place)
-            effort.spend(STEPS_A_TENSOR * len(tensors))
+            tensors, deeper = _parted(held, place, effort)
             waiting += [(name, one, depth + 1) for name, one in deeper if depth < DEPTH]
         if tensors:
             found[place] = tensors
@@ -470,7 +482,7 @@ def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
     return found
 
 
-def _parted(held: Mapping[Any, Any], place: str) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
+def _parted(held: Mapping[Any, Any], place: str, effort: Effort) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
     """The tensors that a container holds by name, and the containers in it with their places."""
     tensors: dict[str, Tensor] = {}
     deeper: list[tuple[str, Any]] = []
@@ -478,6 +490,7 @@ def _parted(held: Mapping[Any, Any], place: str) -> tuple[dict[str, Tensor], lis
     for number, (name, one) in enumerate(held.items()):
         tensor = tensor_of(one) if isinstance(name, str) else None
         if tensor is not None:
+            effort.spend(STEPS_A_TENSOR)
             tensors[name] = tensor
         elif isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
             deeper.append((f"{lead}{_label(name, number)}", one))
@@ -492,9 +505,8 @@ def _label(name: Any, number: int) -> str:
 
 
 def _inside(value: Any, effort: Effort) -> dict[Any, Any]:
-    held = inside(value)
-    effort.spend(STEPS_A_CONTAINER + len(held))
-    return held
+    effort.spend(STEPS_A_CONTAINER + sum(map(len, _members(value))))
+    return inside(value)
 
 
 def inside(value: Any) -> dict[Any, Any]:
@@ -502,13 +514,24 @@ def inside(value: Any) -> dict[Any, Any]:
     if isinstance(value, Placeholder):
         if _REBUILDS.fullmatch(value.name):
             return {}
-        args = value.args if isinstance(value.args, (list, tuple)) else ()
-        states = value.state if isinstance(value.state, tuple) else (value.state,)
-        held = {**dict(enumerate([*args, *value.members])), **value}
-        return held | {name: one for state in states if isinstance(state, dict) for name, one in state.items()}
+        args, members, *named = _members(value)
+        held = dict(enumerate([*args, *members]))
+        for one in named:
+            held.update(one)
+        return held
     if isinstance(value, (list, tuple)):
         return dict(enumerate(value))
     return value if isinstance(value, dict) else {}
+
+
+def _members(value: Any) -> list[Any]:
+    """The containers that `inside` looks through: a placeholder's arguments, members, entries and states."""
+    if not isinstance(value, Placeholder):
+        return [value] if isinstance(value, (dict, list, tuple)) else []
+    args = value.args if isinstance(value.args, (list, tuple)) else ()
+    # pickle's own state of a class with slots is a pair
+    states = value.state[:2] if isinstance(value.state, tuple) else (value.state,)
+    return [args, value.members, value, *(state for state in states if isinstance(state, dict))]
 
 
 def _is_module(held: Mapping[Any, Any]) -> bool:

@@ -116,18 +116,18 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
         described = read_file(folder / CONFIG, LARGEST_CONFIG)
         _check_sizes(loads(described))
     transformers = _library("transformers")
-    try:
-        # a folder is all that it takes: one of ours, which nobody else writes to
-        with tempfile.TemporaryDirectory() as own:
+    # a folder is all that it takes: one of ours, which nobody else writes to
+    with tempfile.TemporaryDirectory() as own:
+        try:
             Path(own, CONFIG).write_bytes(described)
             config = transformers.AutoConfig.from_pretrained(own, local_files_only=True, trust_remote_code=False)
-        known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
-    except Exception as error:
-        if "torchvision" in _first_line(error):
-            raise _unusable("transformers", error) from error
-        what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
-        hint = "code that a folder brings is not run: import it in a module of yours, --model module:callable"
-        raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
+            known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
+        except Exception as error:
+            if "torchvision" in _first_line(error):
+                raise _unusable("transformers", error) from error
+            what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
+            hint = "code that a folder brings is not run: import it in a module of yours, --model module:callable"
+            raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
     config.use_cache = False
     for network in known:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):

@@ -61,9 +61,7 @@ def train_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
-    threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
-    ] = None,
+    threads: Annotated[int | None, _THREADS] = None,
     *,
     thresholds: DiagnosticThresholds,
 ) -> None:

@@ -34,7 +34,7 @@ from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
 
-_NO_RUNS = "No run is open, so there is nothing to analyse. What is written appears by itself; N trains or audits."
+_NO_RUNS = "No run is open, so there is nothing to analyse. Runs written to an open folder appear by themselves."
 _NONE_PASSES = "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc and / change it."
 
 _MOST_GROUPS = 100
@@ -222,6 +222,7 @@ class AnalysisScreen(JudgedScreen):
         elif found:
             curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
-            self.curve_title.set(*analysed.curve_words(curve, found[line]))
+            controls = len(self.session.counted) < len(self.session.in_scope)
+            self.curve_title.set(*analysed.curve_words(curve, found[line], controls=controls))
         gap = [""] if about and self._said else []
         self.about.set_lines([*map(with_keys, about), *gap, *self._said])

@@ -162,8 +162,8 @@ class CompareScreen(JudgedScreen):
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)} (n p)"
-        more = f", {group.left_out} more left out: mark fewer" if group.left_out else ""
-        texts = (f"{group.home} " if group.home else "", seen, more, " (< >)" if window.hides else "", place)
+        more = f", {group.left_out} more left out: mark some with space" if group.left_out else ""
+        texts = (f"{group.home} " if group.home else "", seen, " (< >)" if window.hides else "", more, place)
         about = [(text, "dim") for text in texts]
         scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
         bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
@@ -180,6 +180,8 @@ class CompareScreen(JudgedScreen):
             return [(" none of these runs is measured", "warn")]
         found = agreement(judged)
         who = "runs" if group.name == MARKED else "seeds"
+        if group.left_out:
+            who = f"the first {len(group.rows)} {who}"
         partly = found.partly()
         if found.disagree:
             fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in found.disagree.items())

@@ -171,12 +171,13 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     return replace(grid, headings=headings, rows=rows) if width <= room else grid
 
 
-def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
-    """What the chart's curves and its cursor are."""
+def curve_words(curve: VerdictCurve, one: Sensitivity, *, controls: bool = False) -> list[tuple[str, str]]:
+    """What the chart's curves and its cursor are, and that they count controls, where there are some."""
     fired, walked = curve.at(one.threshold)
     span = f", no letter changes in {plateau_words(one)}" if one.plateau else ""
     span += f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
-    counts = [(f" fires on {fired}   ", ""), ("w", "accent"), (f" walks back {walked}   ", "")]
+    counted = " with controls" if controls else ""
+    counts = [(f" fires on {fired}   ", ""), ("w", "accent"), (f" walks back {walked}{counted}   ", "")]
     return [(f" {curve.letter}", "accent"), *counts, (f"at {short(one.threshold)}{span}", "dim")]
 
 

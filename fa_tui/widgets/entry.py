@@ -15,14 +15,15 @@ class Entry(Input):
     @property
     def full_words(self) -> str:
         """That nothing more can be typed, where that is so."""
-        return f"at most {MOST_TYPED:,} characters: the rest is left out" if len(self.value) >= MOST_TYPED else ""
+        return f"at most {MOST_TYPED:,} characters: more is left out" if len(self.value) >= MOST_TYPED else ""
 
     def _on_paste(self, event: events.Paste) -> None:
         """Take all lines of a paste, with blanks between them: Textual would take the first alone."""
         event.prevent_default()
         event.stop()
         lines = [line for line in event.text.splitlines() if line.strip()]
-        self.replace(" ".join(lines), *self.selection)
+        if lines:
+            self.replace(" ".join(lines), *self.selection)
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Put as much of a text as there is room for in the place of another."""

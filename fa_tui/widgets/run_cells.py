@@ -187,7 +187,7 @@ class RunsView(LineTable):
     def empty_words(self) -> str:
         if self._session.rows:
             return "no run matches; / changes the filter"
-        return "no audits here; T shows traces, N starts something"
+        return "no audits here; T shows traces; new runs appear by themselves"
 
 
 _NUMBER_WIDTH = 7

@@ -108,6 +108,15 @@ def shared_tuple() -> bytes:
     return keep(b"(" + b"N" * 20_000 + b"t", 1)
 
 
+def many_dimensions(count: int, tensors: int) -> bytes:
+    """Tensors of one element, whose shape is one tuple of ones."""
+    storage = keep(b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + b"NK\x01tQ", 0)
+    shape = keep(b"(" + b"K\x01" * count + b"t", 1)
+    rebuild = keep(b"ctorch._utils\n_rebuild_tensor\n", 2)
+    one = get(2) + b"(" + get(0) + b"K\x00" + get(1) + get(1) + b"tR"
+    return storage + shape + rebuild + named("t", tensors, one) + b"."
+
+
 def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
@@ -148,6 +157,23 @@ CHECKPOINTS: dict[str, Callable[[], bytes]] = {
     "many keyword calls": lambda: pickled(keep(b"ca\nb\n", 0) + shared_tuple(), (get(0) + get(1) + b"}\x92") * 20_000),
     "one state of many objects": lambda: pickled(
         keep(b"ca\nb\n", 0) + keep(named("n", 20_000, b"N"), 1), (get(0) + b")R" + get(1) + b"b") * 20_000
+    ),
+    "states of one object": lambda: (
+        PROTOCOL
+        + keep(b"}(" + b"".join(b"J" + struct.pack("<i", key) + b"N" for key in range(80_000)) + b"u", 0)
+        + b"ca\nb\n("
+        + get(0) * 200_000
+        + b"tb."
+    ),
+    "parts of a storage": lambda: pickled(
+        keep(b"(Nctorch\nFloatStorage\n" + text("0") + b"NK\x05" + b"N" * 500_000 + b"t", 0), (get(0) + b"Q0") * 300_000
+    ),
+    "dimensions of a tensor": lambda: zipped(
+        {"a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000), "a/byteorder": b"little", "a/data/0": bytes(4)},
+        zipfile.ZIP_STORED,
+    ),
+    "names of two names": lambda: pickled(
+        keep(text("m" * 500), 0) + keep(text("n" * 499), 1), (get(0) + get(1) + b"\x93") * 800_000
     ),
     "marks": lambda: PROTOCOL + b"(" * 1_000_000 + b".",
     "objects": lambda: pickled(keep(b"ca\nb\n", 0), (get(0) + b")R") * 60_000),
