@@ -1,6 +1,6 @@
 """Write docs/cifar.md again: ``python docs/cifar.py [DEVICE]`` (some minutes: a step of every kind of run is timed).
 
-Everything on the page comes from ``fa_core/replication.toml`` and the published audit files, but for the times: each
+Everything on the page comes from ``fa_core/training/replication.toml`` and the published audit files, but for the times: each
 is seconds per training step on samples of CIFAR's shape, times the steps of the published runs.
 """
 
@@ -16,9 +16,9 @@ import torch
 
 from fa_core.data import DataSet
 from fa_core.formats import scan
-from fa_core.replication import compared, experiments
 from fa_core.reporting.blocks import to_markdown
-from fa_core.train import Run, RunPlan
+from fa_core.training.replication import compared, experiments
+from fa_core.training.train import Run, RunPlan
 from fa_tui import options
 from fa_tui.commands.replicate import experiment_blocks
 
@@ -65,15 +65,21 @@ def main(device: str) -> None:
     pages, seen = [], {}
     for chosen in experiments():
         published = scan([options.sample_runs() / chosen.table]) if chosen.table else None
-        lines = [" ".join(["fa-tui", *step]) for step in chosen.commands("DIR", "DIR", "replication")]
+        lines = [
+            " ".join(["fa-tui", *step]) for step in chosen.commands("DIR", "DIR", "replication")
+        ]
         blocks = list(experiment_blocks(chosen, lines, compared(chosen, {}, published)))
         text = to_markdown(blocks)
-        text = "\n".join(f"    {line}" if line.startswith("fa-tui ") else line for line in text.splitlines())
+        text = "\n".join(
+            f"    {line}" if line.startswith("fa-tui ") else line for line in text.splitlines()
+        )
         seconds = sum(time_of(plan, data, device, seen) for plan in chosen.plans().values())
         pages.append(f"{text.rstrip()}\n\nExtrapolated: {seconds / 3600:.1f} h of training.")
         print(f"{chosen.name}: {seconds / 3600:.1f} h", file=sys.stderr)
     machine = (
-        torch.cuda.get_device_name(device) if device != "cpu" else f"{os.cpu_count()} cores ({platform.machine()})"
+        torch.cuda.get_device_name(device)
+        if device != "cpu"
+        else f"{os.cpu_count()} cores ({platform.machine()})"
     )
     (HERE / "cifar.md").write_text(
         "\n\n".join([INTRO.format(machine=machine).rstrip(), *pages]) + "\n", encoding="utf-8"

@@ -34,11 +34,24 @@ class Shot(NamedTuple):
 
 PUBLISHED = SAMPLES / "audit_table_s42_s123_s456.json"
 SHOTS = (
-    Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter"), ("flipped at a > 5", "1 dfa s42", "Undo")),
-    Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
-    Shot("timeline", SAMPLES / "main", ("down", "down", "T"), ("dfa s42 would have stopped", "walk-back")),
     Shot(
-        "analysis", PUBLISHED, ("A",), ("no letter changes", "walks back", "threshold of (a)", "of 15 need walk-back")
+        "explorer",
+        PUBLISHED,
+        ("down", "right", "a", "5", "enter"),
+        ("flipped at a > 5", "1 dfa s42", "Undo"),
+    ),
+    Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
+    Shot(
+        "timeline",
+        SAMPLES / "main",
+        ("down", "down", "T"),
+        ("dfa s42 would have stopped", "walk-back"),
+    ),
+    Shot(
+        "analysis",
+        PUBLISHED,
+        ("A",),
+        ("no letter changes", "walks back", "threshold of (a)", "of 15 need walk-back"),
     ),
 )
 
@@ -54,7 +67,9 @@ async def until(pilot: Pilot[int], app: ExplorerApp, *words: str) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the screen never showed {missing}")
         await pilot.pause(0.25)
-        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips(app.screen.size))
+        shown = "\n".join(
+            strip.text for strip in app.screen._compositor.render_strips(app.screen.size)
+        )
     await pilot.pause(0.25)
 
 

@@ -17,10 +17,10 @@ import typer
 from fa_core import __version__
 from fa_core.option_values import ARCHS
 from fa_core.pitfalls.demonstrations import PITFALLS
-from fa_core.replication import experiments
 from fa_core.reporting.figures import FIGURES
 from fa_core.schema import SCHEMAS
 from fa_core.training.plan import METHODS
+from fa_core.training.replication import experiments
 from fa_tui import options
 from fa_tui.cli import COMMANDS
 from fa_tui.settings import Settings, named_values
@@ -80,7 +80,9 @@ def commands() -> Iterator[Command]:
                 text = " ".join((one.help or "").split())
                 known = values_of(one, f"{name} {one.opts[0]}")
                 found.append(Option((*one.opts, *one.secondary_opts), takes, text, known))
-        yield Command(name, " ".join(words), inspect.cleandoc(command.help or ""), tuple(found), tuple(values))
+        yield Command(
+            name, " ".join(words), inspect.cleandoc(command.help or ""), tuple(found), tuple(values)
+        )
 
 
 def values_of(parameter: Any, name: str) -> tuple[str, ...]:
@@ -110,7 +112,10 @@ def bash(known: list[Command]) -> Iterator[str]:
     yield '                case "$command" in'
     for one in known:
         names = " ".join(name for option in one.options for name in option.names)
-        known_at = [f'{place}) words="{" ".join(values)}" ;;' for place, values in enumerate(one.values[:-1], 2)]
+        known_at = [
+            f'{place}) words="{" ".join(values)}" ;;'
+            for place, values in enumerate(one.values[:-1], 2)
+        ]
         known_at += [f'*) words="{" ".join(values)}" ;;' for values in one.values[-1:]]
         given = f"case $COMP_CWORD in {' '.join(known_at)} esac" if any(one.values) else ":"
         yield f'                    {one.name}) if [[ $cur == -* ]]; then words="{names}"; else {given}; fi ;;'
@@ -128,11 +133,26 @@ def zsh(known: list[Command]) -> Iterator[str]:
     def among(values: tuple[str, ...]) -> str:
         return f"({' '.join(values)})" if values else "_files"
 
-    yield from ("#compdef fa-tui", "# zsh completion of fa-tui; written by docs/shells.py", "_fa-tui() {")
+    yield from (
+        "#compdef fa-tui",
+        "# zsh completion of fa-tui; written by docs/shells.py",
+        "_fa-tui() {",
+    )
     yield from ("    local -a known", "    known=(")
     yield from (f"        '{one.name}:{quoted(one.brief)}'" for one in known)
-    yield from ("    )", "    if (( CURRENT == 2 )); then", "        _describe command known", "        _files")
-    yield from ("        return", "    fi", "    shift words", "    (( CURRENT-- ))", '    case "$words[1]" in')
+    yield from (
+        "    )",
+        "    if (( CURRENT == 2 )); then",
+        "        _describe command known",
+        "        _files",
+    )
+    yield from (
+        "        return",
+        "    fi",
+        "    shift words",
+        "    (( CURRENT-- ))",
+        '    case "$words[1]" in',
+    )
     for one in sorted(known, key=lambda one: one.name == "open"):
         yield f"        {'*)  # `fa-tui PATH` is `fa-tui open PATH`' if one.name == 'open' else f'{one.name})'}"
         yield "            _arguments \\"
@@ -164,12 +184,22 @@ def fish(known: list[Command]) -> Iterator[str]:
         start = f"complete -c fa-tui -n '{seen}'"
         for place, values in enumerate(one.values):
             before = " ".join(one.values[0]) if len(one.values) > 1 else ""
-            where = f"; and {'not ' * (not place)}__fish_seen_subcommand_from {before}" if before else ""
+            where = (
+                f"; and {'not ' * (not place)}__fish_seen_subcommand_from {before}"
+                if before
+                else ""
+            )
             if values:
                 yield f"complete -c fa-tui -n '{seen}{where}' -f -a {quoted(' '.join(values))}"
         for option in one.options:
             names = " ".join(f"-l {name.removeprefix('--')}" for name in option.names)
-            takes = f" -x -a {quoted(' '.join(option.values))}" if option.values else " -r" if option.takes else ""
+            takes = (
+                f" -x -a {quoted(' '.join(option.values))}"
+                if option.values
+                else " -r"
+                if option.takes
+                else ""
+            )
             yield f"{start} {names}{takes} -d {quoted(brief(option))}"
 
 
@@ -184,7 +214,10 @@ CODES = (
     ("1", "check: some run needs walk-back; verify: a run differs or its record lacks something."),
     ("2", "Usage: an option or argument that cannot be meant."),
     ("3", "An input cannot be read, or a run could not be measured or saved."),
-    ("4", "check: no run needs walk-back, but some run is undecided; verify: a recorded value was not compared."),
+    (
+        "4",
+        "check: no run needs walk-back, but some run is undecided; verify: a recorded value was not compared.",
+    ),
     ("130, 143, 129", "Interrupted, SIGTERM, SIGHUP; finished runs are kept."),
 )
 
@@ -205,15 +238,27 @@ def man(known: list[Command]) -> Iterator[str]:
                 yield from (".PP", *map(quoted, lines))
 
     yield f'.TH FA\\-TUI 1 "" "fa\\-tui {__version__}" "User Commands"'
-    yield from (".SH NAME", "fa\\-tui \\- audit networks trained without backprop: four diagnostics, one verdict")
-    yield from (".SH SYNOPSIS", ".B fa\\-tui", "[\\fICOMMAND\\fR] [\\fIOPTIONS\\fR] \\fIPATH\\fR...", ".SH DESCRIPTION")
+    yield from (
+        ".SH NAME",
+        "fa\\-tui \\- audit networks trained without backprop: four diagnostics, one verdict",
+    )
+    yield from (
+        ".SH SYNOPSIS",
+        ".B fa\\-tui",
+        "[\\fICOMMAND\\fR] [\\fIOPTIONS\\fR] \\fIPATH\\fR...",
+        ".SH DESCRIPTION",
+    )
     yield from paragraphs(inspect.cleandoc(options.INTRO))
     yield ".SH COMMANDS"
     for one in known:
         yield f'.SS "fa\\-tui {one.name} {quoted(one.arguments)}"'
         yield from paragraphs(one.help)
         for option in one.options:
-            takes = f" \\fI{quoted('|'.join(option.values) or option.takes)}\\fR" if option.takes else ""
+            takes = (
+                f" \\fI{quoted('|'.join(option.values) or option.takes)}\\fR"
+                if option.takes
+                else ""
+            )
             names = ", ".join(f"\\fB{quoted(name)}\\fR" for name in option.names)
             yield from (".TP", names + takes, quoted(option.help) or "\\&")
     yield ".SH EXIT STATUS"
@@ -225,7 +270,9 @@ def files() -> dict[Path, str]:
     """Every file with its text."""
     known = list(commands())
     writers: tuple[typing.Callable[[list[Command]], Iterator[str]], ...] = (bash, zsh, fish, man)
-    return {FOLDER / f"fa-tui.{write.__name__}": "\n".join(write(known)) + "\n" for write in writers}
+    return {
+        FOLDER / f"fa-tui.{write.__name__}": "\n".join(write(known)) + "\n" for write in writers
+    }
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fa_core.diagnostics import DiagnosticThresholds
     from fa_core.formats import load_audits
+    from fa_core.judgement.diagnostics import DiagnosticThresholds
     from fa_core.measure.diagnose import (
         bp_gradient_norms,
         cross_batch_stability,
@@ -46,7 +46,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measure.diagnose')}"), name)
+    return getattr(
+        importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measure.diagnose')}"), name
+    )
 
 
 def __dir__() -> list[str]:

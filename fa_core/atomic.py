@@ -77,11 +77,15 @@ def place_of(path: Path) -> Path:
             if _is_foreign(link):
                 what = f"is a link that another user may have put there, to {link.readlink()}"
                 raise UsageError(what, where=link, hint="write to where it leads, or elsewhere")
-    with contextlib.suppress(OSError):  # what else is wrong with the place shows when the file is written
+    with contextlib.suppress(
+        OSError
+    ):  # what else is wrong with the place shows when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():
             kind = "folder" if path.is_dir() else "device, FIFO or socket"
-            raise UsageError(f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file")
+            raise UsageError(
+                f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
+            )
     return Path(os.path.realpath(path))
 
 
@@ -120,4 +124,6 @@ def write_json(path: Path, value: Any) -> None:
 
 def json_bytes(value: Any, indent: int | None = None) -> bytes:
     """JSON with a line end; half a surrogate, as odd file names have it, is an escape."""
-    return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+    return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(
+        errors="backslashreplace"
+    )

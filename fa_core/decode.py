@@ -29,7 +29,10 @@ LARGEST = 1 << 63
 TOO_DEEP = "nested too deep"
 
 _ESCAPES = (rb"\b", rb"\f", rb"\r", rb"\u00", rb"\u202", rb"\u206", rb"\ud", rb"\uD")
-_RAW_BYTES = [re.compile(part) for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")]
+_RAW_BYTES = [
+    re.compile(part)
+    for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")
+]
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HAS_NO_KEYS = {float, bool, type(None)}
 
@@ -95,11 +98,17 @@ def checked(value: Any, room: int = DEEPEST) -> int:
     if not room:
         raise ValueError(TOO_DEEP)
     if isinstance(value, list):
-        return 0 if _HAS_NO_KEYS.issuperset(map(type, value)) else sum(checked(member, room - 1) for member in value)
+        return (
+            0
+            if _HAS_NO_KEYS.issuperset(map(type, value))
+            else sum(checked(member, room - 1) for member in value)
+        )
     if isinstance(value, RepeatedKeys):
         names = [name for name, _ in value.pairs]
         raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
-    found: int = len(value) + sum(name.count(":") + checked(member, room - 1) for name, member in value.items())
+    found: int = len(value) + sum(
+        name.count(":") + checked(member, room - 1) for name, member in value.items()
+    )
     return found
 
 
@@ -130,7 +139,11 @@ def harmless(text: str) -> str:
 def is_odd(text: bytes) -> bool:
     """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for single bytes."""
     escaped = b"\\" in text and any(escape in text for escape in _ESCAPES)
-    return escaped or b"\x7f" in text or (not text.isascii() and any(part.search(text) for part in _RAW_BYTES))
+    return (
+        escaped
+        or b"\x7f" in text
+        or (not text.isascii() and any(part.search(text) for part in _RAW_BYTES))
+    )
 
 
 def integer(digits: str) -> int | float:
@@ -139,7 +152,11 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    return int(digits) if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST else float(digits)
+    return (
+        int(digits)
+        if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST
+        else float(digits)
+    )
 
 
 @contextmanager

@@ -78,7 +78,13 @@ def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
     if not math.isfinite(value):
         return f"{value}{unit}"
     plain_form = 1e-3 <= abs(value) < 10.0**digits
-    text = f"{value:#.{digits}g}".rstrip(".") if plain_form else scientific(value, digits) if value else "0"
+    text = (
+        f"{value:#.{digits}g}".rstrip(".")
+        if plain_form
+        else scientific(value, digits)
+        if value
+        else "0"
+    )
     return f"{text}{unit}"
 
 
@@ -181,7 +187,11 @@ def factor_spread(mean: float | None, factor: float | None) -> str:
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
     ('5.18e8 ×/÷ 1.5', '1.50', 'N/A')
     """
-    return significant(mean, 3) if factor is None else f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
+    return (
+        significant(mean, 3)
+        if factor is None
+        else f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
+    )
 
 
 def _exponent(value: float) -> int:
@@ -260,7 +270,11 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
     exponent = Decimal(value).adjusted() if value else 0
     for places in range(digits - 1 - exponent, 18 - exponent):
         unit = Decimal(1).scaleb(-places)
-        rounded = Decimal(value).quantize(unit, rounding=rounding) if places > -exponent else Decimal(value)
+        rounded = (
+            Decimal(value).quantize(unit, rounding=rounding)
+            if places > -exponent
+            else Decimal(value)
+        )
         if float(rounded) == value:
             rounded = Decimal(value).quantize(unit, rounding=rounding) + (unit if upward else -unit)
         found = float(rounded)

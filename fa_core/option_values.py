@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fa_core.diagnostics import LETTERS
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import LETTERS
 from fa_core.plugins import DATA, MODELS, plugins
 
 
@@ -52,7 +52,10 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
     """
     letters = frozenset(text.replace(",", "").replace(" ", "").lower())
     if not letters <= set(LETTERS):
-        raise UsageError(f"{option} {text!r} is not a list of diagnostics", hint="write the letters: abd, or a,b,d")
+        raise UsageError(
+            f"{option} {text!r} is not a list of diagnostics",
+            hint="write the letters: abd, or a,b,d",
+        )
     return letters
 
 
@@ -63,10 +66,14 @@ def listed(names: Collection[object], most: int = 8) -> str:
     ('a, b', 'a, b, c, d and 2 more')
     """
     rest = len(names) - most
-    return ", ".join(str(name) for name in islice(names, most)) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(str(name) for name in islice(names, most)) + (
+        f" and {rest} more" if rest > 0 else ""
+    )
 
 
-_NAME = re.compile(r"^(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$")
+_NAME = re.compile(
+    r"^(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$"
+)
 
 
 def is_callable_name(text: str) -> bool:
@@ -114,10 +121,15 @@ def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
             raise ValueError
     except (SyntaxError, ValueError):
         hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
-        raise UsageError(f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint) from None
+        raise UsageError(
+            f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint
+        ) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
-        raise UsageError(f"--model {name!r} is not module:callable", hint=f"or one of these: {nearest(name, known)}")
+        raise UsageError(
+            f"--model {name!r} is not module:callable",
+            hint=f"or one of these: {nearest(name, known)}",
+        )
     return kind, name, args
 
 
@@ -161,14 +173,18 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     """
     match = _NAME.match(text)
     if match is None:
-        raise UsageError(f"{option} {text!r} is not module:callable", hint="write e.g. my_package.my_module:make")
+        raise UsageError(
+            f"{option} {text!r} is not module:callable", hint="write e.g. my_package.my_module:make"
+        )
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(match["module"])
     except ImportError as error:
         hint = "run from its folder, or install it"
-        raise UsageError(f"{option}: cannot import {match['module']} ({error})", hint=hint) from error
+        raise UsageError(
+            f"{option}: cannot import {match['module']} ({error})", hint=hint
+        ) from error
     finally:
         sys.path.remove(here)
     for part in match["name"].split("."):

@@ -7,7 +7,12 @@ from typing import Any
 
 from fa_core.errors import UsageError
 
-METHODS, MODELS, DATA, FORMATS = GROUPS = ("fa_core.methods", "fa_core.models", "fa_core.data", "fa_core.formats")
+METHODS, MODELS, DATA, FORMATS = GROUPS = (
+    "fa_core.methods",
+    "fa_core.models",
+    "fa_core.data",
+    "fa_core.formats",
+)
 """The entry-point groups; what each holds: docs/extend.md."""
 
 
@@ -25,7 +30,9 @@ def load_plugin(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:
-        raise UsageError(f"does not import ({type(error).__name__}: {error})", where=place(point)) from error
+        raise UsageError(
+            f"does not import ({type(error).__name__}: {error})", where=place(point)
+        ) from error
 
 
 def tried(point: EntryPoint) -> tuple[Any, str]:

@@ -1,6 +1,6 @@
 """One run's report: what was measured, the verdict that follows from it, and how sure it is.
 
-The four diagnostics, their thresholds and the verdict text are in `fa_core.diagnostics`. Pure Python, so that a
+The four diagnostics, their thresholds and the verdict text are in `fa_core.judgement.diagnostics`. Pure Python, so that a
 first screen needs no NumPy; `fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
 
 A value that was not measured neither fires nor passes (see `DiagnosticReport.coverage`); a NaN or
@@ -18,8 +18,16 @@ from typing import Annotated, Any, NoReturn, TypeAlias, TypedDict
 
 import msgspec
 
-from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
-from fa_core.diagnostics import (
+from fa_core.errors import InvalidReport, UsageError
+from fa_core.facts.runs import is_control
+from fa_core.judgement.baseline import (
+    BASELINE_FROM,
+    BASELINE_RULE,
+    GIVEN,
+    OTHER_BASELINES,
+    why_no_baseline,
+)
+from fa_core.judgement.diagnostics import (
     ASSUMED,
     BOUND,
     CONTROL,
@@ -36,11 +44,9 @@ from fa_core.diagnostics import (
     verdict_text,
     worded,
 )
-from fa_core.errors import InvalidReport, UsageError
-from fa_core.gain import failure_mode, floor_in_words
-from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
+from fa_core.judgement.gain import failure_mode, floor_in_words
+from fa_core.judgement.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 from fa_core.numbers import as_float, as_floats, as_json, brief
-from fa_core.runs import is_control
 
 Axis: TypeAlias = str | int | float | bool | None
 """A run's place along an axis of a sweep."""
@@ -89,7 +95,7 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     """What the same audit would have measured on other samples: one number per resample, in the same order.
 
     The numbers are kept rather than an interval and a share of them, so that both follow the thresholds and the
-    frozen baseline that a report is judged by (see `fa_core.confidence`). An empty list = not measured, or not
+    frozen baseline that a report is judged by (see `fa_core.judgement.confidence`). An empty list = not measured, or not
     resampled.
 
     Attributes:
@@ -252,7 +258,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
         intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95 % interval of the
             number, in its own unit (see `interval` and `undecided`); a number that has none is judged as a point.
-        right: which samples behind `headline_acc` were classified rightly (`fa_core.intervals.packed`).
+        right: which samples behind `headline_acc` were classified rightly (`fa_core.judgement.intervals.packed`).
         resampling: what the numbers would have been on other samples, where that was asked for.
         reference_precision: the gradients against float64 ones, per layer, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
@@ -305,7 +311,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             type(self.residual_norms) is type(self.bp_grad_norms) is list
             and _MAYBE_FLOAT.issuperset(map(type, _scalars_of(self)))
             and _MAYBE_INT.issuperset(map(type, _counts_of(self)))
-            and _FLOAT.issuperset(map(type, itertools.chain(self.residual_norms, self.bp_grad_norms, ends)))
+            and _FLOAT.issuperset(
+                map(type, itertools.chain(self.residual_norms, self.bp_grad_norms, ends))
+            )
         ):
             return
         for name, value in _with_plain_numbers(self).items():
@@ -319,7 +327,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             return math.nan
         if len(norms) < 2:
             return self.growth_bound
-        return max(after / max(before, NORM_RATIO_EPS) for before, after in itertools.pairwise(norms))
+        return max(
+            after / max(before, NORM_RATIO_EPS) for before, after in itertools.pairwise(norms)
+        )
 
     @property
     def cross_batch_direction_stability(self) -> float | None:
@@ -346,7 +356,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         norms: list[float] = getattr(self, field)
         partial = field in self.layers or (len(norms) == 1 and not self.tap_names)
-        return dict(zip([self.layers.get(field, "?")] if partial else map(str, itertools.count()), norms, strict=False))
+        return dict(
+            zip(
+                [self.layers.get(field, "?")] if partial else map(str, itertools.count()),
+                norms,
+                strict=False,
+            )
+        )
 
     def stream(self, field: str) -> list[float]:
         """`residual_norms` or `bp_grad_norms` where they are of layers 0, 1, ...; nothing of a log of another layer."""
@@ -377,8 +393,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         total = sum(self.residual_norms) + sum(self.bp_grad_norms)
         if math.isfinite(total + sum(scalar for _, _, scalar in scalars if scalar is not None)):
             return {}
-        norms = (("a", "residual norm", self.residual_norms), ("b", "BP gradient norm", self.bp_grad_norms))
-        layers = [(x, f"{name} at layer {l}", norm) for x, name, values in norms for l, norm in enumerate(values)]
+        norms = (
+            ("a", "residual norm", self.residual_norms),
+            ("b", "BP gradient norm", self.bp_grad_norms),
+        )
+        layers = [
+            (x, f"{name} at layer {l}", norm)
+            for x, name, values in norms
+            for l, norm in enumerate(values)
+        ]
         found: dict[str, str] = {}
         for letter, name, value in (*layers, *scalars):
             if value is not None and not math.isfinite(value):
@@ -396,17 +419,23 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         where its baseline is assumed."""
         nonfinite, numbers = self.nonfinite, self.numbers
         judges = self.thresholds.judges
-        return "".join(letter for letter in judges if numbers[letter] is not None or letter in nonfinite)
+        return "".join(
+            letter for letter in judges if numbers[letter] is not None or letter in nonfinite
+        )
 
     @property
     def measured(self) -> str:
         """The diagnostics that were measured, in order: (d) by an assumed baseline is not."""
-        return self.coverage if self.assumed_baseline_acc is None else self.coverage.replace("d", "")
+        return (
+            self.coverage if self.assumed_baseline_acc is None else self.coverage.replace("d", "")
+        )
 
     @property
     def kinds(self) -> Mapping[str, str]:
         """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where its number is not exact."""
-        return self.evidence if self.assumed_baseline_acc is None else {**self.evidence, "d": ASSUMED}
+        return (
+            self.evidence if self.assumed_baseline_acc is None else {**self.evidence, "d": ASSUMED}
+        )
 
     @cached_property
     def flags(self) -> frozenset[str]:
@@ -424,12 +453,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         baseline, acc = self.baseline_acc, self.intervals.get("acc")
         if letter != "d" or (self.assumed_baseline_acc is None and "margin_pp" in self.intervals):
             return self.intervals.get(DIAGNOSTICS[letter].column)
-        return None if baseline is None or acc is None else (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
+        return (
+            None
+            if baseline is None or acc is None
+            else (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
+        )
 
     @property
     def judged_intervals(self) -> dict[str, Interval]:
         """All intervals by the names of `intervals`, (d)'s as it is judged."""
-        found = {diagnostic.column: self.interval(letter) for letter, diagnostic in DIAGNOSTICS.items()}
+        found = {
+            diagnostic.column: self.interval(letter) for letter, diagnostic in DIAGNOSTICS.items()
+        }
         known = {**found, "acc": self.intervals.get("acc")} if self.intervals else {}
         return {name: ends for name, ends in known.items() if ends is not None}
 
@@ -497,13 +532,17 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         said = [f"{exact} measured"] if exact else []
         for letter in self.coverage:
             if letter in kinds:
-                basis = f"a baseline of {self.baseline_words()}" if kinds[letter] == ASSUMED else kinds[letter]
+                basis = (
+                    f"a baseline of {self.baseline_words()}"
+                    if kinds[letter] == ASSUMED
+                    else kinds[letter]
+                )
                 said.append(f"{letter} by {'a ' if kinds[letter] == BOUND else ''}{basis}")
         return ", ".join(said) or "nothing measured"
 
     @property
     def noise_scale(self) -> float | None:
-        """N in samples, from (c) and B (`fa_core.intervals.noise_scale`); None where (c) shows no shared direction."""
+        """N in samples, from (c) and B (`fa_core.judgement.intervals.noise_scale`); None where (c) shows no shared direction."""
         c, size = self.cross_batch_stability, self.batch_size
         return noise_scale(c, size) if c is not None and size is not None and 0 < c < 1 else None
 
@@ -525,7 +564,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         if recorded is None or self.recorded_verdict == self.verdict:
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
-        return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (self.coverage == "")
+        return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (
+            self.coverage == ""
+        )
 
     def recorded_words(self, recorded_by: DiagnosticThresholds) -> str:
         """The recorded verdict, and by which thresholds it was judged where that is why it differs.
@@ -548,13 +589,21 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
         """The same measurements judged by these thresholds."""
-        return self if self.thresholds == thresholds else msgspec.structs.replace(self, thresholds=thresholds)
+        return (
+            self
+            if self.thresholds == thresholds
+            else msgspec.structs.replace(self, thresholds=thresholds)
+        )
 
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
         """The same measurements with another measured frozen baseline (a fraction)."""
-        reasons = {letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None}
+        reasons = {
+            letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None
+        }
         intervals = {name: ends for name, ends in self.intervals.items() if name != "margin_pp"}
-        return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals)
+        return msgspec.structs.replace(
+            self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals
+        )
 
     def with_assumed_baseline(self, acc: float) -> DiagnosticReport:
         """The same measurements, (d) judged by an assumed frozen baseline (a fraction): a what-if.
@@ -584,32 +633,61 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         h, g = self.residual_norms, self.bp_grad_norms
         if h and g and len(h) != len(g) and not self.layers:
             what = f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms"
-            raise InvalidReport(what, where=where, hint="both must list h_0..h_L; leave one out if it was not measured")
-        norms = [(f"{name}[{l}]", v) for name, values in zip(NORMS, (h, g), strict=True) for l, v in enumerate(values)]
+            raise InvalidReport(
+                what,
+                where=where,
+                hint="both must list h_0..h_L; leave one out if it was not measured",
+            )
+        norms = [
+            (f"{name}[{l}]", v)
+            for name, values in zip(NORMS, (h, g), strict=True)
+            for l, v in enumerate(values)
+        ]
         for name, value in (*norms, ("growth_bound", self.growth_bound)):
             if value is not None and -math.inf < value < 0:
                 hint = "a norm, and a ratio of norms, is never negative"
                 raise InvalidReport(f"{name} is {value}", where=where, hint=hint)
-        for name, acc in (("headline_acc", self.headline_acc), ("frozen_baseline_acc", self.frozen_baseline_acc)):
+        for name, acc in (
+            ("headline_acc", self.headline_acc),
+            ("frozen_baseline_acc", self.frozen_baseline_acc),
+        ):
             if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
-                hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
+                hint = (
+                    "accuracies are fractions: divide by 100"
+                    if acc > 1
+                    else "an accuracy lies in [0, 1]"
+                )
                 raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
         for name, (low, high) in self.intervals.items():
             if not low <= high:
-                raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
+                raise InvalidReport(
+                    f"intervals.{name} is [{low}, {high}]",
+                    where=where,
+                    hint="low end first, no NaN",
+                )
         for name, kind in (("credit", Credit), ("provenance", Provenance)):
             if found := getattr(self, name):
                 try:
                     msgspec.convert(found, kind)
                 except msgspec.ValidationError as error:
                     what, _, place = str(error).partition(" - at `$")
-                    raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
+                    raise InvalidReport(
+                        f"{name}{place.rstrip('`')}: {what}", where=where
+                    ) from error
         cosine = self.cross_batch_stability
         if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
-            reasons = {name: why for name, why in self.unmeasured.items() if (name, why) != ("c", NO_REASON)}
+            reasons = {
+                name: why
+                for name, why in self.unmeasured.items()
+                if (name, why) != ("c", NO_REASON)
+            }
             return msgspec.structs.replace(self, cross_batch_stability=None, unmeasured=reasons)
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
-            raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
+            raise InvalidReport(
+                f"cross_batch_stability is {cosine}",
+                where=where,
+                hint="a mean cosine lies in [-1, 1]",
+            )
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -625,7 +703,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         if self.recorded_verdict not in (None, report.verdict):
             fixed["recorded_verdict"] = self.recorded_verdict
         return fixed | {
-            name: value for name, value in data.items() if value is not None and value != [] and value != {}
+            name: value
+            for name, value in data.items()
+            if value is not None and value != [] and value != {}
         }
 
     @classmethod
@@ -646,7 +726,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             report = _converted(fields)
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
-            raise InvalidReport(what, where=where + place.rstrip("`"), hint="see `fa-tui schema report`") from error
+            raise InvalidReport(
+                what, where=where + place.rstrip("`"), hint="see `fa-tui schema report`"
+            ) from error
         kept = data.get("recorded_verdict")
         if isinstance(kept, str):
             report = msgspec.structs.replace(report, recorded_verdict=kept)
@@ -665,19 +747,39 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
           ‖g_l‖: 0: 0.5, 1: 0.25
           d = 256
         """
-        norms = (("‖h_l‖", self.by_layer("residual_norms")), ("‖g_l‖", self.by_layer("bp_grad_norms")))
+        norms = (
+            ("‖h_l‖", self.by_layer("residual_norms")),
+            ("‖g_l‖", self.by_layer("bp_grad_norms")),
+        )
         layers = [
-            f"{name}: {', '.join(f'{l}: {brief(v)}' for l, v in values.items())}" for name, values in norms if values
+            f"{name}: {', '.join(f'{l}: {brief(v)}' for l, v in values.items())}"
+            for name, values in norms
+            if values
         ]
         causes = {"cause of (b)": floor_in_words(self), "mode": failure_mode(self)}
         cause = [f"{name}: {words}" for name, words in causes.items() if words]
-        lines = [*self.describe(), *cause, *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
-        return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
+        lines = [
+            *self.describe(),
+            *cause,
+            *layers,
+            *filter(None, [self.reduction(), self.own_backward(), self.notes]),
+        ]
+        return "\n".join(
+            [f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)]
+        )
 
-    residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")
-    bp_grad_at_floor = property(_fires("b"), doc="Whether (b) fires; None where it was not measured.")
-    reference_drift_dominated = property(_fires("c"), doc="Whether (c) fires; None where it was not measured.")
-    frozen_baseline_undercut = property(_fires("d"), doc="Whether (d) fires; None where it was not measured.")
+    residual_stream_exploded = property(
+        _fires("a"), doc="Whether (a) fires; None where it was not measured."
+    )
+    bp_grad_at_floor = property(
+        _fires("b"), doc="Whether (b) fires; None where it was not measured."
+    )
+    reference_drift_dominated = property(
+        _fires("c"), doc="Whether (c) fires; None where it was not measured."
+    )
+    frozen_baseline_undercut = property(
+        _fires("d"), doc="Whether (d) fires; None where it was not measured."
+    )
 
     @property
     def doubt(self) -> str:
@@ -688,7 +790,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     @property
     def lacks_gamma(self) -> bool:
         """Whether the protocol asks for Γ per layer, and the report of a trained network has none."""
-        asked = self.thresholds.reading.needs_gamma and self.coverage and not why_no_baseline(self.method_name)
+        asked = (
+            self.thresholds.reading.needs_gamma
+            and self.coverage
+            and not why_no_baseline(self.method_name)
+        )
         return bool(asked) and not has_gamma(self.credit)
 
     @property
@@ -697,14 +803,19 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return is_control(self.method_name)
 
     def standing(self, control: bool | None = None) -> str:
-        """What the run is counted as (`fa_core.diagnostics.standing`).
+        """What the run is counted as (`fa_core.judgement.diagnostics.standing`).
 
         Args:
             control: whether it is a control; None = by its name.
         """
         control = self.is_control if control is None else control
         judged = (self.flags, self.coverage, self.undecided)
-        return standing(*judged, control=control, lacks_gamma=self.lacks_gamma, protocol=self.thresholds.protocol)
+        return standing(
+            *judged,
+            control=control,
+            lacks_gamma=self.lacks_gamma,
+            protocol=self.thresholds.protocol,
+        )
 
     @property
     def words(self) -> str:
@@ -725,11 +836,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def cell(self, *, control: bool | None = None, ascii_only: bool = False) -> str:
         """The verdict in five characters, as `cell_text` gives it; ``control`` as for `standing`."""
         control = self.is_control if control is None else control
-        return cell_text(self.flags, self.coverage, self.undecided, control=control, ascii_only=ascii_only)
+        return cell_text(
+            self.flags, self.coverage, self.undecided, control=control, ascii_only=ascii_only
+        )
 
     def describe(self, letters: str = LETTERS) -> list[str]:
         """One line per diagnostic that is judged: whether it fires, number with interval, threshold; or why not."""
-        flags, coverage, nonfinite, undecided = self.flags, self.coverage, self.nonfinite, self.undecided
+        flags, coverage, nonfinite, undecided = (
+            self.flags,
+            self.coverage,
+            self.nonfinite,
+            self.undecided,
+        )
         lines = []
         for letter in (each for each in letters if each in self.thresholds.judges):
             diagnostic = DIAGNOSTICS[letter]
@@ -762,15 +880,23 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def at_reference(self, letter: str) -> str:
         """What (b) and (c) owe to B: both as they would be at B = 128, and the gradient noise scale N that (c) shows.
 
-        ‖g_L‖ carries 1/B; for (c) see `fa_core.intervals.at_reference_batch` and `noise_scale`.
+        ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and `noise_scale`.
         """
         size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
         if letter not in "bc" or value is None or size is None or not math.isfinite(value):
             return ""
-        said = f"; N = {brief(self.noise_scale, 3)}" if letter == "c" and self.noise_scale is not None else ""
+        said = (
+            f"; N = {brief(self.noise_scale, 3)}"
+            if letter == "c" and self.noise_scale is not None
+            else ""
+        )
         if size != REFERENCE_BATCH:
-            there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
-            said += f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].text(there)}"
+            there = (
+                value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
+            )
+            said += (
+                f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].text(there)}"
+            )
         return said
 
     def basis(self, letter: str) -> str:
@@ -789,7 +915,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
         if acc is None or not isinstance(others, Mapping):
             return {}
-        known = {rule.partition("(")[0]: other for rule, other in others.items() if isinstance(other, float)}
+        known = {
+            rule.partition("(")[0]: other
+            for rule, other in others.items()
+            if isinstance(other, float)
+        }
         return {rule: round(100.0 * (acc - other), 9) for rule, other in known.items()}
 
     def other_margins(self) -> str:
@@ -799,7 +929,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
         'by frozen blocks of other rules: dfa +6.30 pp'
         """
-        margins = ", ".join(f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items())
+        margins = ", ".join(
+            f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items()
+        )
         return f"by frozen blocks of other rules: {margins} pp" if margins else ""
 
     def reduction(self) -> str:
@@ -833,15 +965,33 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         if not self.provenance and not self.kinds and self.batch_size in (None, REFERENCE_BATCH):
             return [self.notes] if self.notes and not self.coverage else []
-        fires = [DIAGNOSTICS["d"].fires(margin, self.thresholds) for margin in self.margins_by_rule.values()]
+        fires = [
+            DIAGNOSTICS["d"].fires(margin, self.thresholds)
+            for margin in self.margins_by_rule.values()
+        ]
         basis, margins = self.basis("d"), self.other_margins()
         margins = "" if brief and all(fire == ("d" in self.flags) for fire in fires) else margins
-        said = [f"(d) is against a {basis}"] if basis and "d" in self.measured and "d" not in self.evidence else []
+        said = (
+            [f"(d) is against a {basis}"]
+            if basis and "d" in self.measured and "d" not in self.evidence
+            else []
+        )
         said += [f"(d) {margins}"] if margins else []
         if self.batch_size not in (None, REFERENCE_BATCH):
-            said += [f"({letter}){words.removeprefix(';')}" for letter in "bc" if (words := self.at_reference(letter))]
+            said += [
+                f"({letter}){words.removeprefix(';')}"
+                for letter in "bc"
+                if (words := self.at_reference(letter))
+            ]
         said += filter(None, [self.reduction(), self.own_backward()])
-        return [*said, *([self.notes] if self.notes and ("data_hash" in self.provenance or not self.coverage) else [])]
+        return [
+            *said,
+            *(
+                [self.notes]
+                if self.notes and ("data_hash" in self.provenance or not self.coverage)
+                else []
+            ),
+        ]
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.
@@ -854,7 +1004,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
         if assumed is None:
             return "" if recorded is None else brief(recorded)
-        return f"{brief(assumed)} assumed" + ("" if recorded is None else f", {brief(recorded)} recorded")
+        return f"{brief(assumed)} assumed" + (
+            "" if recorded is None else f", {brief(recorded)} recorded"
+        )
 
 
 GIVE_ONE = " (give one with --frozen-baseline)"
@@ -862,7 +1014,9 @@ GIVE_ONE = " (give one with --frozen-baseline)"
 
 
 def _refuse_to_change(report: object, name: str, value: object = None) -> NoReturn:
-    hint = "report.with_thresholds(DiagnosticThresholds(...)) gives a report that is judged by others"
+    hint = (
+        "report.with_thresholds(DiagnosticThresholds(...)) gives a report that is judged by others"
+    )
     raise AttributeError(f"{name} cannot be changed, reports and thresholds are immutable; {hint}")
 
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.baseline import CONTROLS, FrozenBaseline
 from fa_core.decode import harmless
-from fa_core.method_style import known_method
+from fa_core.facts.method_style import known_method
+from fa_core.facts.runs import split_key
+from fa_core.judgement.baseline import CONTROLS, FrozenBaseline
 from fa_core.report import DiagnosticReport
-from fa_core.runs import split_key
 
 K = TypeVar("K", bound=Hashable)
 
@@ -83,7 +83,14 @@ class RowStore(Protocol):
 
 
 RECORDED = (
-    *("headline_acc", "h_L", "g_L", "max_per_block_growth", "cross_batch_stability", "frozen_baseline_acc"),
+    *(
+        "headline_acc",
+        "h_L",
+        "g_L",
+        "max_per_block_growth",
+        "cross_batch_stability",
+        "frozen_baseline_acc",
+    ),
     "margin_pp",
 )
 """The numbers of a report that every record of a run has."""
@@ -151,7 +158,9 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
             return False
         if isinstance(other, LazyRow) and self._is_stored_like(other):
             text = self.store.text(self.slot)
-            if text is not None and text == other.store.text(other.slot):  # a file that was replaced, mostly alike
+            if text is not None and text == other.store.text(
+                other.slot
+            ):  # a file that was replaced, mostly alike
                 return True
         return bool(self.report == other.report)
 
@@ -164,7 +173,9 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
 
     def __reduce__(self) -> tuple[Callable[..., AuditRow], tuple[object, ...]]:
         """Sent to another process it is a plain row: its store stays here."""
-        return partial(AuditRow, **{name: getattr(self, name) for name in AuditRow.__struct_fields__}), ()
+        return partial(
+            AuditRow, **{name: getattr(self, name) for name in AuditRow.__struct_fields__}
+        ), ()
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -202,7 +213,9 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
             runs[values[place]] += count
         del runs[None]
         if len(runs) > 1:
-            shares = ", ".join(f"{value} ({n} run{'s' * (n > 1)})" for value, n in runs.most_common())
+            shares = ", ".join(
+                f"{value} ({n} run{'s' * (n > 1)})" for value, n in runs.most_common()
+            )
             said.append(f"{name} is not the same in all runs: {shares}; {effect}")
     return said
 
@@ -224,7 +237,9 @@ def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
     for group, row in rows:
         text = as_text.get(id(row.axes))
         if text is None:
-            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
+            text = as_text[id(row.axes)] = frozenset(
+                (name, str(value)) for name, value in row.axes.items()
+            )
         seen[group][text] += 1
     return {group: _differing(kinds) for group, kinds in seen.items()}
 
@@ -240,10 +255,13 @@ def _differing(kinds: Counter[frozenset[tuple[str, str]]]) -> list[str]:
 
 _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")
 _SUFFIX = re.compile(
-    r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv)(?:\.(?:tar|gz))?$", re.IGNORECASE
+    r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv)(?:\.(?:tar|gz))?$",
+    re.IGNORECASE,
 )
 _ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
-_GENERAL = frozenset({"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"})
+_GENERAL = frozenset(
+    {"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"}
+)
 """Names of files that say nothing of the run."""
 
 
@@ -278,4 +296,10 @@ def row_of_file(path: str) -> AuditRow:
     holder, _, more = split_key(folder)
     if folder and (_ONLY_SEED.fullmatch(named_by) or (method in _GENERAL and known_method(holder))):
         key, method, axes = f"{folder}/{key}", holder, {**more, **axes}
-    return AuditRow(source=path, key=key, method=method or ("unknown" if seed is None else ""), seed=seed, axes=axes)
+    return AuditRow(
+        source=path,
+        key=key,
+        method=method or ("unknown" if seed is None else ""),
+        seed=seed,
+        axes=axes,
+    )

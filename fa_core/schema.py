@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from fa_core.facts.runs import Manifest
+from fa_core.facts.trace import TraceEpoch
 from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import WHAT_IF, DiagnosticReport
-from fa_core.runs import Manifest
-from fa_core.trace import TraceEpoch
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _RECORDED = "the verdict that was found in the source, where it differs from `verdict`"
@@ -113,13 +113,20 @@ class JournalLine(msgspec.Struct, kw_only=True):
 
 def schema_of(kind: type) -> dict[str, Any]:
     """The JSON Schema of a struct, with what its docstring says of each attribute."""
-    (reference,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    (reference,), definitions = msgspec.json.schema_components(
+        [kind], ref_template="#/$defs/{name}"
+    )
     root = definitions.pop(reference["$ref"].rpartition("/")[2])
     for definition in (root, *definitions.values()):
         _describe(definition)
         if definition.get("title") == DiagnosticReport.__name__:
-            definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
-            definition["properties"]["recorded_verdict"] = {"type": "string", "description": _RECORDED}
+            definition["properties"]["verdict"]["description"] = (
+                "the fixed verdict text under `thresholds`"
+            )
+            definition["properties"]["recorded_verdict"] = {
+                "type": "string",
+                "description": _RECORDED,
+            }
             del definition["properties"][WHAT_IF]
     return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
 

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.baseline import CONTROLS, WITHOUT_BASELINE
-from fa_core.diagnostics import (
+from fa_core.judgement.baseline import CONTROLS, WITHOUT_BASELINE
+from fa_core.judgement.diagnostics import (
     BIT,
     BOUND,
     DIAGNOSTICS,
@@ -29,7 +29,7 @@ from fa_core.diagnostics import (
     standing,
     verdict_text,
 )
-from fa_core.gamma import CREDIT, credit_numbers
+from fa_core.judgement.gamma import CREDIT, credit_numbers
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, has_gamma
@@ -41,13 +41,19 @@ _MANY = 10_000
 
 def _of_rows(name: str) -> cached_property[Objects]:
     """An attribute of all rows as a column."""
-    return cached_property(lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()])))
+    return cached_property(
+        lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()]))
+    )
 
 
 def _of_credit(name: str) -> property:
     """A number of `CREDIT` as a column; NaN where a run has none."""
     place = list(CREDIT).index(name)
-    return property(lambda table: table.credit[:, place] if table.credit.shape[1] else np.full(len(table), np.nan))
+    return property(
+        lambda table: (
+            table.credit[:, place] if table.credit.shape[1] else np.full(len(table), np.nan)
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -116,11 +122,15 @@ class AuditTable:
         places: dict[RowStore | None, list[int]] = {}
         for place, store in enumerate(map(_store_of, rows)):
             places.setdefault(store, []).append(place)
-        parts = [_numbers_of(store, [rows[place] for place in found]) for store, found in places.items()]
+        parts = [
+            _numbers_of(store, [rows[place] for place in found]) for store, found in places.items()
+        ]
         numbers = cls.concat(parts)
         if len(parts) > 1:
             # the rows of one store need not follow each other
-            numbers = numbers.select(np.argsort([place for found in places.values() for place in found]))
+            numbers = numbers.select(
+                np.argsort([place for found in places.values() for place in found])
+            )
         table = dataclasses.replace(numbers, problems=tuple(problems), _rows=objects(rows))
         if len(table) >= _MANY:
             give_back()
@@ -148,9 +158,14 @@ class AuditTable:
             d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)),
         )
         measured = bits_of(
-            a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability, d=has_acc & has_baseline
+            a=(residual.lengths >= 2) | has_bound,
+            b=gradient.lengths > 0,
+            c=has_stability,
+            d=has_acc & has_baseline,
         )
-        low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
+        low, high = (
+            _with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals"))
+        )
         return cls(
             recorded_verdict=_shared(column("recorded_verdict")),
             residual_norms=residual,
@@ -188,7 +203,10 @@ class AuditTable:
         rebased = ~np.isnan(accs)
         if not rebased.any():
             return self
-        baseline, has_baseline = np.where(rebased, accs, self.baseline), rebased | self._has_baseline
+        baseline, has_baseline = (
+            np.where(rebased, accs, self.baseline),
+            rebased | self._has_baseline,
+        )
         odd = (self._has_acc & ~np.isfinite(self.acc)) | (has_baseline & ~np.isfinite(baseline))
         others, odd_bits = np.uint8(~BIT["d"] & 0xFF), bits_of(d=odd)
         return dataclasses.replace(
@@ -227,8 +245,12 @@ class AuditTable:
             parts = [getattr(table, name) for table in tables]
             if name in ("low", "high", "credit"):
                 width = max(part.shape[1] for part in parts)
-                parts = [part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts]
-            columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
+                parts = [
+                    part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts
+                ]
+            columns[name] = (
+                Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
+            )
         problems = tuple(problem for table in tables for problem in table.problems)
         return cls(**columns, problems=problems)
 
@@ -253,7 +275,9 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
-            fired |= bits_of(**{letter: diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))})
+            fired |= bits_of(
+                **{letter: diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))}
+            )
         fired &= np.uint8(t.mask)
         return fired
 
@@ -271,13 +295,23 @@ class AuditTable:
         return found & self.coverage & ~self.nonfinite
 
     def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
-        """How many rows have each word of `fa_core.diagnostics.standing`."""
+        """How many rows have each word of `fa_core.judgement.diagnostics.standing`."""
         t = thresholds or DiagnosticThresholds()
         controls = np.isin(self.method, CONTROLS)
-        masks = (self.flags(t), self.coverage & np.uint8(t.mask), self.undecided(t), self.lacks_gamma(t), controls)
+        masks = (
+            self.flags(t),
+            self.coverage & np.uint8(t.mask),
+            self.undecided(t),
+            self.lacks_gamma(t),
+            controls,
+        )
         counts: Counter[str] = Counter()
-        for (*bits, lacks, control), runs in Counter(zip(*(mask.tolist() for mask in masks), strict=True)).items():
-            word = standing(*map(letters_of, bits), control=control, lacks_gamma=lacks, protocol=t.protocol)
+        for (*bits, lacks, control), runs in Counter(
+            zip(*(mask.tolist() for mask in masks), strict=True)
+        ).items():
+            word = standing(
+                *map(letters_of, bits), control=control, lacks_gamma=lacks, protocol=t.protocol
+            )
             counts[word] += runs
         return counts
 
@@ -305,7 +339,9 @@ class AuditTable:
         """The verdict text of each row."""
         t = thresholds or DiagnosticThresholds()
         flags, none = self.flags(t), 1 << len(LETTERS)
-        texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [verdict_text("", "")]
+        texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [
+            verdict_text("", "")
+        ]
         measured = (self.coverage & np.uint8(t.mask)) != 0
         verdicts: list[str] = np.array(texts, object)[np.where(measured, flags, none)].tolist()
         return verdicts
@@ -351,7 +387,9 @@ class AuditTable:
         """
         where = self.assumed
         methods: dict[float, list[str]] = {}
-        for acc, method in dict.fromkeys(zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)):
+        for acc, method in dict.fromkeys(
+            zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)
+        ):
             methods.setdefault(acc, []).append(method)
         if not methods:
             return ()
@@ -406,7 +444,10 @@ class AuditTable:
     def surely_valid(self) -> bool:
         """Whether every report has norms and passes `DiagnosticReport.check`; False when in doubt."""
         h, g = self.residual_norms, self.bp_grad_norms
-        norms, cosines = np.concatenate([h.flat, g.flat]), self.stability[self.measured("stability")]
+        norms, cosines = (
+            np.concatenate([h.flat, g.flat]),
+            self.stability[self.measured("stability")],
+        )
         shares = np.concatenate([self.acc[self._has_acc], self.baseline[self._has_baseline]])
         ranges = ((norms, 0.0, np.inf), (cosines, -1.0, 1.0), (shares, 0.0, 1.0))
         has_norms = len(self) > 0 and h.lengths.min() > 0 and np.array_equal(h.lengths, g.lengths)
@@ -415,7 +456,11 @@ class AuditTable:
 
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "problems"}
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name != "problems"
+        }
 
 
 def _classes(provenance: Mapping[str, Any]) -> float | None:
@@ -427,7 +472,9 @@ def _credit_of(tables: Sequence[Mapping[str, Any] | None], methods: Sequence[str
     """The numbers of `CREDIT` per run."""
     if not any(tables):
         return np.empty((len(tables), 0))
-    return np.array([credit_numbers(*each) for each in zip(tables, methods, strict=True)], np.float64)
+    return np.array(
+        [credit_numbers(*each) for each in zip(tables, methods, strict=True)], np.float64
+    )
 
 
 def _bounded(evidence: Mapping[str, str]) -> int:
@@ -543,7 +590,9 @@ class Ragged:
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
         """The rows of all parts, one after another."""
         lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
-        return cls(np.concatenate([np.zeros(0), *(part.flat for part in parts)]), np.cumsum(lengths))
+        return cls(
+            np.concatenate([np.zeros(0), *(part.flat for part in parts)]), np.cumsum(lengths)
+        )
 
     @property
     def lengths(self) -> Indices:
@@ -634,7 +683,9 @@ def growth_of(norms: Ragged, bounds: Floats) -> Floats:
         ratios = np.full(len(norms.flat), -np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
             ratios[:-1] = norms.flat[1:] / np.maximum(norms.flat[:-1], NORM_RATIO_EPS)
-        ratios[norms.offsets[1:][norms.lengths > 0] - 1] = -np.inf  # from one row's end to the next row's start
+        ratios[
+            norms.offsets[1:][norms.lengths > 0] - 1
+        ] = -np.inf  # from one row's end to the next row's start
         growth[several] = np.maximum.reduceat(ratios, norms.offsets[:-1][several])
     growth[norms.any_nonfinite()] = np.nan
     return growth
@@ -649,7 +700,9 @@ def margin_of(headline: Floats, baseline: Floats) -> Floats:
         margin = 100.0 * (headline - baseline)
         scaled = margin * 10.0**_PLACES
         rounded = np.rint(scaled) / 10.0**_PLACES
-        doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_TIE) | (np.abs(scaled) > 2.0**40)
+        doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_TIE) | (
+            np.abs(scaled) > 2.0**40
+        )
     for index in np.flatnonzero(doubtful).tolist():
         rounded[index] = round(float(margin[index]), _PLACES)
     return rounded

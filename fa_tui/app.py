@@ -26,8 +26,8 @@ from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import INTERNAL_ERROR, FaError
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
@@ -108,18 +108,58 @@ class ExplorerApp(App[int]):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"),
-        Binding("e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"),
-        Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
-        Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
+        Binding(
+            "y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"
+        ),
+        Binding(
+            "e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"
+        ),
+        Binding(
+            "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
+        ),
+        Binding(
+            "w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"
+        ),
         # where a slider has the focus it offers them itself, while there is something to undo
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
-        Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
-        Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
-        Binding("R", "restore_all", "Restore all", show=False, tooltip="all four thresholds at their defaults"),
-        Binding("ctrl+z", "suspend_process", "Suspend", show=False, tooltip="back to the shell; fg comes back"),
-        Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
-        Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
+        Binding(
+            "ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"
+        ),
+        Binding(
+            "f",
+            "widen",
+            "All runs",
+            show=False,
+            tooltip="all runs, or again only those that pass the filter",
+        ),
+        Binding(
+            "R",
+            "restore_all",
+            "Restore all",
+            show=False,
+            tooltip="all four thresholds at their defaults",
+        ),
+        Binding(
+            "ctrl+z",
+            "suspend_process",
+            "Suspend",
+            show=False,
+            tooltip="back to the shell; fg comes back",
+        ),
+        Binding(
+            "question_mark,f1",
+            "help",
+            "Help",
+            key_display="?",
+            tooltip="what this pane shows and its keys",
+        ),
+        Binding(
+            "ctrl+o",
+            "jump",
+            "Jump",
+            show=False,
+            tooltip="a letter on every pane; typing it goes there",
+        ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
     ]
@@ -158,7 +198,11 @@ class ExplorerApp(App[int]):
         self.jobs = JobControl(self, self.setup)
         self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self._opened = title
-        self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
+        self._begins = (
+            look
+            if look.show
+            else look._replace(show=self.settings.show.replace("stability", "drift"))
+        )
         self._history: ThresholdHistory | None = None
 
     async def on_event(self, event: events.Event) -> None:
@@ -175,7 +219,9 @@ class ExplorerApp(App[int]):
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         super()._display(screen, self.painter.update(renderable))
 
-    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+    def exit(
+        self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
         self.painter.leave(partial(super().exit, result, return_code, message))
 
     def get_key_display(self, binding: Binding) -> str:
@@ -185,7 +231,9 @@ class ExplorerApp(App[int]):
     @property
     def themes_here(self) -> list[str]:
         """The themes that this terminal can show: one that sends no RGB, or all."""
-        return [self.terminal.theme] if self.terminal.ansi_color else [theme.name for theme in THEMES]
+        return (
+            [self.terminal.theme] if self.terminal.ansi_color else [theme.name for theme in THEMES]
+        )
 
     def _handle_exception(self, error: Exception) -> None:
         super()._handle_exception(error)
@@ -304,7 +352,9 @@ class ExplorerApp(App[int]):
         """
         self.explorer.say(text, tone)
         if aloud and self.screen is not self.explorer:
-            self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
+            self.notify(
+                text, severity="warning" if tone in ("warn", "bad") else "information", markup=False
+            )
 
     def notify(
         self,
@@ -350,7 +400,9 @@ class ExplorerApp(App[int]):
                 if action == "measure":
                     self.explorer.action_measure()  # says why none can be
                     return True
-                self.say(_WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim")
+                self.say(
+                    _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim"
+                )
                 return True
         return False
 
@@ -358,7 +410,11 @@ class ExplorerApp(App[int]):
         """Reset all four thresholds to their defaults; one step of undo brings them back."""
         from fa_tui.screens.dialogs import use_preset
 
-        use_preset(self, "at their defaults", DiagnosticThresholds(protocol=self.session.thresholds.protocol))
+        use_preset(
+            self,
+            "at their defaults",
+            DiagnosticThresholds(protocol=self.session.thresholds.protocol),
+        )
 
     def action_widen(self) -> None:
         """Look at all runs, or again only at those that pass the filter: on every screen."""
@@ -369,7 +425,11 @@ class ExplorerApp(App[int]):
         session.widen()
         self.rows_changed()
         wide = f"all runs: f goes back to {session.filter.text}"
-        self.say(wide if session.wide else f"only {session.filter.text}: f shows all runs", "accent", aloud=False)
+        self.say(
+            wide if session.wide else f"only {session.filter.text}: f shows all runs",
+            "accent",
+            aloud=False,
+        )
 
     def action_show_problems(self) -> None:
         """Open the list of what could not be read, and in which settings the runs were measured differently."""
@@ -398,7 +458,9 @@ class ExplorerApp(App[int]):
             # after the first paint
             from fa_tui.widgets.sliders_panel import Judging, ThresholdHistory
 
-            self._history = ThresholdHistory(Judging(self.session.thresholds, self.session.baseline))
+            self._history = ThresholdHistory(
+                Judging(self.session.thresholds, self.session.baseline)
+            )
         return self._history
 
     @property

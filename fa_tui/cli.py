@@ -81,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt as error:
         # a signal says which it was
-        return _complain(error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug)
+        return _complain(
+            error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug
+        )
     except Exception as error:
         return _failed(error, debug)
 
@@ -126,7 +128,9 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         # a usage error of the click that Typer carries privately
-        raise UsageError(error.format_message().rstrip("."), hint=f"see `fa-tui {args[0]} --help`") from error
+        raise UsageError(
+            error.format_message().rstrip("."), hint=f"see `fa-tui {args[0]} --help`"
+        ) from error
     return 0
 
 
@@ -165,7 +169,12 @@ def _failed(error: Exception, debug: bool) -> int:
         output.silence()
         return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return _complain(error, f"internal error ({what}); run again with --debug and report it", INTERNAL_ERROR, debug)
+    return _complain(
+        error,
+        f"internal error ({what}); run again with --debug and report it",
+        INTERNAL_ERROR,
+        debug,
+    )
 
 
 def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:

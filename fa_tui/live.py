@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
+from fa_core.facts.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 from fa_core.files import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.run_folder import sniff
 from fa_core.formats.scan import NOTHING_HERE, places
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 from fa_tui.session import News, Session
 from fa_tui.settings import FILE
 
@@ -68,7 +68,11 @@ class Reading(msgspec.Struct, frozen=True):
         if self.owns(problem.path):
             return True
         found = self.rows or self.traces or self.problems
-        return bool(found) and NOTHING_HERE in problem.message and Path(problem.path) in Path(self.place).parents
+        return (
+            bool(found)
+            and NOTHING_HERE in problem.message
+            and Path(problem.path) in Path(self.place).parents
+        )
 
 
 class Follower:
@@ -115,7 +119,9 @@ class Follower:
     def take(self) -> list[Reading]:
         """What is new: every place that was noted and is whole, or broken for good, or gone."""
         if self._vanished:
-            inside = (place for place in self._known if not self._vanished.isdisjoint(Path(place).parents))
+            inside = (
+                place for place in self._known if not self._vanished.isdisjoint(Path(place).parents)
+            )
             self._due.update(dict.fromkeys(inside))
         due = {**self._due, **dict.fromkeys(self._waiting)}
         self._vanished.clear()
@@ -167,7 +173,11 @@ def _state(place: Path) -> tuple[_Stamp, ...] | None:
     """Size and time of a file, or of a run folder's own files; None if it is not there (any more)."""
     if not place.is_dir():
         return (_stamp(place),) if place.exists() else None
-    return tuple(_stamp(place / name) for name in sorted(RUN_FILES)) if (place / MANIFEST).exists() else None
+    return (
+        tuple(_stamp(place / name) for name in sorted(RUN_FILES))
+        if (place / MANIFEST).exists()
+        else None
+    )
 
 
 def _stamp(path: Path) -> _Stamp:
@@ -228,7 +238,9 @@ class Root(NamedTuple):
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
     """What to follow: the folders, and the single files."""
     roots = [Root(str(real_path(path)), str(path), path.is_dir()) for path in paths]
-    groups = ([root for root in roots if root.is_folder is are_folders] for are_folders in (True, False))
+    groups = (
+        [root for root in roots if root.is_folder is are_folders] for are_folders in (True, False)
+    )
     return [group for group in groups if group]
 
 
@@ -286,7 +298,10 @@ class Watcher(threading.Thread):
         """Follow until stopped, or until a folder is gone."""
         from watchfiles import Change, watch
 
-        watched, before = {root.watched for root in self._roots}, [root.identity() for root in self._roots]
+        watched, before = (
+            {root.watched for root in self._roots},
+            [root.identity() for root in self._roots],
+        )
         try:
             batches = watch(
                 *watched,
@@ -314,7 +329,9 @@ class Watcher(threading.Thread):
         except (OSError, RuntimeError) as error:
             if not self._polls:
                 self._polls = True
-                self._on_note(f"looking for changes every {self._poll_seconds:g} s: the system tells none ({error})")
+                self._on_note(
+                    f"looking for changes every {self._poll_seconds:g} s: the system tells none ({error})"
+                )
 
     def _note(self, path: str) -> None:
         if path in self._ignored:
@@ -393,7 +410,9 @@ class Following:
         news = session.merge(readings)
         # a report that was just measured here comes back from disk and looks the same
         others = [row for row in news.changed if row not in self.own_rows]
-        changed = [row for row in others if before[row] != (session.flags[row], session.coverage[row])]
+        changed = [
+            row for row in others if before[row] != (session.flags[row], session.coverage[row])
+        ]
         return news, news_text(session, news, changed)
 
 
@@ -409,8 +428,15 @@ def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
         changed: those of the changed rows that look different now.
     """
     parts = []
-    for word, rows in (("new", news.added), ("changed", changed), ("back", news.back), ("gone", news.gone)):
+    for word, rows in (
+        ("new", news.added),
+        ("changed", changed),
+        ("back", news.back),
+        ("gone", news.gone),
+    ):
         if rows:
-            names = ", ".join([session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED))
+            names = ", ".join(
+                [session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
+            )
             parts.append(f"{len(rows)} {word}: {names}")
     return "   ".join(parts)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from fa_core.baseline import FrozenBaseline
     from fa_core.formats import Trace
+    from fa_core.judgement.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.options import Log
     from fa_tui.session import Session
@@ -76,12 +76,26 @@ def open_explorer(
     def traces() -> list[Trace]:
         return traces_of_paths(paths, session)
 
-    session = Session(found.rows, thresholds=thresholds, baseline=baseline, log=log, problems=problems, traces=traces)
+    session = Session(
+        found.rows,
+        thresholds=thresholds,
+        baseline=baseline,
+        log=log,
+        problems=problems,
+        traces=traces,
+    )
     if baseline is not None:
         baseline.check(row.method for row in session.rows)
     look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
-        session, look=look, title=title, paths=paths, since=since, settings=loaded, terminal=terminal, setup=setup
+        session,
+        look=look,
+        title=title,
+        paths=paths,
+        since=since,
+        settings=loaded,
+        terminal=terminal,
+        setup=setup,
     )
     try:
         code = app.run()
@@ -107,4 +121,6 @@ def on_a_terminal() -> bool:
     if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
         return True
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    return os.environ.get("TERM", "") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
+    return os.environ.get("TERM", "") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in streams
+    )

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 import typer
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.facts.runs import canonical_method
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.numbers import parse
-from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
     from fa_core.analysis.margins import Logged
+    from fa_core.facts.trace import Trace
     from fa_core.rows import AuditRow
-    from fa_core.trace import Trace
 
 Number = TypeVar("Number", int, float)
 
@@ -44,12 +44,18 @@ def sample_runs() -> Path:
     for folder in (here / "sample_runs", here.parent / "sample_runs"):
         if folder.is_dir():
             return folder
-    raise UnreadableInput("the sample runs are not installed", where=here, hint="name a file or folder to open")
+    raise UnreadableInput(
+        "the sample runs are not installed", where=here, hint="name a file or folder to open"
+    )
 
 
 def default_paths() -> list[Path]:
     """What is opened where nothing is named: the sample runs but for the atlas, more runs than all others together."""
-    return sorted(path for path in sample_runs().iterdir() if path.name != "atlas" and path.suffix in ("", ".json"))
+    return sorted(
+        path
+        for path in sample_runs().iterdir()
+        if path.name != "atlas" and path.suffix in ("", ".json")
+    )
 
 
 def typed_path(text: str) -> Path:
@@ -73,15 +79,21 @@ _DATA_HELP = (
     "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
     "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
 )
-DataOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)]
+DataOption = Annotated[
+    str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)
+]
 
 _MODEL_HELP = (
     "The network that the weights belong to: module:callable(depth=4), your own; timm:NAME(num_classes=10), "
     "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals."
 )
-ModelOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP, show_default=False)]
+ModelOption = Annotated[
+    str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP, show_default=False)
+]
 
-_WEIGHTS_HELP = "Which of several mappings of tensors in a file to take, by its name there, e.g. ema."
+_WEIGHTS_HELP = (
+    "Which of several mappings of tensors in a file to take, by its name there, e.g. ema."
+)
 _WEIGHTS = typer.Option(metavar="NAME", help=_WEIGHTS_HELP, show_default="the first that fits")
 WeightsOption = Annotated[str | None, _WEIGHTS]
 
@@ -89,21 +101,29 @@ _TAPS_HELP = (
     "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
     "with :in, whose inputs are: 'blocks.*:in,head:in'."
 )
-TapsOption = Annotated[list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)]
+TapsOption = Annotated[
+    list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)
+]
 
 _FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
 FilterOption = Annotated[str, _FILTER]
 
-_SORT = typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
+_SORT = typer.Option(
+    help="By a column of the explorer's long view: growth; -growth, largest first."
+)
 SortOption = Annotated[str, _SORT]
 
 Form = Literal["table", "json"]
 """How a result is printed."""
 
-_FORM = typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).")
+_FORM = typer.Option(
+    help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."
+)
 FormOption = Annotated[Form, _FORM]
 
-_ROW_FORM = typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them.")
+_ROW_FORM = typer.Option(
+    help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."
+)
 RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
 
 
@@ -119,9 +139,15 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
         name, equals, text = item.rpartition("=")
         acc = parse(text)
         if acc is None or (equals and not name.strip()):
-            raise UsageError(f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349")
+            raise UsageError(
+                f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
+            )
         if not 0.0 <= acc <= 1.0:
-            hint = "accuracies are fractions: divide by 100" if acc > 1 else "write a fraction such as 0.349"
+            hint = (
+                "accuracies are fractions: divide by 100"
+                if acc > 1
+                else "write a fraction such as 0.349"
+            )
             raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
         if name:
             by_method[canonical_method(name)] = acc
@@ -150,7 +176,9 @@ def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> li
     except ValueError as error:
         what = "whole numbers" if kind is int else "numbers"
         given = ",".join(values or ())
-        raise UsageError(f"{option} {given!r} cannot be read", hint=f"write {what} with commas") from error
+        raise UsageError(
+            f"{option} {given!r} cannot be read", hint=f"write {what} with commas"
+        ) from error
 
 
 class Criteria(NamedTuple):
@@ -180,7 +208,9 @@ class Log(NamedTuple):
         Raises:
             UsageError: one of the two without the other, or values that make no sense.
         """
-        return [replace(row, report=self._bounded(row.report)) for row in rows] if self else list(rows)
+        return (
+            [replace(row, report=self._bounded(row.report)) for row in rows] if self else list(rows)
+        )
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
         """The traces, each epoch with the bound that `apply` gives a row.
@@ -194,7 +224,9 @@ class Log(NamedTuple):
 
     def _bounded(self, logged: Logged) -> Logged:
         if self.h0 is None or self.blocks is None:
-            raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
+            raise UsageError(
+                "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
+            )
         from fa_core.analysis.margins import with_growth_bound
 
         try:
@@ -260,12 +292,18 @@ _ADDRESS = "The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS
 _NO_ADDRESS = "auto; if there is none, Ray on this machine"
 _PATIENCE = "On a cluster: a run is tried on another node too after this long without a word."
 _PLACEMENT = {
-    "device": _option(str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
-    "jobs": _option(int | None, None, "Workers at a time.", metavar="N", show_default="one per device"),
+    "device": _option(
+        str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."
+    ),
+    "jobs": _option(
+        int | None, None, "Workers at a time.", metavar="N", show_default="one per device"
+    ),
     "group": _option(int | None, None, _GROUP, metavar="N", min=1, show_default=_AS_FITS),
     "engine": _option(Literal["local", "ray"], "local", _ENGINE),
     "address": _option(str | None, None, _ADDRESS, metavar="HOST:PORT", show_default=_NO_ADDRESS),
-    "patience": _option(float | None, None, _PATIENCE, metavar="SECONDS", min=1, show_default=f"{PATIENCE:.0f}"),
+    "patience": _option(
+        float | None, None, _PATIENCE, metavar="SECONDS", min=1, show_default=f"{PATIENCE:.0f}"
+    ),
 }
 
 
@@ -282,7 +320,9 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
     for letter, each in DIAGNOSTICS.items():
         if letter not in thresholds.judges and values[each.threshold] != each.default:
             option = f"--{each.threshold.replace('_', '-')}"
-            raise UsageError(f"protocol {thresholds.protocol} does not judge ({letter})", where=option)
+            raise UsageError(
+                f"protocol {thresholds.protocol} does not judge ({letter})", where=option
+            )
     return thresholds
 
 
@@ -300,12 +340,16 @@ def _criteria_in(values: Mapping[str, Any]) -> Criteria:
     given = values["frozen_baseline"]
     for value in given or ():
         if not all(item.strip() for item in value.split(",")):
-            raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
+            raise UsageError(
+                f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349"
+            )
     return Criteria(thresholds_in(values), parse_frozen_baseline(given))
 
 
 def _chosen_in(values: Mapping[str, Any]) -> Chosen:
-    return Chosen(_criteria_in(values), values["methods"], values["seeds"], values["filter"], _log_in(values))
+    return Chosen(
+        _criteria_in(values), values["methods"], values["seeds"], values["filter"], _log_in(values)
+    )
 
 
 def _log_in(values: Mapping[str, Any]) -> Log:
@@ -319,16 +363,29 @@ _BASELINE = (
 )
 _CRITERIA = {
     **_THRESHOLDS,
-    "frozen_baseline": _option(list[str] | None, None, _BASELINE, metavar="[METHOD=]ACC", show_default=False),
+    "frozen_baseline": _option(
+        list[str] | None, None, _BASELINE, metavar="[METHOD=]ACC", show_default=False
+    ),
 }
 _CHOICE: Mapping[str, tuple[Any, object]] = {
-    "methods": _option(list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False),
-    "seeds": _option(list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False),
+    "methods": _option(
+        list[str] | None, None, "Only runs of these methods.", metavar="LIST", show_default=False
+    ),
+    "seeds": _option(
+        list[str] | None, None, "Only runs of these seeds.", metavar="LIST", show_default=False
+    ),
     "filter": (FilterOption, ""),
 }
 _LOG: Mapping[str, tuple[Any, object]] = {
-    "h0": _option(float | None, None, "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.", metavar="NORM"),
-    "blocks": _option(int | None, None, "Number of blocks of such logs.", "--blocks", "--depth", metavar="L"),
+    "h0": _option(
+        float | None,
+        None,
+        "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.",
+        metavar="NORM",
+    ),
+    "blocks": _option(
+        int | None, None, "Number of blocks of such logs.", "--blocks", "--depth", metavar="L"
+    ),
 }
 
 BUNDLES: Mapping[str, Bundle] = {
@@ -351,7 +408,11 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     used = {name: BUNDLES[name] for name in declared if name in BUNDLES}
     parameters: list[inspect.Parameter] = []
     for name, parameter in declared.items():
-        options = used[name].options if name in used else {name: (parameter.annotation, parameter.default)}
+        options = (
+            used[name].options
+            if name in used
+            else {name: (parameter.annotation, parameter.default)}
+        )
         parameters += [
             inspect.Parameter(option, parameter.kind, default=default, annotation=annotation)
             for option, (annotation, default) in options.items()

@@ -63,7 +63,9 @@ def guard(host: str, title: str) -> Middleware:
         # every WebSocket of a browser says where it comes from; a page that is opened does not
         origin = request.headers.get("Origin", "" if request.path.endswith("/ws") else ours)
         if request.host != host or origin != ours:
-            raise web.HTTPForbidden(text=f"Open the address as it was printed: {ours}/...\n", headers=headers)
+            raise web.HTTPForbidden(
+                text=f"Open the address as it was printed: {ours}/...\n", headers=headers
+            )
         if request.path.endswith("/") and "/static/" in request.path:
             raise web.HTTPNotFound(headers=headers)  # no lists of files
         try:
@@ -73,8 +75,14 @@ def guard(host: str, title: str) -> Middleware:
             raise
         if not response.prepared:
             response.headers.update(headers)
-            if isinstance(response, web.Response) and response.content_type == "text/html" and response.text:
-                response.text = response.text.replace("</head>", _HEAD.format(title=escape(title)), 1)
+            if (
+                isinstance(response, web.Response)
+                and response.content_type == "text/html"
+                and response.text
+            ):
+                response.text = response.text.replace(
+                    "</head>", _HEAD.format(title=escape(title)), 1
+                )
         return response
 
     return check
@@ -101,7 +109,9 @@ class TokenServer(Server):
         self.token = secrets.token_urlsafe(24)
         # without the token: the routes below add it
         address = f"http://{LOOPBACK}:{bound}"
-        super().__init__(shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=address)
+        super().__init__(
+            shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=address
+        )
 
     @property
     def address(self) -> str:

@@ -12,13 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core import diagnostics
-from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, Protocol, letters_of
+from fa_core.judgement import diagnostics
+from fa_core.judgement.diagnostics import (
+    BIT,
+    DIAGNOSTICS,
+    DiagnosticThresholds,
+    Protocol,
+    letters_of,
+)
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
 
 if TYPE_CHECKING:
-    from fa_core.baseline import FrozenBaseline
     from fa_core.formats import Trace
+    from fa_core.judgement.baseline import FrozenBaseline
     from fa_core.table import AuditTable
     from fa_tui.live import Reading
     from fa_tui.options import Log
@@ -175,7 +181,9 @@ class Session:
             rows = sorted({*rows, *seen})
         return flipped(before, self.judgement, rows)
 
-    def narrow(self, filter: Filter | None, rows: list[int] | None = None, *, wide: bool = False) -> None:
+    def narrow(
+        self, filter: Filter | None, rows: list[int] | None = None, *, wide: bool = False
+    ) -> None:
         """Look only at the runs that pass a filter (None: at all).
 
         Args:
@@ -319,7 +327,9 @@ class Session:
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""
-        return self.baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
+        return (
+            self.baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
+        )
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
@@ -339,7 +349,11 @@ class Session:
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure."""
-        return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]
+        return [
+            index
+            for index in indices
+            if self.rows[index].checkpoint is not None and index not in self.gone
+        ]
 
     def values(self, letter: str) -> Sequence[float]:
         """One diagnostic's number for every run in scope that has it; those of many runs in increasing order.
@@ -353,7 +367,9 @@ class Session:
         if letter not in self._values:
             column = getattr(self.table, DIAGNOSTICS[letter].column)
             covered = (self.table.coverage & BIT[letter]) != 0
-            measured = column[covered] if self.scope is None else column[self.scope][covered[self.scope]]
+            measured = (
+                column[covered] if self.scope is None else column[self.scope][covered[self.scope]]
+            )
             measured.sort()
             self._values[letter] = array("d", measured.tobytes())
         return self._values[letter]
@@ -362,7 +378,11 @@ class Session:
         """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
         others = mask_of(set(DIAGNOSTICS) - {letter})
         one, bit = DIAGNOSTICS[letter], BIT[letter]
-        rows = [row for row in self.in_scope if self.coverage[row] & bit and not self.flags[row] & others]
+        rows = [
+            row
+            for row in self.in_scope
+            if self.coverage[row] & bit and not self.flags[row] & others
+        ]
         if len(self.rows) > SCALAR_LIMIT:
             column: list[float] = getattr(self.table, one.column)[rows].tolist()
             return column
@@ -374,10 +394,16 @@ class Session:
         return diagnostics.verdict_text(fired, covered, self.thresholds.protocol)
 
     def standing(self, index: int) -> str:
-        """What a run is counted as (`fa_core.diagnostics.standing`)."""
-        masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
+        """What a run is counted as (`fa_core.judgement.diagnostics.standing`)."""
+        masks = (
+            self.flags[index],
+            self.coverage[index] & self.thresholds.mask,
+            self.undecided[index],
+        )
         row = self.rows[index]
-        return _standing(*masks, row.is_control, bool(self.lacks_gamma[index]), self.thresholds.protocol)
+        return _standing(
+            *masks, row.is_control, bool(self.lacks_gamma[index]), self.thresholds.protocol
+        )
 
     def doubt(self, index: int) -> str:
         """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
@@ -390,9 +416,15 @@ class Session:
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
-        masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
+        masks = (
+            self.flags[index],
+            self.coverage[index] & self.thresholds.mask,
+            self.undecided[index],
+        )
         control = self.rows[index].is_control
-        return diagnostics.cell_text(*map(letters_of, masks), control=control, ascii_only=ascii_only)
+        return diagnostics.cell_text(
+            *map(letters_of, masks), control=control, ascii_only=ascii_only
+        )
 
     @property
     def judgement(self) -> Judgement:
@@ -407,7 +439,9 @@ class Session:
         # by its letters: published lists word their verdicts in their own way
         letters = diagnostics.recorded_flags(text)
         judged = None if letters is None else mask_of(letters) & self.thresholds.mask
-        return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (not self.coverage[index])
+        return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (
+            not self.coverage[index]
+        )
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""
@@ -420,9 +454,15 @@ class Session:
         """The rows in scope, and this one, that have its method and seed."""
         method, seed = self.rows[index].method, self.rows[index].seed
         if len(self.rows) <= SCALAR_LIMIT:
-            alike = {place for place, row in enumerate(self.rows) if (row.method, row.seed) == (method, seed)}
+            alike = {
+                place
+                for place, row in enumerate(self.rows)
+                if (row.method, row.seed) == (method, seed)
+            }
         else:
-            alike = {*((self.table.method == method) & (self.table.seed == seed)).nonzero()[0].tolist()}
+            alike = {
+                *((self.table.method == method) & (self.table.seed == seed)).nonzero()[0].tolist()
+            }
         return sorted({index, *(alike if self.scope is None else alike.intersection(self.scope))})
 
     def label(self, index: int) -> str:
@@ -467,10 +507,15 @@ class Session:
 
 
 @lru_cache(maxsize=4096)
-def _standing(flags: int, coverage: int, undecided: int, control: bool, lacks_gamma: bool, protocol: Protocol) -> str:
-    """`fa_core.diagnostics.standing` of masks: a filter asks it of every run."""
+def _standing(
+    flags: int, coverage: int, undecided: int, control: bool, lacks_gamma: bool, protocol: Protocol
+) -> str:
+    """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
     return diagnostics.standing(
-        *map(letters_of, (flags, coverage, undecided)), control=control, lacks_gamma=lacks_gamma, protocol=protocol
+        *map(letters_of, (flags, coverage, undecided)),
+        control=control,
+        lacks_gamma=lacks_gamma,
+        protocol=protocol,
     )
 
 
@@ -482,7 +527,9 @@ def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = No
     if rows is not None:
         columns = [list(map(column.__getitem__, rows)) for column in columns]
     masks = zip(range(len(columns[0])) if rows is None else rows, *columns, strict=True)
-    return [Flip(row, old, new) for row, old, doubt, new, now in masks if (old, doubt) != (new, now)]
+    return [
+        Flip(row, old, new) for row, old, doubt, new, now in masks if (old, doubt) != (new, now)
+    ]
 
 
 def mask_of(letters: Iterable[str]) -> int:

@@ -18,15 +18,17 @@ import msgspec
 import platformdirs
 
 from fa_core.decode import checked, reading
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files import exists, read_file, real_path
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.numbers import exact
 from fa_core.rows import Problem
 
 FILE = "settings.toml"
 Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
-Quantity = Literal["letters", "growth", "g_L", "drift", "stability", "margin", "acc", "h_L", "frozen", "gamma"]
+Quantity = Literal[
+    "letters", "growth", "g_L", "drift", "stability", "margin", "acc", "h_L", "frozen", "gamma"
+]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
 _HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]*)\]")
@@ -167,7 +169,11 @@ def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
         found = TomlFile(_groups_file()).tables.get(_place_name(paths))
     except FaError:
         return None
-    return {name: group for name, group in found.items() if group in GROUPS} if isinstance(found, Mapping) else None
+    return (
+        {name: group for name, group in found.items() if group in GROUPS}
+        if isinstance(found, Mapping)
+        else None
+    )
 
 
 def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
@@ -232,9 +238,15 @@ class TomlFile:
                 checked(self.tables)
             except msgspec.DecodeError as error:
                 found = _SYNTAX.fullmatch(str(error))
-                what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
+                what, place = (
+                    (found["what"], f": {found['place'].partition(',')[0]}")
+                    if found
+                    else (str(error), "")
+                )
                 hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
-                raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
+                raise UnreadableInput(
+                    f"not TOML: {what}", where=f"{path}{place}", hint=hint
+                ) from error
 
     def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
         """A table as a struct in which every field has a default; what does not fit keeps it and is reported.
@@ -259,7 +271,9 @@ class TomlFile:
                     kept[name] = msgspec.convert(value, fields[name].type)
                 except msgspec.ValidationError as error:
                     what = str(error).replace("`", "").replace("Expected", "expected")
-                    self.report(place, what.replace("Invalid enum value", "there is no"), _fix(fields[name]))
+                    self.report(
+                        place, what.replace("Invalid enum value", "there is no"), _fix(fields[name])
+                    )
         try:
             return kind(**kept)
         except ValueError as error:
@@ -306,7 +320,12 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
         return f"write one of {', '.join(map(json.dumps, parts))}"
     if isinstance(field.default, msgspec.Struct):
         return f"write [{field.name}] and its values below, for example"
-    examples = [example for part in parts if isinstance(part, msgspec.Meta) for example in part.examples or ()]
+    examples = [
+        example
+        for part in parts
+        if isinstance(part, msgspec.Meta)
+        for example in part.examples or ()
+    ]
     return f"write {field.name} = {written([*examples, field.default][0])}, for example"
 
 

@@ -24,12 +24,12 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from fa_core.atomic import write_bytes
-from fa_core.baseline import FROZEN, rule_of
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
-from fa_core.runs import CREDIT, WEIGHTS
-from fa_core.train import Recipe, RunPlan, audit_run, plan_runs, train_run
+from fa_core.facts.runs import CREDIT, WEIGHTS
+from fa_core.judgement.baseline import FROZEN, rule_of
 from fa_core.training.plan import METHODS
+from fa_core.training.train import Recipe, RunPlan, audit_run, plan_runs, train_run
 
 SEEDS = (42, 123, 456)
 HERE = Path(__file__).parent
@@ -37,7 +37,12 @@ HERE = Path(__file__).parent
 
 def main_set() -> list[RunPlan]:
     """Every method under one recipe on the task where depth helps: input 16, d = 64, L = 4."""
-    task: dict[str, Any] = {"arch": "resmlp", "data": "synthetic:alpha=1.0,input=16", "widths": [64], "depths": [4]}
+    task: dict[str, Any] = {
+        "arch": "resmlp",
+        "data": "synthetic:alpha=1.0,input=16",
+        "widths": [64],
+        "depths": [4],
+    }
     recipe = Recipe(epochs=12, lr=3e-3, weight_decay=0.01, schedule="cosine")
     return every_method(recipe, task)
 
@@ -45,7 +50,13 @@ def main_set() -> list[RunPlan]:
 def every_method(recipe: Recipe, task: dict[str, Any]) -> list[RunPlan]:
     """Every method and the untrained net on every seed, and for each rule the frozen blocks that it trains."""
     methods = [FROZEN, "bp", "dfa", "fa", "state_bridge", "ep", "random_init"]
-    published = plan_runs([FROZEN, "credit_bridge"], SEEDS, recipe=recipe, method_args={"variant": "published"}, **task)
+    published = plan_runs(
+        [FROZEN, "credit_bridge"],
+        SEEDS,
+        recipe=recipe,
+        method_args={"variant": "published"},
+        **task,
+    )
     return plan_runs(methods, SEEDS, recipe=recipe, **task) + published
 
 
@@ -54,9 +65,15 @@ def wide() -> list[RunPlan]:
     data = "synthetic:input=16,ambient=1024"
     task: dict[str, Any] = {"arch": "resmlp", "data": data, "widths": [64], "depths": [4]}
     recipe = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
-    single: dict[str, Any] = {"method_args": {"arithmetic": "float32"}, "axes": {"arithmetic": "float32"}}
+    single: dict[str, Any] = {
+        "method_args": {"arithmetic": "float32"},
+        "axes": {"arithmetic": "float32"},
+    }
     bare: dict[str, Any] = {"arch_args": {"terminal_ln": False}, "axes": {"ln": "none"}}
-    hot: dict[str, Any] = {"recipe": Recipe(epochs=8, lr=3e-2, weight_decay=0.01), "axes": {"lr": 3e-2}}
+    hot: dict[str, Any] = {
+        "recipe": Recipe(epochs=8, lr=3e-2, weight_decay=0.01),
+        "axes": {"lr": 3e-2},
+    }
     return [
         *every_method(recipe, task),
         *plan_runs([FROZEN, "ep"], SEEDS, recipe=recipe, **single, **task),
@@ -70,9 +87,16 @@ def wide() -> list[RunPlan]:
 def controls() -> list[RunPlan]:
     """What the collapse needs and what prevents it, on a wide Gaussian input: input 128, d = 128, L = 4."""
     recipe = Recipe(epochs=16, lr=3e-3, weight_decay=0.01, schedule="cosine")
-    task: dict[str, Any] = {"data": "synthetic:alpha=1.0,input=128", "recipe": recipe, "axes": {"input": 128}}
+    task: dict[str, Any] = {
+        "data": "synthetic:alpha=1.0,input=128",
+        "recipe": recipe,
+        "axes": {"input": 128},
+    }
     net: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4], **task}
-    bare: dict[str, Any] = net | {"arch_args": {"terminal_ln": False}, "axes": {"input": 128, "ln": "none"}}
+    bare: dict[str, Any] = net | {
+        "arch_args": {"terminal_ln": False},
+        "axes": {"input": 128, "ln": "none"},
+    }
     return [
         *plan_runs([FROZEN, "bp", "fa", "dfa", "random_init"], [42], **net),
         *plan_runs(["dfa"], [42], lams=[1e-2], **net),
@@ -88,7 +112,9 @@ def floor() -> list[RunPlan]:
     data = "synthetic:alpha=1.0,input=128"
     return [
         *plan_runs([FROZEN, "dfa"], [42], data=data, recipe=hot, axes={"lr": 1e-2}, **small),
-        *plan_runs([FROZEN, "bp"], [42], data="digits", recipe=long, axes={"data": "digits"}, **small),
+        *plan_runs(
+            [FROZEN, "bp"], [42], data="digits", recipe=long, axes={"data": "digits"}, **small
+        ),
     ]
 
 
@@ -130,22 +156,32 @@ EFFORT = {"pc": 20.0, "ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa"
 
 def keeps_weights(group: str, plan: RunPlan) -> bool:
     """Whether a run's weights are part of the sample runs: of `wide`, and of the largest, those of one seed."""
-    large = group == "wide" or (plan.arch == "small_resnet" and plan.method in ("dtp", "credit_bridge"))
+    large = group == "wide" or (
+        plan.arch == "small_resnet" and plan.method in ("dtp", "credit_bridge")
+    )
     return plan.seed == SEEDS[0] or not large
 
 
 def effort(plan: RunPlan) -> float:
-    return plan.recipe.epochs * EFFORT.get(rule_of(plan.method, plan.method_args).partition("(")[0], 1.0)
+    return plan.recipe.epochs * EFFORT.get(
+        rule_of(plan.method, plan.method_args).partition("(")[0], 1.0
+    )
 
 
 def make(out: Path, only: str, jobs: int) -> None:
     """Train what is not there yet, then audit it; an interrupted run goes on where it stopped."""
     chosen = [(group, plan) for group, plans in GROUPS.items() for plan in plans()]
-    chosen = [(group, plan) for group, plan in chosen if fnmatch.fnmatch(f"{group}/{plan.name}", only)]
+    chosen = [
+        (group, plan) for group, plan in chosen if fnmatch.fnmatch(f"{group}/{plan.name}", only)
+    ]
     chosen.sort(key=lambda one: -effort(one[1]))
     frozen = [one for one in chosen if one[1].method == FROZEN]
     with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        for step, runs in ((train, chosen), (store, frozen), (store, [one for one in chosen if one not in frozen])):
+        for step, runs in (
+            (train, chosen),
+            (store, frozen),
+            (store, [one for one in chosen if one not in frozen]),
+        ):
             each(pool, step, out, runs)
     for group, plan in chosen:
         if not keeps_weights(group, plan):
@@ -156,9 +192,14 @@ def make(out: Path, only: str, jobs: int) -> None:
 Step = Callable[[Path, RunPlan], str]
 
 
-def each(pool: ProcessPoolExecutor, step: Step, out: Path, runs: Sequence[tuple[str, RunPlan]]) -> None:
+def each(
+    pool: ProcessPoolExecutor, step: Step, out: Path, runs: Sequence[tuple[str, RunPlan]]
+) -> None:
     """One step of every run, as many at once as there are processes; what became of it is printed."""
-    waiting = {pool.submit(step, out / group / plan.name, plan): f"{group}/{plan.name}" for group, plan in runs}
+    waiting = {
+        pool.submit(step, out / group / plan.name, plan): f"{group}/{plan.name}"
+        for group, plan in runs
+    }
     for done in as_completed(waiting):
         print(f"{waiting[done]}: {done.result()}", file=sys.stderr, flush=True)
 
@@ -183,9 +224,13 @@ def store(folder: Path, plan: RunPlan) -> str:
         return "audited before"
     data = samples_of(plan.data)
     held = Evaluation(data.test_x, data.test_y, eval_batches(data), data.hash)
-    audit = partial(audit_run, folder, torch.device("cpu"), held, resamples=RESAMPLES.get(folder.parent.name, 0))
+    audit = partial(
+        audit_run, folder, torch.device("cpu"), held, resamples=RESAMPLES.get(folder.parent.name, 0)
+    )
     trained = audit()
-    whole = {path: path.read_bytes() for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()}
+    whole = {
+        path: path.read_bytes() for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()
+    }
     for path in whole:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name).half() for name in file.keys()}  # noqa: SIM118
@@ -201,9 +246,13 @@ def store(folder: Path, plan: RunPlan) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the sample runs again.")
-    parser.add_argument("--out", type=Path, default=HERE, help="where the run folders go (default: here)")
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="where the run folders go (default: here)"
+    )
     parser.add_argument("--only", default="*", help="a pattern such as 'main/dfa_*'")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once (default: one per core)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="runs at once (default: one per core)"
+    )
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     make(args.out, args.only, args.jobs)

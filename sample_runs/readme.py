@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fa_core.diagnostics import DIAGNOSTICS
-from fa_core.gamma import deep_gamma, null_gamma
+from fa_core.facts.runs import AUDIT, MANIFEST, TRACE, Manifest, is_control, read_manifest
+from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
-from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, is_control, read_manifest
 
 HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")
@@ -62,7 +62,9 @@ class Run:
         self.name = folder.name
         self.place = f"{folder.parent.name}/{folder.name}"
         self.manifest: Manifest = read_manifest(folder)
-        self.report = DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_text()), str(folder))
+        self.report = DiagnosticReport.from_dict(
+            json.loads((folder / AUDIT).read_text()), str(folder)
+        )
         trace = folder / TRACE
         lines = trace.read_text().splitlines() if trace.exists() else []
         self.trace: list[dict[str, Any]] = [json.loads(line) for line in lines]
@@ -81,7 +83,9 @@ class Run:
 
     def gamma(self, epoch: int) -> float:
         """Deep Γ at an epoch of the trace, counted as a list is; NaN without."""
-        return deep_gamma({"gamma": self.trace[epoch].get("gamma") if self.trace else None}, self.manifest.method)
+        return deep_gamma(
+            {"gamma": self.trace[epoch].get("gamma") if self.trace else None}, self.manifest.method
+        )
 
     @property
     def gain(self) -> float:
@@ -97,9 +101,20 @@ class Run:
 
 def runs_of(group: str) -> list[Run]:
     """The measured runs of a folder, in the order of the table."""
-    folders = [path.parent for path in (HERE / group).glob(f"*/{MANIFEST}") if (path.parent / AUDIT).exists()]
+    folders = [
+        path.parent
+        for path in (HERE / group).glob(f"*/{MANIFEST}")
+        if (path.parent / AUDIT).exists()
+    ]
     runs = [Run(folder) for folder in folders]
-    return sorted(runs, key=lambda run: (_rank(run.manifest.method), run.name.rpartition("_s")[0], run.manifest.seed))
+    return sorted(
+        runs,
+        key=lambda run: (
+            _rank(run.manifest.method),
+            run.name.rpartition("_s")[0],
+            run.manifest.seed,
+        ),
+    )
 
 
 def _rank(method: str) -> int:
@@ -135,13 +150,18 @@ def spread(values: Iterable[float | None], written: Written) -> str:
 def over_seeds(reports: Iterable[DiagnosticReport], numbers: Numbers) -> list[str]:
     """The cells of some reports under the headings of `numbers`."""
     known = list(reports)
-    return [spread((getattr(report, name) for report in known), written) for name, written in numbers.values()]
+    return [
+        spread((getattr(report, name) for report in known), written)
+        for name, written in numbers.values()
+    ]
 
 
 def fired_by(report: DiagnosticReport) -> str:
     """The letters that fire, and those that other samples might decide otherwise."""
     undecided = "".join(sorted(report.undecided))
-    return ("".join(sorted(report.flags)) or "none") + (f", {undecided} undecided" if undecided else "")
+    return ("".join(sorted(report.flags)) or "none") + (
+        f", {undecided} undecided" if undecided else ""
+    )
 
 
 def verdicts(runs: Sequence[Run]) -> str:
@@ -150,7 +170,8 @@ def verdicts(runs: Sequence[Run]) -> str:
     for run in runs:
         found[fired_by(run.report)].append(str(run.manifest.seed))
     return "; ".join(
-        fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})" for fired, seeds in sorted(found.items())
+        fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})"
+        for fired, seeds in sorted(found.items())
     )
 
 
@@ -181,14 +202,19 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
 def atlas_table(arch: str) -> str:
     """A row per method on one network, its values from the smallest to the largest over the seeds."""
     rows, shown = [], {name: each for name, each in NUMBERS.items() if name != "‖h_L‖"}
-    for place, runs in kinds_of(run for run in runs_of("atlas") if run.manifest.arch == arch).items():
+    for place, runs in kinds_of(
+        run for run in runs_of("atlas") if run.manifest.arch == arch
+    ).items():
         rows.append(
             [
                 f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
                 *over_seeds((run.report for run in runs), shown),
                 spread((known(run.gamma(0)) for run in runs), "{:+.2f}".format),
                 spread((known(run.gamma(-1)) for run in runs), "{:+.2f}".format),
-                spread((known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs), "{:+.2f}".format),
+                spread(
+                    (known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs),
+                    "{:+.2f}".format,
+                ),
                 verdicts(runs),
             ]
         )
@@ -202,7 +228,9 @@ def disagreeing(archs: Sequence[str]) -> str:
         arch, method = runs[0].manifest.arch, runs[0].manifest.method
         walked = [bool(run.report.flags) for run in runs]
         if any(walked) and not all(walked) and not is_control(method):
-            found[arch].append(f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` {sum(walked)}/{len(walked)}")
+            found[arch].append(
+                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` {sum(walked)}/{len(walked)}"
+            )
     return "; ".join(f"on `{arch}` {', '.join(found[arch])}" for arch in archs if found[arch])
 
 
@@ -251,7 +279,10 @@ def credit_table() -> str:
                 spread(zeros, "{:.0f}".format),
             ]
         )
-    return table(["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "draws", "% zeros"], rows)
+    return table(
+        ["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "draws", "% zeros"],
+        rows,
+    )
 
 
 def undecided_table() -> str:

@@ -29,7 +29,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # a shell has a command in the background ignore Ctrl-C, and what it starts, too: tests press it
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
 
 sys.meta_path.insert(0, DeclaredOperators())  # type: ignore[arg-type]
 
@@ -44,7 +46,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """No test sees the user's settings, or what another test has the explorer remember."""
     home = tmp_path_factory.mktemp("home", numbered=True)
     for name in ("CONFIG", "STATE"):

@@ -30,7 +30,12 @@ def project() -> dict[str, Any]:
 
 
 def extras(project: dict[str, Any]) -> set[str]:
-    return {one for name, them in project["optional-dependencies"].items() if name != "dev" for one in them}
+    return {
+        one
+        for name, them in project["optional-dependencies"].items()
+        if name != "dev"
+        for one in them
+    }
 
 
 def test_the_name_and_the_version(project: dict[str, Any]) -> None:
@@ -39,13 +44,22 @@ def test_the_name_and_the_version(project: dict[str, Any]) -> None:
     assert project["version"] == fa_core.__version__
 
 
-def test_a_hint_for_a_missing_package_asks_for_what_pyproject_asks_for(project: dict[str, Any]) -> None:
+def test_a_hint_for_a_missing_package_asks_for_what_pyproject_asks_for(
+    project: dict[str, Any],
+) -> None:
     assert set(EXTRAS.values()) == extras(project)
-    assert all(re.match(rf"{re.escape(package)}[<>=]", requirement) for package, requirement in EXTRAS.items())
+    assert all(
+        re.match(rf"{re.escape(package)}[<>=]", requirement)
+        for package, requirement in EXTRAS.items()
+    )
 
 
 def test_no_line_installs_this_project_from_an_index(project: dict[str, Any]) -> None:
-    found = [(file, line) for file in [*SOURCES, *PAGES] for line in INSTALL.findall(file.read_text(encoding="utf-8"))]
+    found = [
+        (file, line)
+        for file in [*SOURCES, *PAGES]
+        for line in INSTALL.findall(file.read_text(encoding="utf-8"))
+    ]
     assert found
     for file, line in found:
         commands = line.split("&&")[0]
@@ -61,7 +75,11 @@ def test_every_file_of_the_lock_has_a_hash_and_its_versions_are_those_of_the_con
     on = {"python_version": "3.11", "sys_platform": "linux"}
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [Requirement(line) for line in lines if line[:1].isalpha()]
-    pins = [pin for pin in pins if pin.name in locked and (pin.marker is None or pin.marker.evaluate(on))]
+    pins = [
+        pin
+        for pin in pins
+        if pin.name in locked and (pin.marker is None or pin.marker.evaluate(on))
+    ]
     assert {"torch", "textual", "ray", "pytest"} <= {pin.name for pin in pins}
     for pin in pins:
         (version,) = locked[pin.name].specifier

@@ -116,7 +116,9 @@ def test_network_and_data_are_measured(tmp_path: Path) -> None:
 
     torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
     options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
-    report = measure_run(Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", Watch())
+    report = measure_run(
+        Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", Watch()
+    )
     assert (len(report.residual_norms), report.n_batches) == (4, 10)
 
 
@@ -135,7 +137,9 @@ def test_the_format_is_read_named_and_in_a_folder(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("my_lab")
 def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "all.txt").write_text("run;seed;accuracy;norms;gradients\ndfa;x;0.31;1;1\n")
-    with pytest.raises(UnreadableInput, match=r"all\.txt: a plugin could not read it \(invalid literal"):
+    with pytest.raises(
+        UnreadableInput, match=r"all\.txt: a plugin could not read it \(invalid literal"
+    ):
         load_audits(tmp_path / "all.txt")
     (tmp_path / "other.txt").write_text("nothing of theirs")
     with pytest.raises(UnreadableInput, match="nothing this project reads"):
@@ -147,7 +151,11 @@ def test_doctor_lists_what_is_brought_and_what_is_broken(my_lab: Path, tmp_path:
     code = "import sys; sys.argv = ['fa-tui', 'doctor', '--format', 'json']; from fa_tui.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{my_lab}:{REPOSITORY}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        env={
+            "PYTHONPATH": f"{my_lab}:{REPOSITORY}",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -156,14 +164,19 @@ def test_doctor_lists_what_is_brought_and_what_is_broken(my_lab: Path, tmp_path:
     found = {one["name"]: one for one in json.loads(done.stdout) if one["area"] == "plugins"}
     assert found["my_net"]["found"] == "fa_core.models: my_lab.nets:make"
     assert (found["signs"]["state"], found["theirs"]["state"]) == ("ok", "note")
-    assert "does not import (ModuleNotFoundError: No module named 'bad_lab.gone')" in found["theirs"]["found"]
+    assert (
+        "does not import (ModuleNotFoundError: No module named 'bad_lab.gone')"
+        in found["theirs"]["found"]
+    )
 
 
 BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
 READER = "[fa_core.formats]\nform = bad_lab:form\n"
 
 
-def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site: Path, tmp_path: Path) -> None:
+def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
+    site: Path, tmp_path: Path
+) -> None:
     install(site, BROKEN + READER, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
     said = r"does not import \(OSError: no licence\)"
     with pytest.raises(UsageError, match=rf"entry point net = bad_lab:net: {said}"):
@@ -173,12 +186,21 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site: 
     assert network_of("resmlp(d=8)").arch_args["d"] == 8
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("no format of ours")
-    (problem,) = [one for one in scan([tmp_path / "a.txt", tmp_path / "b.txt"]).problems if "licence" in one.message]
+    (problem,) = [
+        one
+        for one in scan([tmp_path / "a.txt", tmp_path / "b.txt"]).problems
+        if "licence" in one.message
+    ]
     assert problem.message.count("\n") == 0
 
 
 def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
-    install(site, "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n", {}, "bad_lab")
+    install(
+        site,
+        "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n",
+        {},
+        "bad_lab",
+    )
     assert type(network_of("resmlp(d=8)")).__module__ == "fa_core.models.residual_mlp"
     assert load_data("synthetic:train=64,test=64").num_classes == 10
 

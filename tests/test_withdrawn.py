@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PLACES = ("fa_core", "fa_tui", "docs", "sample_runs", "README.md", "CHANGELOG.md")
 KINDS = {".py", ".toml", ".md", ".man", ".css"}
-DATA = ("fa_core/diagnostics.json",)
+DATA = ("fa_core/judgement/diagnostics.json",)
 
 WITHDRAWN = re.compile(
     # the range of (c) on failures
@@ -42,7 +42,13 @@ def test_no_withdrawn_figure_is_quoted() -> None:
 
 
 def test_the_pattern_finds_the_withdrawn_figures_and_not_the_corrected_ones() -> None:
-    for old in ("failures 0.5–0.99", "+1.35 to +1.45", "1.35–1.45 pp", "1.38 ± 0.05", '"margin_pp", 1.38, 0.05'):
+    for old in (
+        "failures 0.5–0.99",
+        "+1.35 to +1.45",
+        "1.35–1.45 pp",
+        "1.38 ± 0.05",
+        '"margin_pp", 1.38, 0.05',
+    ):
         assert WITHDRAWN.search(old), old
     for kept in ("−0.005 to 0.992", "+1.1 (fires)", "1.38 KB", "1.38 … 1.41"):
         assert not WITHDRAWN.search(kept), kept

@@ -39,5 +39,7 @@ class DeclaredOperators:
         text = (folder / "_meta_registrations.py").read_text()
         library = torch.library.Library("torchvision", "DEF")
         self._kept.append(library)
-        for operator in dict.fromkeys(re.findall(r'register_(?:meta|fake)\("(?:torchvision::)?(\w+)"', text)):
+        for operator in dict.fromkeys(
+            re.findall(r'register_(?:meta|fake)\("(?:torchvision::)?(\w+)"', text)
+        ):
             library.define(f"{operator}(Tensor x) -> Tensor")

@@ -31,7 +31,9 @@ class LayerSpread(Result, frozen=True, kw_only=True):
 
     def stat(self, geometric: bool) -> Stat:
         """Mean and spread of the values, as over seeds; it says something of runs of one network only."""
-        return stat_of(np.array([value for value in self.values if value is not None]), geometric, marked=True)
+        return stat_of(
+            np.array([value for value in self.values if value is not None]), geometric, marked=True
+        )
 
 
 def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
@@ -48,7 +50,10 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     [1.0, 50.0, None]
     """
     layers = zip_longest(*curves)
-    return tuple(LayerSpread(layer=layer, values=values, ratio=_ratio(values)) for layer, values in enumerate(layers))
+    return tuple(
+        LayerSpread(layer=layer, values=values, ratio=_ratio(values))
+        for layer, values in enumerate(layers)
+    )
 
 
 def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
@@ -61,7 +66,9 @@ def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> La
     >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
     1
     """
-    return next((layer for layer in layers if layer.ratio is not None and layer.ratio > factor), None)
+    return next(
+        (layer for layer in layers if layer.ratio is not None and layer.ratio > factor), None
+    )
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

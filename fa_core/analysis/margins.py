@@ -9,10 +9,18 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
+from fa_core.facts.trace import TraceEpoch, growth_bound
+from fa_core.judgement.diagnostics import (
+    ASSUMED,
+    BIT,
+    DIAGNOSTICS,
+    LETTERS,
+    Diagnostic,
+    DiagnosticThresholds,
+    letters_of,
+)
 from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.table import AuditTable
-from fa_core.trace import TraceEpoch, growth_bound
 
 
 class Margin(Result, frozen=True):
@@ -49,12 +57,20 @@ def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
 
 
 def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
-    letter, value, limit = diagnostic.letter, diagnostic.measured(report), diagnostic.limit(report.thresholds)
+    letter, value, limit = (
+        diagnostic.letter,
+        diagnostic.measured(report),
+        diagnostic.limit(report.thresholds),
+    )
     fires = letter in report.flags if letter in report.coverage else None
     room = factor = None
     if value is not None and math.isfinite(value) and letter not in report.nonfinite:
         room = limit - value if diagnostic.fires_above else value - limit
-        factor = max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None
+        factor = (
+            max(value / limit, limit / value)
+            if diagnostic.log and value > 0 and limit > 0
+            else None
+        )
     return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
 
 
@@ -75,10 +91,15 @@ def coverage(table: AuditTable) -> Coverage:
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
-    seen = {method: int(np.bitwise_or.reduce(table.coverage[table.method == method])) for method in table.methods}
+    seen = {
+        method: int(np.bitwise_or.reduce(table.coverage[table.method == method]))
+        for method in table.methods
+    }
     return Coverage(
         nonfinite={x: int(((table.nonfinite & bit) != 0).sum()) for x, bit in BIT.items()},
-        missing={method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111},
+        missing={
+            method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111
+        },
     )
 
 
@@ -123,7 +144,9 @@ class PartialAudit(Result, frozen=True, kw_only=True):
         return f"{self.verdict} ({self.basis})" if self.basis else self.verdict
 
 
-def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | None = None) -> PartialAudit:
+def partial_audit(
+    report: DiagnosticReport, thresholds: DiagnosticThresholds | None = None
+) -> PartialAudit:
     """What each diagnostic of a report rests on, and what that allows to say.
 
     A growth that is only a lower bound can prove that (a) fires, and never that it passes. A proxy (the
@@ -178,16 +201,30 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
     limit = diagnostic.limit(report.thresholds)
     value = diagnostic.measured(report)
     if letter in report.nonfinite:
-        kind, state, why = report.kinds.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
+        kind, state, why = (
+            report.kinds.get(letter, EXACT),
+            FIRES,
+            f"non-finite: {report.nonfinite[letter]}",
+        )
     elif letter not in report.coverage:
         kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, NO_REASON)
     else:
         kind = report.kinds.get(letter, EXACT)
         state, why = FIRES if letter in report.flags else PASSES, _BASIS.get(kind, _BASIS[EXACT])
         if kind == BOUND and state == PASSES:
-            state, why = LIKELY_PASSES, "only a lower bound, which is below the limit: one block may still exceed it"
+            state, why = (
+                LIKELY_PASSES,
+                "only a lower bound, which is below the limit: one block may still exceed it",
+            )
         why = f"against a frozen baseline of {report.baseline_words()}" if kind == ASSUMED else why
-    return Evidence(letter=letter, value=value if kind else None, kind=kind, threshold=limit, state=state, why=why)
+    return Evidence(
+        letter=letter,
+        value=value if kind else None,
+        kind=kind,
+        threshold=limit,
+        state=state,
+        why=why,
+    )
 
 
 _BASIS = {

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.baseline import CONTROLS
 from fa_core.errors import UsageError
+from fa_core.facts.runs import canonical_method, home_of
+from fa_core.facts.runs import run_names as names_of
+from fa_core.judgement.baseline import CONTROLS
 from fa_core.option_values import nearest
-from fa_core.runs import canonical_method, home_of
-from fa_core.runs import run_names as names_of
 from fa_core.table import AuditTable, Mask
 
 GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
@@ -73,7 +73,9 @@ def split_groups(
     masks = []
     for own, other, group in zip(named, reversed(named), GROUPS, strict=True):
         if own is None:
-            own = [name for name in published if published[name] == group and name not in (other or ())]
+            own = [
+                name for name in published if published[name] == group and name not in (other or ())
+            ]
         masks.append(np.isin(table.method, own) if own else np.zeros(len(table), dtype=np.bool_))
     return masks[0], masks[1]
 
@@ -123,7 +125,7 @@ def collections(table: AuditTable) -> tuple[str, ...]:
 
 
 def run_names(table: AuditTable) -> tuple[str, ...]:
-    """A short name per run, each different (see `fa_core.runs.run_names`)."""
+    """A short name per run, each different (see `fa_core.facts.runs.run_names`)."""
     return names_of(table.key.tolist(), table.source.tolist())
 
 
@@ -180,7 +182,10 @@ def _setup(provenance: Mapping[str, Any], axis: str) -> list[Any]:
     if not isinstance(recipe, Mapping):
         return []
     fixed = [provenance.get(name) for name in SETUP] if axis in recipe else []
-    return [_without(recipe, axis), *(_without(one, axis) if isinstance(one, Mapping) else one for one in fixed)]
+    return [
+        _without(recipe, axis),
+        *(_without(one, axis) if isinstance(one, Mapping) else one for one in fixed),
+    ]
 
 
 def _without(values: Mapping[str, Any], axis: str) -> dict[str, Any]:

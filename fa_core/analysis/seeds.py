@@ -14,11 +14,18 @@ from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
-from fa_core.baseline import CONTROLS, why_no_baseline
-from fa_core.diagnostics import BIT, CONTROL, NOT_MEASURED, UNDECIDED, DiagnosticThresholds, Reading
 from fa_core.errors import UsageError
-from fa_core.gamma import CREDIT
-from fa_core.intervals import Interval, exact_share_interval
+from fa_core.judgement.baseline import CONTROLS, why_no_baseline
+from fa_core.judgement.diagnostics import (
+    BIT,
+    CONTROL,
+    NOT_MEASURED,
+    UNDECIDED,
+    DiagnosticThresholds,
+    Reading,
+)
+from fa_core.judgement.gamma import CREDIT
+from fa_core.judgement.intervals import Interval, exact_share_interval
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Floats, Indices, Mask
 
@@ -169,20 +176,26 @@ def over_seeds(
     notes = () if groups else ("no runs: nothing to average",)
     if len(groups) < len(members):
         notes = (f"the first {len(groups)} of {len(members):,} groups; a filter chooses others",)
-    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof)
+    return SeedTable(
+        by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof
+    )
 
 
 _Key: TypeAlias = tuple[str, ...]
 """Collection, method, and the values of the second axes as text."""
 
 
-def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
+def _members(
+    table: AuditTable, by: Sequence[str] | None
+) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
     """The second axes, and the rows of every condition."""
     axes_present = sorted({name for row in table.axes for name in row})
     for name in by or ():
         if name not in axes_present:
             listed = ", ".join(axes_present) or "none"
-            raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
+            raise UsageError(
+                f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}"
+            )
     axes = varying_axes(table) if by is None else tuple(by)
     homes = _telling_collections(table, axes)
     members: dict[_Key, list[int]] = defaultdict(list)
@@ -225,7 +238,11 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
                     terms[1] = reference
                 if all(term in members for term in terms):
                     factors = tuple(("", "method", *axes)[place] for place in places)
-                    found.append(_difference(table, axes, factors, {term: np.array(members[term]) for term in terms}))
+                    found.append(
+                        _difference(
+                            table, axes, factors, {term: np.array(members[term]) for term in terms}
+                        )
+                    )
     return tuple(found)
 
 
@@ -233,7 +250,10 @@ def _reference(keys: Sequence[_Key]) -> _Key:
     """The level of every factor that others are compared with: BP, an axis that is not set, or what comes first."""
     usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
     levels = zip(*keys, strict=True)
-    return tuple(level if level in found else _lowest(found) for level, found in zip(usual, levels, strict=True))
+    return tuple(
+        level if level in found else _lowest(found)
+        for level, found in zip(usual, levels, strict=True)
+    )
 
 
 def _lowest(levels: Sequence[str]) -> str:
@@ -248,7 +268,9 @@ def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
     """The conditions of a contrast: with no factor at its reference, the last one, the first one, both."""
     for at_reference in product((False, True), repeat=len(places)):
         chosen = {place for place, is_there in zip(places, at_reference, strict=True) if is_there}
-        yield tuple(reference[place] if place in chosen else level for place, level in enumerate(key))
+        yield tuple(
+            reference[place] if place in chosen else level for place, level in enumerate(key)
+        )
 
 
 def _difference(
@@ -259,13 +281,20 @@ def _difference(
     unique = all(len(part) == len(found) for part, found in zip(runs, places, strict=True))
     seeds = tuple(sorted(set.intersection(*map(set, places)) - {None})) if unique else ()
     if seeds:
-        runs = [part.select([found[seed] for seed in seeds]) for part, found in zip(runs, places, strict=True)]
+        runs = [
+            part.select([found[seed] for seed in seeds])
+            for part, found in zip(runs, places, strict=True)
+        ]
     return Difference(
         factors=factors,
-        conditions=tuple(_condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)),
+        conditions=tuple(
+            _condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)
+        ),
         seeds=seeds,
         stats={
-            name: _contrast([getattr(part, column) for part in runs], name in GEOMETRIC, bool(seeds))
+            name: _contrast(
+                [getattr(part, column) for part in runs], name in GEOMETRIC, bool(seeds)
+            )
             for name, (column, *_) in NUMBERS.items()
         },
     )
@@ -275,7 +304,11 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
     """x − y, or (x − y) − (z − w), of values that belong together one by one, or of their means."""
     signs = (1, -1, -1, 1)[: len(parts)]
     with np.errstate(all="ignore"):
-        parts = [np.where(part > 0, np.log(part), np.nan) for part in parts] if geometric else list(parts)
+        parts = (
+            [np.where(part > 0, np.log(part), np.nan) for part in parts]
+            if geometric
+            else list(parts)
+        )
         terms = [sign * part for sign, part in zip(signs, parts, strict=True)]
         terms = [term[np.isfinite(term)] for term in ([np.sum(terms, axis=0)] if paired else terms)]
         n = min(map(len, terms))
@@ -295,8 +328,13 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
     if len(set(homes)) < 2:
         return ("",) * len(table)
     first: dict[tuple[Any, ...], str] = {}
-    for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
-        if first.setdefault((method, seed, *(repr(row_axes.get(name)) for name in axes)), home) != home:
+    for method, seed, row_axes, home in zip(
+        table.method, table.seed, table.axes, homes, strict=True
+    ):
+        if (
+            first.setdefault((method, seed, *(repr(row_axes.get(name)) for name in axes)), home)
+            != home
+        ):
             return homes
     return ("",) * len(table)
 
@@ -313,7 +351,12 @@ def _group(
         **structs.asdict(_condition(runs, axes, home)),
         seeds=tuple(runs.seed),
         stats={
-            name: stat_of(getattr(runs, column), name in GEOMETRIC, (runs.nonfinite & BIT.get(letter, 0)) != 0, ddof)
+            name: stat_of(
+                getattr(runs, column),
+                name in GEOMETRIC,
+                (runs.nonfinite & BIT.get(letter, 0)) != 0,
+                ddof,
+            )
             for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(_told(runs, thresholds))),
@@ -329,7 +372,11 @@ def _group(
 
 
 def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
-    return Condition(method=str(runs.method[0]), axes={name: runs.axes[0].get(name) for name in axes}, collection=home)
+    return Condition(
+        method=str(runs.method[0]),
+        axes={name: runs.axes[0].get(name) for name in axes},
+        collection=home,
+    )
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: int = 1) -> Stat:
@@ -366,14 +413,16 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
 def _verdict(standings: Counter[str], reading: Reading) -> str:
     """Of the runs that were measured: one word where they agree; one that is undecided takes the trust of the others.
 
-    >>> from fa_core.diagnostics import READINGS
+    >>> from fa_core.judgement.diagnostics import READINGS
     >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}), READINGS["v1"])
     'undecided'
     """
     found = {word for word in standings if word != NOT_MEASURED}
     if reading.fails in found:
         return reading.fails if len(found) == 1 else MIXED
-    return next((word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED)
+    return next(
+        (word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED
+    )
 
 
 def _told(runs: AuditTable, thresholds: DiagnosticThresholds) -> list[str]:
@@ -385,7 +434,9 @@ def _told(runs: AuditTable, thresholds: DiagnosticThresholds) -> list[str]:
 def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[str, ...]:
     n, unmeasured = len(runs), int((runs.coverage == 0).sum())
     said = ["one seed: no spread, and seeds cannot disagree"] if n == 1 else []
-    repeated = sorted(seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1)
+    repeated = sorted(
+        seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1
+    )
     if repeated:
         said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
     if nonfinite := int((runs.nonfinite != 0).sum()):
@@ -395,7 +446,9 @@ def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[st
     if lacking:
         said.append(f"Γ not measured on {lacking} of {n} runs")
     for letter in measured:
-        if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(runs.method[0])):
+        if measured[letter] < n - unmeasured and not (
+            letter == "d" and why_no_baseline(runs.method[0])
+        ):
             hint = baseline_hint(runs) if letter == "d" else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
             said.append(f"({letter}) not measured {share}{hint}")

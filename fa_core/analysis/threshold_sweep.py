@@ -14,7 +14,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, split_groups
-from fa_core.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
@@ -53,7 +53,9 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
     values, finite, _ = table.judged(letter)
     points = values[finite]
     below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
-    return float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
+    return float(np.max(points, initial=-math.inf, where=below)), float(
+        np.min(points, initial=math.inf, where=~below)
+    )
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
@@ -107,7 +109,9 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
     points = flip_points(table, letter)
     fired = _steps(diagnostic, values[finite], points) + int(always.sum())
-    walk_backs = _steps(diagnostic, values[finite & undecided], points) + int((always | ~undecided).sum())
+    walk_backs = _steps(diagnostic, values[finite & undecided], points) + int(
+        (always | ~undecided).sum()
+    )
     return VerdictCurve(
         letter=letter,
         points=points,
@@ -256,7 +260,9 @@ def sensitivities(
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
     values, finite, always = runs.judged(diagnostic.letter)
     inside, nonfinite = values[finite], int(always.sum())
-    ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
+    ends = (
+        {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
+    )
     return Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
@@ -275,7 +281,9 @@ def _middle(values: Floats) -> float:
     return low if low == high else low / 2 + high / 2
 
 
-def _separation(diagnostic: Diagnostic, good: Spread, bad: Spread) -> tuple[bool | None, tuple[float, float] | None]:
+def _separation(
+    diagnostic: Diagnostic, good: Spread, bad: Spread
+) -> tuple[bool | None, tuple[float, float] | None]:
     """Whether a threshold parts the groups, and their nearest values (low, high)."""
     if not good.measured or not bad.measured:
         return None, None
@@ -305,7 +313,9 @@ def _skipped(
             said.append(f"the {name} group is empty: no separation ({_CHOOSE})")
         elif not group.measured:
             why = baseline_hint(table) if diagnostic.letter == "d" else ""
-            said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
+            said.append(
+                f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}"
+            )
         elif group.nonfinite:
             one = group.nonfinite == 1
             who, they = ("run is", "it fires") if one else ("runs are", "they fire")

@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.baseline import FrozenBaseline, why_no_baseline
-from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
-from fa_core.gamma import deep_gamma, null_band
+from fa_core.facts.runs import run_names, run_place
+from fa_core.facts.trace import Trace
+from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
+from fa_core.judgement.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.judgement.gamma import deep_gamma, null_band
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import run_names, run_place
 from fa_core.table import AuditTable, Bits, Mask
-from fa_core.trace import Trace
 
 STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""
@@ -45,7 +45,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
         gamma: Γ_l per layer, None where undefined, or the one number that was logged; empty where none was.
-        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free (`fa_core.gamma`).
+        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free (`fa_core.judgement.gamma`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -161,10 +161,16 @@ def timeline(
     measured = letters_of(int(np.bitwise_or.reduce(table.coverage, initial=0)))
     accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
     return Timeline(
-        **{name: getattr(trace, name) for name in ("key", "method", "seed", "axes", "source", "unfinished")},
+        **{
+            name: getattr(trace, name)
+            for name in ("key", "method", "seed", "axes", "source", "unfinished")
+        },
         epochs=len(numbers),
         first_fire=replay.first_fires(0, fired) if numbers else {},
-        lasting={x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0) for x in measured},
+        lasting={
+            x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0)
+            for x in measured
+        },
         evidence={x: kind for x, kind in table.kinds.items() if x in measured},
         stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
@@ -176,12 +182,19 @@ def timeline(
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
     passing = np.flatnonzero(measured & ~fired)
-    later = np.flatnonzero(fired[passing[-1] :]) + passing[-1] if len(passing) else np.flatnonzero(fired)
+    later = (
+        np.flatnonzero(fired[passing[-1] :]) + passing[-1]
+        if len(passing)
+        else np.flatnonzero(fired)
+    )
     return numbers[later[0]] if len(later) else None
 
 
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
-    columns = {name: table.numbers(name) for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")}
+    columns = {
+        name: table.numbers(name)
+        for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
+    }
     return tuple(
         EpochPoint(
             epoch=epoch.epoch,
@@ -219,7 +232,10 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
     why = {x: f"the trace lacks {what}" for x, what in wants.items()} | trace.epochs[-1].unmeasured
     why["d"] = why_no_baseline(trace.method) or why["d"]
     judged = table.baseline[table.assumed]
-    said = [f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}" for acc in judged[:1]]
+    said = [
+        f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}"
+        for acc in judged[:1]
+    ]
     said += [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
         said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
@@ -248,9 +264,17 @@ def timelines(
     """
     names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
     found = []
-    of_all = zip(traces, names, frozen_baselines(traces, table, assumed), null_bands(traces, table), strict=True)
+    of_all = zip(
+        traces,
+        names,
+        frozen_baselines(traces, table, assumed),
+        null_bands(traces, table),
+        strict=True,
+    )
     for trace, name, baseline, null in of_all:
-        replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
+        replayed = timeline(
+            msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs
+        )
         if any(point.deep_gamma is not None for point in replayed.points):
             replayed = msgspec.structs.replace(replayed, null=null)
         found.append(replayed)
@@ -258,13 +282,15 @@ def timelines(
 
 
 def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
-    """Of each trace's run `fa_core.gamma.null_band`, as its audit gives it; None where no audit is surely the run's."""
+    """Of each trace's run `fa_core.judgement.gamma.null_band`, as its audit gives it; None where no audit is surely the run's."""
     audits = _audits(table)
     found = []
     for trace in traces:
         audit = audits.get(run_place(trace.source))
         report = None if audit is None else table.report(audit)
-        found.append(None if report is None else null_band(report.credit, trace.method, report.provenance))
+        found.append(
+            None if report is None else null_band(report.credit, trace.method, report.provenance)
+        )
     return found
 
 
@@ -285,7 +311,11 @@ def frozen_baselines(
 
     def judging(trace: Trace) -> Baseline:
         row = audits.get(run_place(trace.source))
-        if trace.method in for_all.by_method or row is None or not math.isfinite(table.baseline[row]):
+        if (
+            trace.method in for_all.by_method
+            or row is None
+            or not math.isfinite(table.baseline[row])
+        ):
             return for_all
         acc = float(table.baseline[row])
         return FrozenBaseline(by_method={trace.method: acc}) if is_assumed[row] else acc
@@ -334,7 +364,10 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
         members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    groups = (sorted(group, key=lambda one: (one.seed is None, one.seed or 0)) for group in members.values())
+    groups = (
+        sorted(group, key=lambda one: (one.seed is None, one.seed or 0))
+        for group in members.values()
+    )
     return tuple(map(_method, groups))
 
 
@@ -373,7 +406,9 @@ class Replay:
         baselines: per trace what judges epochs that record no frozen baseline.
     """
 
-    def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None) -> None:
+    def __init__(
+        self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None
+    ) -> None:
         pairs = zip(traces, baselines or [None] * len(traces), strict=True)
         kept = [(trace, baseline) for trace, baseline in pairs if trace.epochs]
         self.traces = [trace for trace, _ in kept]
@@ -422,11 +457,16 @@ class Replay:
             flags: of `flags`.
         """
         records = self.records(run)
-        mine, measured = flags[records], int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
+        mine, measured = (
+            flags[records],
+            int(np.bitwise_or.reduce(self.table.coverage[records], initial=0)),
+        )
         places = {x: np.flatnonzero(mine & BIT[x]).tolist() for x in letters_of(measured)}
         return {x: self._numbers[run][found[0]] if found else None for x, found in places.items()}
 
-    def stop(self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None) -> EarlyStop | None:
+    def stop(
+        self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None
+    ) -> EarlyStop | None:
         """What ending the run at the first epoch at which one of the chosen diagnostics fires saves; None if none does.
 
         Args:
@@ -451,7 +491,9 @@ class Replay:
             epochs_trained=trained,
             epochs_total=total,
             saved=1.0 - trained / total if total else 0.0,
-            seconds_saved=sum(s for s in later if s is not None) if later and None not in later else None,
+            seconds_saved=sum(s for s in later if s is not None)
+            if later and None not in later
+            else None,
             acc=acc,
             final_acc=final,
             acc_change=None if acc is None or final is None else acc - final,

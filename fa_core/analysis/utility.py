@@ -8,8 +8,15 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
-from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, worded
+from fa_core.judgement.baseline import CONTROLS
+from fa_core.judgement.diagnostics import (
+    BIT,
+    DIAGNOSTICS,
+    LETTERS,
+    DiagnosticThresholds,
+    letters_of,
+    worded,
+)
 from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10
@@ -92,7 +99,11 @@ def decision_utility(
         caught, known = by_accuracy | ((flags & BIT[x]) != 0), (runs.coverage & BIT[x]) != 0
         looks_at = worded(f"accuracy + ({x}) {DIAGNOSTICS[x].name}", t.protocol)
         rules[f"S{LETTERS.index(x) + 2}"] = looks_at, caught, known
-    rules["S_full"] = worded("accuracy + (a) to (d)", t.protocol), full, has_acc | (runs.coverage != 0)
+    rules["S_full"] = (
+        worded("accuracy + (a) to (d)", t.protocol),
+        full,
+        has_acc | (runs.coverage != 0),
+    )
     none_walked_back = dict.fromkeys(methods, 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
     return Utility(
@@ -129,7 +140,11 @@ def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
 
 def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
     n = len(runs)
-    said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"] if unmeasured else []
+    said = (
+        [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"]
+        if unmeasured
+        else []
+    )
     if not n:
         return (*said, "no measured run: nothing to decide")
     if missing := int((~np.isfinite(runs.acc)).sum()):
@@ -137,5 +152,9 @@ def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
     if missing := int((~np.isfinite(runs.mean_gamma)).sum()):
         said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
     gaps = {letter: int(((runs.coverage & BIT[letter]) == 0).sum()) for letter in judges}
-    said += [f"({x}) not measured on {gap} of {n} runs: it walks none of them back" for x, gap in gaps.items() if gap]
+    said += [
+        f"({x}) not measured on {gap} of {n} runs: it walks none of them back"
+        for x, gap in gaps.items()
+        if gap
+    ]
     return tuple(said)

@@ -16,7 +16,7 @@ from torch import Tensor
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 from fa_core.files import is_file, is_folder, read_file
-from fa_core.measure.inert import Archive, Placeholder
+from fa_core.measure.safe_unpickle import Archive, Placeholder
 
 
 def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -34,7 +34,9 @@ def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], ND
         content = Archive(bytearray(read_file(path))).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
-        found = {key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()}
+        found = {
+            key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()
+        }
         if missing := {"data", label_key} - found.keys():
             raise UnreadableInput(f"has no {min(missing)!r}", hint="this is another data set")
         data, labels = _array(found["data"]), _array(found[label_key])
@@ -54,9 +56,13 @@ def _array(value: Any) -> NDArray[Any]:
     if isinstance(value, list) and all(type(one) is int for one in value):
         return np.asarray(value)
     if not isinstance(value, Placeholder):
-        raise UnreadableInput(f"has a {type(value).__name__} in place of an array or a list of labels")
+        raise UnreadableInput(
+            f"has a {type(value).__name__} in place of an array or a list of labels"
+        )
     if not value.name.endswith("multiarray._reconstruct"):
-        raise UnsafeCheckpoint(f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it")
+        raise UnsafeCheckpoint(
+            f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it"
+        )
     _, shape, kind, _, raw = value.state
     raw = raw.encode("latin1") if isinstance(raw, str) else raw
     array: NDArray[Any] = np.frombuffer(bytearray(raw), kind.args[0]).reshape(shape)
@@ -95,7 +101,11 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
         raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
         if raw.size == 0 or raw.size % record:
             hint = "the download is incomplete, or this is another data set"
-            raise UnreadableInput(f"{raw.size} bytes, not a whole number of records of {record}", where=path, hint=hint)
+            raise UnreadableInput(
+                f"{raw.size} bytes, not a whole number of records of {record}",
+                where=path,
+                hint=hint,
+            )
         records = raw.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
@@ -123,8 +133,18 @@ _FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
 CIFAR10 = Cifar(
     10,
     (
-        Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
-        Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key="labels")),
+        Layout(
+            "cifar-10-batches-bin",
+            tuple(f"{name}.bin" for name in _FIVE),
+            "test_batch.bin",
+            _read_binary(1),
+        ),
+        Layout(
+            "cifar-10-batches-py",
+            _FIVE,
+            "test_batch",
+            partial(read_pickle_batch, label_key="labels"),
+        ),
     ),
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
@@ -133,7 +153,12 @@ CIFAR100 = Cifar(
     100,
     (
         Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
-        Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key="fine_labels")),
+        Layout(
+            "cifar-100-python",
+            ("train",),
+            "test",
+            partial(read_pickle_batch, label_key="fine_labels"),
+        ),
     ),
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
@@ -164,7 +189,9 @@ def read_cifar(
     pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
     test_pixels, test_labels = layout.read(folder / layout.test)
     x, test_x = (
-        standardised(torch.from_numpy(part.reshape(-1, 3, 32, 32)), mean or kind.mean, std or kind.std)
+        standardised(
+            torch.from_numpy(part.reshape(-1, 3, 32, 32)), mean or kind.mean, std or kind.std
+        )
         for part in (pixels, test_pixels)
     )
     return x, torch.from_numpy(labels), test_x, torch.from_numpy(test_labels)
@@ -183,8 +210,12 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     if not missing:
         return place, layout
     if len(missing) <= len(layout.train):
-        raise UnreadableInput(f"missing {', '.join(missing)}", where=place, hint="unpack the whole archive there")
-    known = " or ".join(f"{layout.folder} ({layout.train[0]}, …, {layout.test})" for layout in layouts)
+        raise UnreadableInput(
+            f"missing {', '.join(missing)}", where=place, hint="unpack the whole archive there"
+        )
+    known = " or ".join(
+        f"{layout.folder} ({layout.train[0]}, …, {layout.test})" for layout in layouts
+    )
     raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
 
 

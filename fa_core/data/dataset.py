@@ -57,7 +57,10 @@ class DataSet:
     scaling: str = ""
 
     def __post_init__(self) -> None:
-        for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
+        for part, x, y in (
+            ("train", self.train_x, self.train_y),
+            ("test", self.test_x, self.test_y),
+        ):
             if y.ndim != 1 or len(x) != len(y):
                 what = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
                 raise UnreadableInput(what, where=self.spec)
@@ -112,11 +115,17 @@ class GivenBatches:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all tensors in the batches."""
-        parts = [part for batch in self.batches for part in (batch.values() if isinstance(batch, Mapping) else batch)]
+        parts = [
+            part
+            for batch in self.batches
+            for part in (batch.values() if isinstance(batch, Mapping) else batch)
+        ]
         return content_hash(torch.as_tensor(part) for part in parts)
 
 
-def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
+def eval_batches(
+    data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0
+) -> list[tuple[Tensor, Tensor]]:
     """K disjoint batches of test samples, the same ones for the same seed.
 
     Args:
@@ -133,10 +142,15 @@ def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 
     """
     order, count = eval_order(len(data.test_y), k, batch_size, seed)
     full = max(1, count // batch_size)
-    return [(data.test_x[rows], data.test_y[rows]) for rows in order[:count].to(data.test_y.device).chunk(full)]
+    return [
+        (data.test_x[rows], data.test_y[rows])
+        for rows in order[:count].to(data.test_y.device).chunk(full)
+    ]
 
 
-def eval_order(samples: int, k: int = 10, batch_size: int = 128, seed: int = 0) -> tuple[Tensor, int]:
+def eval_order(
+    samples: int, k: int = 10, batch_size: int = 128, seed: int = 0
+) -> tuple[Tensor, int]:
     """The test samples, those of the `eval_batches` first.
 
     Args:
@@ -159,7 +173,9 @@ def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any)
     """
     labels = [_labels(spec, part) for part in (train_y, test_y)]
     classes = 1 + max((int(y.max()) for y in labels if y.numel()), default=0)
-    return DataSet(spec, _samples(spec, train_x), labels[0], _samples(spec, test_x), labels[1], classes)
+    return DataSet(
+        spec, _samples(spec, train_x), labels[0], _samples(spec, test_x), labels[1], classes
+    )
 
 
 def _samples(spec: str, values: Any) -> Tensor:
@@ -174,7 +190,9 @@ def _labels(spec: str, values: Any) -> Tensor:
         hint = "give class indices: y.argmax(1) where y is one-hot"
         raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
     if y.is_floating_point() or y.is_complex():
-        raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
+        raise UnreadableInput(
+            f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1"
+        )
     return y.long()
 
 
@@ -224,7 +242,9 @@ def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[s
     for item in filter(None, text.split(",")):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals:
-            raise UsageError(f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(options)}")
+            raise UsageError(
+                f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(options)}"
+            )
         if key not in options:
             raise unknown_name(f"option of {name}", key, options)
         try:
@@ -256,10 +276,14 @@ SCALING = {
 
 def scaled_by(options: Mapping[str, Any]) -> str:
     """The `SCALING` among a data set's options as text."""
-    return ", ".join(f"{name} {'/'.join(f'{value:g}' for value in options[name])}" for name in SCALING)
+    return ", ".join(
+        f"{name} {'/'.join(f'{value:g}' for value in options[name])}" for name in SCALING
+    )
 
 
-def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path, dict[str, Any], str]:
+def folder_of(
+    spec: str, text: str, options: Mapping[str, Option]
+) -> tuple[Path, dict[str, Any], str]:
     """The folder and options in ``DIR,key=value,raw``, and the SPEC with an absolute path; ``raw`` is mean 0, std 1.
 
     Raises:
@@ -270,7 +294,11 @@ def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path
     if not place:
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
     folder = real_path(typed_path(place))
-    return folder, parse_options(name, given.replace(",raw", ",mean=0,std=1"), options), f"{name}:{folder}{given}"
+    return (
+        folder,
+        parse_options(name, given.replace(",raw", ",mean=0,std=1"), options),
+        f"{name}:{folder}{given}",
+    )
 
 
 WIDEST = 1 << 20
@@ -332,13 +360,20 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     shapes = ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES))
     weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
     x = rng.standard_normal((train + test, inputs))
-    y = np.concatenate([_teacher_labels(chunk, weights, alpha) for chunk in np.array_split(x, max(1, len(x) // 4096))])
+    y = np.concatenate(
+        [
+            _teacher_labels(chunk, weights, alpha)
+            for chunk in np.array_split(x, max(1, len(x) // 4096))
+        ]
+    )
     seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
     samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
     if channels := int(options["channels"]):
         side = math.isqrt(ambient // channels)
         if not ambient or channels * side**2 != ambient:
-            raise UsageError(f"ambient={ambient} values are no square images of {channels} channels", where=spec)
+            raise UsageError(
+                f"ambient={ambient} values are no square images of {channels} channels", where=spec
+            )
         samples = samples.reshape(-1, channels, side, side)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
 
@@ -380,7 +415,9 @@ def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray
     return seen
 
 
-def _teacher_labels(x: NDArray[np.float64], weights: list[NDArray[np.float64]], alpha: float) -> NDArray[np.int64]:
+def _teacher_labels(
+    x: NDArray[np.float64], weights: list[NDArray[np.float64]], alpha: float
+) -> NDArray[np.int64]:
     w1, w2, w3 = weights
     z1 = _phi(2.0 * (x @ w1), alpha)
     z2 = _phi(3.0 * (z1 @ w2), alpha)
@@ -502,10 +539,13 @@ def made_data(spec: str, made: Any) -> DataSet | GivenBatches:
         return made
     if isinstance(made, Mapping) and set(NAMES) <= set(made):
         made = tuple(made[name] for name in NAMES)
-    if isinstance(made, Iterable) and not isinstance(made, str | bytes | Mapping | Tensor | np.ndarray):
+    if isinstance(made, Iterable) and not isinstance(
+        made, str | bytes | Mapping | Tensor | np.ndarray
+    ):
         items = list(made)
         if items and all(
-            isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2) for item in items
+            isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2)
+            for item in items
         ):
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
@@ -526,7 +566,10 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
         UsageError: no folder named, or an unknown option.
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
-    own = {"mean": SCALING["mean"]._replace(default=kind.mean), "std": SCALING["std"]._replace(default=kind.std)}
+    own = {
+        "mean": SCALING["mean"]._replace(default=kind.mean),
+        "std": SCALING["std"]._replace(default=kind.std),
+    }
     folder, options, full = folder_of(spec, text, own)
     return DataSet(full, *read_cifar(kind, folder, **options), kind.classes, scaled_by(options))
 
@@ -553,7 +596,9 @@ def load_images(spec: str, text: str, train: bool = False) -> DataSet:
     root, options, full = folder_of(spec, text, {"size": _SIZE, **SCALING})
     place = next((root / part for part in ("test", "val") if (root / part).is_dir()), root)
     x, y, classes = read_images(place, options["size"])
-    train_x, train_y, same = read_images(root / "train", options["size"]) if train else (x[:0], y[:0], classes)
+    train_x, train_y, same = (
+        read_images(root / "train", options["size"]) if train else (x[:0], y[:0], classes)
+    )
     if same != classes:
         raise UnreadableInput("holds other classes than the training part", where=place)
     train_x, x = (standardised(part, options["mean"], options["std"]) for part in (train_x, x))
@@ -584,11 +629,15 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
     """
     data = load_test_data(spec, allow_code=allow_code, train=True)
     if isinstance(data, GivenBatches):
-        raise UsageError(f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})")
+        raise UsageError(
+            f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})"
+        )
     return data
 
 
-def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) -> DataSet | GivenBatches:
+def load_test_data(
+    spec: str, *, allow_code: bool = False, train: bool = False
+) -> DataSet | GivenBatches:
     """What a SPEC names, to be measured on; the training part may be empty unless it is asked for. As `load_data`."""
     name, _, rest = spec.partition(":")
     if name == "imagefolder":
@@ -598,7 +647,10 @@ def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) 
     check_data_set(spec)
     if not allow_code:
         hint = f"type it yourself if you trust it: --data {spec}"
-        raise UsageError(f"the data set {spec!r} is the user's code, and code named by a file is never run", hint=hint)
+        raise UsageError(
+            f"the data set {spec!r} is the user's code, and code named by a file is never run",
+            hint=hint,
+        )
     brought = plugins(DATA)
     if name in brought:
         return made_data(spec, load_plugin(brought[name])(rest))

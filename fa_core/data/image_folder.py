@@ -44,7 +44,9 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
         raise UnreadableInput("no such folder", where=folder)
     classes, files = _listed(folder)
     if not files:
-        raise UnreadableInput("has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png")
+        raise UnreadableInput(
+            "has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png"
+        )
     first = _pixels(files[0][0], size)
     _check_room(folder, len(files), first)
     images = [first]

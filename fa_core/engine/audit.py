@@ -18,19 +18,27 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.atomic import keep_old, place_of, write_json
-from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, workers_for
 from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, check_options, input_hashes, job_for, no_data, run_of
+from fa_core.engine.jobs import (
+    DEFAULT_MEASURE,
+    MeasureOptions,
+    check_options,
+    input_hashes,
+    job_for,
+    no_data,
+    run_of,
+)
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.runs import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
+from fa_core.judgement.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import is_run
 
 if TYPE_CHECKING:
     from fa_core.engine.jobs import Job
@@ -114,7 +122,9 @@ class Measuring(msgspec.Struct, frozen=True):
             self.on_notice(idle)
         return WorkerPool(devices, self.on_event, measure=self.measure, group=placement.group)
 
-    def run(self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]) -> bool:
+    def run(
+        self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]
+    ) -> bool:
         """Measure jobs whose ids are numbers, and take in reports as they come.
 
         Args:
@@ -203,7 +213,9 @@ def audit(
     if out is not None:
         recorded = check_writable(out)
         if recorded and not (resume or replace_old):
-            what = f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
+            what = (
+                f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
+            )
             hint = "add --resume to go on from there, or --replace to keep that file under another name"
             raise UsageError(what, where=out, hint=hint)
         if resume and not replace_old:
@@ -228,7 +240,11 @@ def audit(
             interrupted = True
             file.write()
     return AuditResult(
-        rows=file.rows(), failures=failures, skipped=len(found), interrupted=interrupted, unsaved=file.unsaved
+        rows=file.rows(),
+        failures=failures,
+        skipped=len(found),
+        interrupted=interrupted,
+        unsaved=file.unsaved,
     )
 
 
@@ -289,7 +305,9 @@ class AuditFile:
         self._reports: dict[int, DiagnosticReport] = dict(found)
         self._lock = threading.RLock()
         self._waiting: list[int] = []
-        self._journal = None if out is None else Journal(out, [*self._before, *self.rows()], on_trouble)
+        self._journal = (
+            None if out is None else Journal(out, [*self._before, *self.rows()], on_trouble)
+        )
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Take the report of the row of this index, and append it to the file, with what could not be before."""
@@ -325,9 +343,16 @@ class AuditFile:
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
-        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
+        finished = [
+            replace(row, report=self._reports[i])
+            for i, row in enumerate(self._order)
+            if i in self._reports
+        ]
         measured = with_measured_baselines(finished)
-        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
+        return [
+            _marked(before, after)
+            for before, after in zip(measured, self._adjust(measured), strict=True)
+        ]
 
     def _spill(self, name: str) -> str:
         """Put the rows into the spare file; says where they are."""
@@ -394,12 +419,20 @@ def finished_before(
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
         if alike:
             report = alike.pop().report
-            found[index] = replace(report, provenance={**report.provenance, "checkpoint": row.checkpoint})
+            found[index] = replace(
+                report, provenance={**report.provenance, "checkpoint": row.checkpoint}
+            )
     again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
     others = [row for alike in left.values() for row in alike]
-    if more := {name for row in others if row.checkpoint in again for name in _richer(row, options)}:
+    if more := {
+        name for row in others if row.checkpoint in again for name in _richer(row, options)
+    }:
         what = f"holds runs that were measured with {', '.join(sorted(more))}, and now they would not be"
-        raise UsageError(what, where=out, hint="give these options too, or add --replace to keep that file as it is")
+        raise UsageError(
+            what,
+            where=out,
+            hint="give these options too, or add --replace to keep that file as it is",
+        )
     return found, [row for row in others if row.checkpoint not in again]
 
 
@@ -439,7 +472,9 @@ def recorded_audits(out: Path) -> list[AuditRow]:
             return rows
     except UnreadableInput as error:
         why = f" ({error.what})"
-    raise UsageError(f"is there already and is no audit table{why}", where=out, hint="choose another --out")
+    raise UsageError(
+        f"is there already and is no audit table{why}", where=out, hint="choose another --out"
+    )
 
 
 def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
@@ -452,7 +487,9 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
 
 
 def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: Any) -> str:
-    return json.dumps([row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True)
+    return json.dumps(
+        [row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True
+    )
 
 
 def _hashes(row: AuditRow) -> dict[str, str]:

@@ -117,7 +117,9 @@ print(json.dumps([torch.__version__, [[gpu.name, gpu.total_memory] for gpu in fo
 def ask_torch(probe: str = PROBE) -> TorchAnswer:
     """What torch can use, asked once: its import takes seconds."""
     try:
-        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False
+        )
         return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=TorchAnswer)
     except subprocess.TimeoutExpired:
         return TorchAnswer(error="does not import within 120 s")
@@ -215,7 +217,11 @@ def _named(part: str) -> list[str]:
 
 
 def _known() -> str:
-    return "devices here: " + ", ".join(device.name for device in list_devices()) + " (`fa-tui doctor` says more)"
+    return (
+        "devices here: "
+        + ", ".join(device.name for device in list_devices())
+        + " (`fa-tui doctor` says more)"
+    )
 
 
 def _cpu() -> Device:
@@ -279,7 +285,9 @@ def _cuda_devices() -> list[Device]:
     if listed or not _gpu_files():
         return listed
     gpus = enumerate(ask_torch().gpus)
-    return [Device(name=f"cuda:{index}", label=name, memory_total=size) for index, (name, size) in gpus]
+    return [
+        Device(name=f"cuda:{index}", label=name, memory_total=size) for index, (name, size) in gpus
+    ]
 
 
 def _listed(nvml: Any) -> list[Device]:
@@ -287,7 +295,10 @@ def _listed(nvml: Any) -> list[Device]:
     if nvml is None:
         names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         migs = [name.strip() for name in names if name.strip().startswith(_MIG)]
-        return [Device(name=f"cuda:{index}", label=f"MIG instance {name}") for index, name in enumerate(migs)]
+        return [
+            Device(name=f"cuda:{index}", label=f"MIG instance {name}")
+            for index, name in enumerate(migs)
+        ]
     return [_cuda_device(nvml, handle, index) for index, handle in enumerate(_visible(nvml))]
 
 
@@ -299,7 +310,11 @@ def _gpu_files() -> list[str]:
     """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides them."""
     if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
         return []
-    return [str(file) for name in ("nvidia[0-9]*", "dxg", "kfd") for file in sorted(Path("/dev").glob(name))]
+    return [
+        str(file)
+        for name in ("nvidia[0-9]*", "dxg", "kfd")
+        for file in sorted(Path("/dev").glob(name))
+    ]
 
 
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
@@ -313,7 +328,9 @@ def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         used, total = int(memory.used), int(memory.total)
         load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-    return Device(name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load)
+    return Device(
+        name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load
+    )
 
 
 def _visible(nvml: Any) -> list[Any]:
@@ -460,5 +477,8 @@ def named_address(address: str | None) -> str | None:
         return None
     host, _, port = named.rpartition(":")
     if not host or "/" in host or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
+        raise UsageError(
+            f"--address {named!r} is not HOST:PORT",
+            hint="write e.g. --address 10.0.0.1:6379, or auto",
+        )
     return named

@@ -15,13 +15,33 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.devices import idle_gpu
-from fa_core.engine.jobs import STAMP, Cancelled, DeviceFull, Job, MeasureOptions, Watch, stamp, versions
-from fa_core.engine.loading import TEST_BATCH, Loader, does_not_fit, evaluation, group_size, halving, load, release
+from fa_core.engine.jobs import (
+    STAMP,
+    Cancelled,
+    DeviceFull,
+    Job,
+    MeasureOptions,
+    Watch,
+    stamp,
+    versions,
+)
+from fa_core.engine.loading import (
+    TEST_BATCH,
+    Loader,
+    does_not_fit,
+    evaluation,
+    group_size,
+    halving,
+    load,
+    release,
+)
 from fa_core.errors import FaError, MeasureError, is_device_lost
+from fa_core.facts.runs import CREDIT, Manifest
 from fa_core.files import exists
-from fa_core.intervals import packed, share_interval
+from fa_core.judgement.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
+from fa_core.judgement.intervals import packed, share_interval
+from fa_core.measure.accumulator import Diagnosed
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
@@ -38,11 +58,9 @@ from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.reliability import bootstrap, reference_precision
-from fa_core.measure.tally import Diagnosed
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport, ReferencePrecision
-from fa_core.runs import CREDIT, Manifest
 
 if TYPE_CHECKING:
     from fa_core.engine.loading import Evaluation, Loaded
@@ -56,7 +74,9 @@ UNMEASURED = "reference_precision"
 """Where a report's ``unmeasured`` says why there is no reference precision."""
 
 
-def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:
+def measure_run(
+    job: Job, device: str, watch: Watch, samples: Evaluation | None = None
+) -> DiagnosticReport:
     """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole test part.
 
     ``samples`` spares loading the data of the job's plan where the caller holds them already.
@@ -64,7 +84,9 @@ def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None 
     return measure_loaded(load(job, device), device, watch, samples)
 
 
-def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:
+def measure_loaded(
+    loaded: Loaded, device: str, watch: Watch, samples: Evaluation | None = None
+) -> DiagnosticReport:
     """`measure_run` of a job whose network is on the device already."""
     network, plan, options = loaded.network, loaded.plan, loaded.job.options
     samples = samples or evaluation(plan, device)
@@ -99,7 +121,11 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
 
 def _how(options: MeasureOptions) -> dict[str, Any]:
     """The settings of a pass, of one network or of several."""
-    return {"taps": options.taps or None, "norm_batches": options.norm_batches, "dtype": options.dtype}
+    return {
+        "taps": options.taps or None,
+        "norm_batches": options.norm_batches,
+        "dtype": options.dtype,
+    }
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -115,7 +141,9 @@ def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) ->
     """The test part from this sample on; batches of the user's as they are."""
     if samples.given is not None:
         return samples.given
-    return list(zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True))
+    return list(
+        zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True)
+    )
 
 
 class GroupRunner:
@@ -148,7 +176,9 @@ class GroupRunner:
             for alike in _by_samples(loaded):
                 self._measure_group(alike, outlet)
 
-    def _load_group(self, waiting: deque[Job], outlet: WorkerEvents, group: int | None) -> tuple[list[Loaded], int]:
+    def _load_group(
+        self, waiting: deque[Job], outlet: WorkerEvents, group: int | None
+    ) -> tuple[list[Loaded], int]:
         """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
         loaded: list[Loaded] = []
         size = 1
@@ -181,7 +211,11 @@ class GroupRunner:
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
             member = members[0]
-            outlet.finish(member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
+            outlet.finish(
+                member.job,
+                lambda: measure_loaded(member, self._device, watch).to_dict(),
+                self._explained,
+            )
             return
         try:
             found = self._pass(members, watch)
@@ -225,7 +259,9 @@ class GroupRunner:
             count_batches=first > 0,
         )
 
-    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> dict[str, Any]:
+    def _report_of(
+        self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents
+    ) -> dict[str, Any]:
         """The report of one of a group."""
         job = member.job
         if measured.note:
@@ -234,7 +270,9 @@ class GroupRunner:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
         group = 1 if measured.note else together
-        return build_report(member, samples, measured.diagnosis, measured.right, self._device, note, group).to_dict()
+        return build_report(
+            member, samples, measured.diagnosis, measured.right, self._device, note, group
+        ).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
         """What to report of an error: where memory ran out, which memory."""
@@ -253,7 +291,9 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     return list(found.values())
 
 
-def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None) -> dict[str, Any] | None:
+def measure_credit(
+    loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
@@ -267,7 +307,9 @@ def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] 
         neither manifest nor feedback says what the method was.
     """
     network, level = loaded.network, loaded.job.options.credit
-    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback and own is None):
+    if level not in (GAMMA, FULL) or (
+        loaded.manifest is None and not loaded.checkpoint.feedback and own is None
+    ):
         return None
     directions = DIRECTIONS if level == FULL else 0
     try:
@@ -275,7 +317,9 @@ def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] 
             if "gamma" not in own:
                 return own
             options = loaded.job.options
-            found = own_credit_quality(network, batch, directions, options.taps or None, options.dtype).to_dict()
+            found = own_credit_quality(
+                network, batch, directions, options.taps or None, options.dtype
+            ).to_dict()
         else:
             rule, (x, y) = _rule(loaded, method), pair(batch, 0)
             null, said = None, ""
@@ -288,9 +332,17 @@ def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] 
                 found["null"] = null.to_dict()
             if said:
                 found["orientation"] = said
-        return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
+        return {
+            name: value
+            for name, value in found.items()
+            if level == FULL or name not in NEEDS_DIRECTIONS
+        }
     except FaError as error:
-        return {"missing": {"gamma": str(error)}} if own is None else {**own, "missing": {"rho, nudge": str(error)}}
+        return (
+            {"missing": {"gamma": str(error)}}
+            if own is None
+            else {**own, "missing": {"rho, nudge": str(error)}}
+        )
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -320,7 +372,9 @@ def with_precision(
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
-        return reference_precision(loaded.network, batch, options.taps or None, options.dtype, largest)
+        return reference_precision(
+            loaded.network, batch, options.taps or None, options.dtype, largest
+        )
 
     try:
         found = halving(measure, len(pair(batch, 0)[1]), note)
@@ -353,13 +407,17 @@ def build_report(
     options, batch = job.options, samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
         hint = "measure it again"
-        raise MeasureError("its weights changed while they were measured", where=job.checkpoint, hint=hint)
+        raise MeasureError(
+            "its weights changed while they were measured", where=job.checkpoint, hint=hint
+        )
     if len(samples.batches) < plan.batches:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
         )
     if len(samples.batches) < options.norm_batches:
-        note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
+        note(
+            f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for"
+        )
     if loaded.checkpoint.taken:
         note(loaded.checkpoint.taken)
     hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
@@ -372,9 +430,15 @@ def build_report(
     if options.precision:
         report = with_precision(report, loaded, batch, note)
     other_data = _data_note(manifest, plan.data, samples)
-    why = "" if manifest is None else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
+    why = (
+        ""
+        if manifest is None
+        else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
+    )
     no_baseline = {"d": why} if why else {}
-    method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
+    method = job.method or (
+        manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
+    )
     credit = measure_credit(loaded, method, batch, report.credit)
     turned = (credit or {}).get("orientation", "")
     return replace(
@@ -384,10 +448,14 @@ def build_report(
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [other_data, turned, report.notes])),
         # tokens are no independent draws, so that their share has no such interval
-        intervals=report.intervals if per_token else {**report.intervals, "acc": share_interval(hits, len(right))},
+        intervals=report.intervals
+        if per_token
+        else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
-        frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
+        frozen_baseline_acc=None
+        if manifest is None or no_baseline
+        else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
         credit=credit,
         provenance={
@@ -416,14 +484,20 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
     """A warning when the samples are not those the run was trained and evaluated with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
-    other = "other data than the manifest's" if spec != manifest.data else "the data changed since training"
+    other = (
+        "other data than the manifest's"
+        if spec != manifest.data
+        else "the data changed since training"
+    )
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> dict[str, Any]:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
-    facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
+    facts: dict[str, Any] = {
+        "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
+    }
     if loaded.checkpoint.taken:
         facts["weights_taken"] = loaded.checkpoint.taken
     if isinstance(network, StreamNet):
@@ -431,7 +505,9 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     else:
         facts["network"] = f"{type(network).__module__}.{type(network).__qualname__}"
     if loaded.manifest is not None:
-        facts.update({TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done})
+        facts.update(
+            {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
+        )
         facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
         if loaded.manifest.frozen_baseline_rule:
             facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
@@ -442,7 +518,11 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def _device_facts(device: str) -> dict[str, str]:
     on_gpu = device.startswith("cuda")
-    label = torch.cuda.get_device_name(device) if on_gpu else f"{processor_name()}, {torch.get_num_threads()} threads"
+    label = (
+        torch.cuda.get_device_name(device)
+        if on_gpu
+        else f"{processor_name()}, {torch.get_num_threads()} threads"
+    )
     idle = idle_gpu([device])
     facts = {"device": device, "device_label": label}
     if not on_gpu:

@@ -228,7 +228,12 @@ class JobTable:
             self._set(replace(view, silent=0, pid=0, device=""))
 
     def hand_over(
-        self, taker: object, jobs: Sequence[Job], to: messages.ChildProcess, group: int | None, **facts: Any
+        self,
+        taker: object,
+        jobs: Sequence[Job],
+        to: messages.ChildProcess,
+        group: int | None,
+        **facts: Any,
     ) -> None:
         """Send a taker's jobs to its process; ``facts``: fields of their views from then on."""
         self.update(taker, [job.id for job in jobs], log=str(to.log), **facts)
@@ -371,7 +376,9 @@ class JobTable:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
         keys = {job.id: group_key(job) for job in jobs}
         with self.changed:
-            self._queue.keys.update({job_id: key for job_id, key in keys.items() if job_id in self._queue.ids})
+            self._queue.keys.update(
+                {job_id: key for job_id, key in keys.items() if job_id in self._queue.ids}
+            )
 
     def _set(self, view: JobView) -> None:
         self._views[view.job.id] = view

@@ -16,12 +16,12 @@ import fa_core
 from fa_core.decode import reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
+from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 
 STAMP = "files"
 """Where provenance has the `stamp` of the weights."""
@@ -122,14 +122,18 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     if run is None:
         return {"weights": file_hash(*files_of(checkpoint))}
     files = {"weights": run / WEIGHTS, "manifest": run / MANIFEST, "credit": run / CREDIT}
-    return {name: file_hash(file) for name, file in files.items() if name == "weights" or exists(file)}
+    return {
+        name: file_hash(file) for name, file in files.items() if name == "weights" or exists(file)
+    }
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
     """Size and time of change (ns) of each file that holds the weights; none of what is not there."""
     run = run_of(checkpoint)
     with suppress(OSError, UnreadableInput):
-        found = [file.stat() for file in ([run / WEIGHTS] if run is not None else files_of(checkpoint))]
+        found = [
+            file.stat() for file in ([run / WEIGHTS] if run is not None else files_of(checkpoint))
+        ]
         return [[status.st_size, status.st_mtime_ns] for status in found]
     return []
 
@@ -150,8 +154,14 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
         left -= sum(size for size, _ in now)
         with suppress(FaError):
             hashes = facts.get("hashes")
-            if left >= 0 and isinstance(hashes, dict) and input_hashes(path)["weights"] != hashes.get("weights"):
-                yield Problem(row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}")
+            if (
+                left >= 0
+                and isinstance(hashes, dict)
+                and input_hashes(path)["weights"] != hashes.get("weights")
+            ):
+                yield Problem(
+                    row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}"
+                )
 
 
 FORMULAS = "2"
@@ -173,7 +183,12 @@ def versions() -> dict[str, str]:
 def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
     """The job that measures a row, whose checkpoint is an absolute path."""
     return Job(
-        id=job_id, checkpoint=row.checkpoint or "", method=row.method, seed=row.seed, axes=row.axes, options=options
+        id=job_id,
+        checkpoint=row.checkpoint or "",
+        method=row.method,
+        seed=row.seed,
+        axes=row.axes,
+        options=options,
     )
 
 
@@ -247,7 +262,9 @@ def check_options(options: MeasureOptions) -> None:
     Raises:
         UsageError: an unknown data set or network, a count below 1.
     """
-    check_counts(batches=options.batches, batch_size=options.batch_size, norm_batches=options.norm_batches)
+    check_counts(
+        batches=options.batches, batch_size=options.batch_size, norm_batches=options.norm_batches
+    )
     if options.model is not None:
         network_spec(options.model)
     if options.data is not None:
@@ -258,7 +275,9 @@ def no_data(checkpoint: Path | str) -> FaError:
     """The error for a checkpoint without a manifest and without --data; that it is gone or damaged goes before."""
     path = Path(checkpoint)
     if not exists(path):
-        return UnreadableInput("is not there any more", where=path, hint="put it back, or open its folder anew")
+        return UnreadableInput(
+            "is not there any more", where=path, hint="put it back, or open its folder anew"
+        )
     fault = damage(path / WEIGHTS if is_folder(path) else path)
     return fault or UsageError(
         "nothing says which data to measure it on",

@@ -21,7 +21,12 @@ from fa_core.formats.audit_table_writer import stored_report, write_audit_table
 from fa_core.rows import AuditRow
 
 _HEAD = 4096
-_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = (
+    os.O_RDWR
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 KEPT = "what was there before is untouched"
 
 
@@ -42,14 +47,22 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, rows: Iterable[AuditRow] = (), on_notice: Callable[[str], None] = lambda text: None
+        self,
+        path: Path,
+        rows: Iterable[AuditRow] = (),
+        on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._on_notice = on_notice
         self.path = place_of(path)
         lines = [_line(row) for row in rows]
         self.count = len(lines)
         since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-        head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        head = {
+            "journal": "fa-audit/1",
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": since,
+        }
         with _held(self.path):
             write_bytes(self.path, b"".join([json_bytes(head), *lines]))
         self._open()
@@ -71,7 +84,9 @@ class Journal:
         """
         with contextlib.suppress(OSError):
             mine = os.fstat(self._file.fileno())
-            if self._end <= mine.st_size <= self._size and os.path.samestat(mine, self.path.lstat()):
+            if self._end <= mine.st_size <= self._size and os.path.samestat(
+                mine, self.path.lstat()
+            ):
                 return
         kept = keep_old(self.path)
         before = self._file
@@ -79,7 +94,11 @@ class Journal:
         write_bytes(self.path, before.read(self._end))
         self._open()
         before.close()
-        where = "was removed" if kept is None else f"was changed by another program, whose version is now {kept},"
+        where = (
+            "was removed"
+            if kept is None
+            else f"was changed by another program, whose version is now {kept},"
+        )
         self._on_notice(f"{self.path}: {where} while it was written")
 
     def append(self, row: AuditRow) -> None:
@@ -152,7 +171,11 @@ def _lock(file: IO[bytes], path: Path) -> None:
     except OSError:
         held = False
     if not held:
-        raise UsageError(f"is being written by {_writer(path)}", where=path, hint="wait for it, or choose another file")
+        raise UsageError(
+            f"is being written by {_writer(path)}",
+            where=path,
+            hint="wait for it, or choose another file",
+        )
 
 
 def _writer(path: Path) -> str:

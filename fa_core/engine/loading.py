@@ -15,13 +15,21 @@ from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
-from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of, stamp
+from fa_core.engine.jobs import (
+    DeviceFull,
+    Job,
+    MeasureOptions,
+    input_hashes,
+    no_data,
+    run_of,
+    stamp,
+)
 from fa_core.errors import FaError, MeasureError, UnreadableInput
+from fa_core.facts.runs import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists, free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
-from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
 
 BATCHES, BATCH_SIZE = 10, 128
 """K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""
@@ -99,7 +107,9 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
         raise no_data(where)
     given = (options.batches, options.batch_size, options.eval_seed)
     usual = (
-        (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed) if manifest else (BATCHES, BATCH_SIZE, 0)
+        (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
+        if manifest
+        else (BATCHES, BATCH_SIZE, 0)
     )
     batches, batch_size, seed = (b if a is None else a for a, b in zip(given, usual, strict=True))
     check_counts(batches=batches, batch_size=batch_size)
@@ -173,7 +183,14 @@ def read(job: Job, device: str) -> Files:
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
     before = stamp(path)
-    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights, job.options.weights), before)
+    return Files(
+        job,
+        manifest,
+        plan,
+        input_hashes(path),
+        load_checkpoint(weights, job.options.weights),
+        before,
+    )
 
 
 def load(job: Job, device: str, files: Files | None = None) -> Loaded:
@@ -183,7 +200,9 @@ def load(job: Job, device: str, files: Files | None = None) -> Loaded:
         FaError: why it cannot be loaded: also tensors of no known network, or that do not fit it.
     """
     files, options = files or read(job, device), job.options
-    network = network_for(files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is")
+    network = network_for(
+        files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is"
+    )
     taken = fitted(files.checkpoint, network.state_dict())
     return Loaded(**{**vars(files), "checkpoint": taken}, network=network.to(device))
 
@@ -244,7 +263,9 @@ def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> 
                 raise
             if size <= 1:
                 hint = "free the device, or choose another one with --device"
-                raise MeasureError("out of memory, even with one sample at a time", hint=hint) from error
+                raise MeasureError(
+                    "out of memory, even with one sample at a time", hint=hint
+                ) from error
         # outside the except clause, whose exception keeps the failed pass alive
         size = (size + 1) // 2
         release()
@@ -280,7 +301,9 @@ def check_fits(path: Path, device: str) -> None:
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
             what = f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}"
-            raise MeasureError(what, where=path, hint="free memory, or measure it on a larger machine")
+            raise MeasureError(
+                what, where=path, hint="free memory, or measure it on a larger machine"
+            )
 
 
 def group_size(bytes_per_member: int, device: str) -> int:
@@ -290,7 +313,10 @@ def group_size(bytes_per_member: int, device: str) -> int:
 
 def does_not_fit(where: str, device: str) -> FaError:
     """The error when memory ran out before the first pass, while the network or the samples were put there."""
-    what, hint = f"out of memory: the network or the samples do not fit on {device}", "free the device"
+    what, hint = (
+        f"out of memory: the network or the samples do not fit on {device}",
+        "free the device",
+    )
     if not device.startswith("cuda"):
         return MeasureError(what, where=where, hint=f"{hint}, or choose another one with --device")
     free, total = torch.cuda.mem_get_info(device)

@@ -203,7 +203,9 @@ class ChildProcess:
         killed: whether `kill_later` ended it.
     """
 
-    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any
+    ) -> None:
         self.log, self.ready, self.killed = log, False, False
         self._says, self._nonsense = says, ""
         self._write_lock = threading.Lock()
@@ -322,7 +324,12 @@ def worker_process(device: str, *, threads: int | None, measure: str, log: Path)
         log: the file for its stdout and stderr.
     """
     variables = environment(threads)
-    arguments = ["fa_core.engine.worker", worker_device(device, variables), measure, str(Path.cwd())]
+    arguments = [
+        "fa_core.engine.worker",
+        worker_device(device, variables),
+        measure,
+        str(Path.cwd()),
+    ]
     return ChildProcess(arguments, log=log, environment=variables, says=FromWorker)
 
 
@@ -350,7 +357,9 @@ def memory_limit(words: str) -> str:
     return f"`ulimit -v` allows {allowed / 1e9:.1f} GB"
 
 
-_REFUSED = re.compile("MemoryError|memory alloc|allocat|bad_alloc|out of memory|map segment|new thread", re.IGNORECASE)
+_REFUSED = re.compile(
+    "MemoryError|memory alloc|allocat|bad_alloc|out of memory|map segment|new thread", re.IGNORECASE
+)
 """What Python, torch, OpenBLAS and the loader say when they get no memory."""
 
 
@@ -371,7 +380,9 @@ def environment(threads: int | None) -> dict[str, str]:
         environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if paths := environment.get("PYTHONPATH"):
         # the child may start in another folder
-        environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, filter(None, paths.split(os.pathsep))))
+        environment["PYTHONPATH"] = os.pathsep.join(
+            map(os.path.abspath, filter(None, paths.split(os.pathsep)))
+        )
     if threads:
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     return environment

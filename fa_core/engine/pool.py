@@ -52,7 +52,9 @@ class Pool(AbstractContextManager["Pool"]):
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         listener = (on_event or (lambda view: None),)
-        self._notifier = threading.Thread(target=self._notify_listener, args=listener, name="events", daemon=True)
+        self._notifier = threading.Thread(
+            target=self._notify_listener, args=listener, name="events", daemon=True
+        )
         self._notifier.start()
         self._table = JobTable(self._events.put)
 
@@ -193,7 +195,9 @@ class WorkerPool(Pool):
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return worker_process(device, threads=threads_per_worker(self._devices), measure=self._measure, log=log)
+        return worker_process(
+            device, threads=threads_per_worker(self._devices), measure=self._measure, log=log
+        )
 
 
 class WorkerThread(threading.Thread):
@@ -268,7 +272,9 @@ class WorkerThread(threading.Thread):
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
         self._hear()
-        self._table.hand_over(self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid)
+        self._table.hand_over(
+            self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid
+        )
         while (message := worker.receive()) is not None:
             self._hear()
             self._steps += not isinstance(message, (messages.Progress, messages.Note))
@@ -343,6 +349,10 @@ class WorkerThread(threading.Thread):
         if worker.killed or self._table.closed:
             self._table.give_back(self)
         elif single:
-            self._table.fail([view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint))
+            self._table.fail(
+                [view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint)
+            )
         else:
-            self._table.give_back(self, f"{what} while it held several: measured again, alone", alone=True)
+            self._table.give_back(
+                self, f"{what} while it held several: measured again, alone", alone=True
+            )

@@ -76,7 +76,9 @@ class Nodes:
 
     def able(self) -> set[str]:
         """The living nodes that can measure."""
-        return {node["NodeID"] for node in _alive() if node["Resources"].get(self._resource, 0) >= 1}
+        return {
+            node["NodeID"] for node in _alive() if node["Resources"].get(self._resource, 0) >= 1
+        }
 
     def heard(self, node_id: str) -> None:
         """A node sent a message: it works."""
@@ -96,7 +98,11 @@ class Nodes:
     def avoided(self) -> set[str]:
         """The nodes to place nothing on now."""
         lately = time.monotonic() - AVOIDED_FOR
-        return {node for node, since in self._avoided.items() if since > max(lately, self._heard.get(node, lately))}
+        return {
+            node
+            for node, since in self._avoided.items()
+            if since > max(lately, self._heard.get(node, lately))
+        }
 
     def describe(self) -> str:
         """What there is at this moment, as text."""
@@ -152,7 +158,11 @@ class Nodes:
         if unplaced:  # a note without jobs is one on the cluster
             self._send(messages.Note([*unplaced], why))
         if why or self._slots:
-            self._send(messages.Note([], why or f"going on: {_count(self._slots or 0, self._place)} to measure on"))
+            self._send(
+                messages.Note(
+                    [], why or f"going on: {_count(self._slots or 0, self._place)} to measure on"
+                )
+            )
 
 
 @dataclass(eq=False)
@@ -211,8 +221,16 @@ class Jobs:
         stop: ends such a task by force, with the process it runs in.
     """
 
-    def __init__(self, nodes: Nodes, patience: float, send: Send, start: Start, stop: Callable[[Any], None]) -> None:
-        self._nodes, self._patience, self._send, self._start, self._stop = nodes, patience, send, start, stop
+    def __init__(
+        self, nodes: Nodes, patience: float, send: Send, start: Start, stop: Callable[[Any], None]
+    ) -> None:
+        self._nodes, self._patience, self._send, self._start, self._stop = (
+            nodes,
+            patience,
+            send,
+            start,
+            stop,
+        )
         self._tries: dict[str, Tries] = {}
         self.tasks: list[Task] = []
 
@@ -266,18 +284,28 @@ class Jobs:
             tried.note = f"lost {place}: measured again ({why})"
             if not tried.lives:
                 what = f"lost {LIVES} times, last {place}: {why}"
-                self._finish(messages.Failed(tried.job.id, what, tried.job.checkpoint, messages.TRACEBACK_IN_LOG))
+                self._finish(
+                    messages.Failed(
+                        tried.job.id, what, tried.job.checkpoint, messages.TRACEBACK_IN_LOG
+                    )
+                )
 
     def look(self) -> None:
         """Start and stop tasks for what happened, for the nodes that are there now, and for deadlines that passed."""
-        departed = self._nodes.look(Counter(node_id for tried in self._tries.values() for node_id in tried.begun))
+        departed = self._nodes.look(
+            Counter(node_id for tried in self._tries.values() for node_id in tried.begun)
+        )
         for task in [task for task in self.tasks if task.node_id in departed]:
-            self.lost(task, "the node is gone")  # Ray reports it minutes later where the node fell silent
+            self.lost(
+                task, "the node is gone"
+            )  # Ray reports it minutes later where the node fell silent
         able = self._nodes.able()
         placed = {job_id for task in self.tasks if task.node_id for job_id in task.jobs}
         for task in [*self.tasks]:
             wanted = task.jobs & self._tries.keys()
-            elsewhere = not task.node_id and (wanted <= placed or (bool(able) and able <= task.avoid))
+            elsewhere = not task.node_id and (
+                wanted <= placed or (bool(able) and able <= task.avoid)
+            )
             if elsewhere or (task.jobs and not wanted):
                 self.tasks.remove(task)
                 self._stop(task.generator)
@@ -299,7 +327,11 @@ class Jobs:
             facts = {**end.report.get("provenance", {}), "node": place}
             self._finish(replace(end, report={**end.report, "provenance": facts}))
             return
-        what = f"{end.what} on {place}" if end.device == messages.UNSEEN else f"{end.what} (on {place})"
+        what = (
+            f"{end.what} on {place}"
+            if end.device == messages.UNSEEN
+            else f"{end.what} (on {place})"
+        )
         end = replace(end, what=what, where=end.where or tried.job.checkpoint)
         if end.device:
             tried.useless[node_id] = end
@@ -334,9 +366,13 @@ class Jobs:
         if tried.useless and not self._nodes.able() - tried.useless.keys():
             end = [*tried.useless.values()][-1]
             if end.device == messages.UNSEEN:
-                blind = self._names(node for node, fault in tried.useless.items() if fault.device == messages.UNSEEN)
+                blind = self._names(
+                    node for node, fault in tried.useless.items() if fault.device == messages.UNSEEN
+                )
                 what = f"no node of the cluster sees it: it is not there on {blind}"
-                end = replace(end, what=what, hint="put it on a disk that every node mounts at this path")
+                end = replace(
+                    end, what=what, hint="put it on a disk that every node mounts at this path"
+                )
             self._finish(end)
             return
         if tried.note:
@@ -427,10 +463,14 @@ def connect(address: str) -> str:
         if address == "local":
             raise MeasureError(f"Ray does not start on this machine ({why})") from error
         hint = f"it must list this machine ({messages.how_to_join(address)}), with the same Ray, Python and token"
-        raise MeasureError(f"the Ray cluster at {address} cannot be joined ({why})", hint=hint) from error
+        raise MeasureError(
+            f"the Ray cluster at {address} cannot be joined ({why})", hint=hint
+        ) from error
     if address == "local":
         return "Ray started on this machine, until this ends"
-    return f"Ray cluster at {ray.get_runtime_context().gcs_address if address == 'auto' else address}"
+    return (
+        f"Ray cluster at {ray.get_runtime_context().gcs_address if address == 'auto' else address}"
+    )
 
 
 def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
@@ -449,7 +489,13 @@ def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
     for_nodes = replace(setup, device="cuda:0" if on_gpu else "cpu")
     nodes = Nodes(for_nodes.device, ray.get_runtime_context().gcs_address, send)
     # a task with a GPU ends its process unless max_calls is 0, and with it the warm worker
-    options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": 0, "max_calls": 0, "num_returns": "streaming"}
+    options = {
+        "num_cpus": 1,
+        "num_gpus": int(on_gpu),
+        "max_retries": 0,
+        "max_calls": 0,
+        "num_returns": "streaming",
+    }
     task = ray.remote(**options)(measure_here)
 
     def start(jobs: Sequence[Job], avoid: frozenset[str]) -> Any:

@@ -73,12 +73,17 @@ def find_cluster(address: str | None) -> str:
     if running is None:
         if address is None:
             return "local"
-        raise MeasureError("no Ray cluster runs here", hint=f"{HOW_TO_START}; --address HOST:PORT names another one")
+        raise MeasureError(
+            "no Ray cluster runs here",
+            hint=f"{HOW_TO_START}; --address HOST:PORT names another one",
+        )
     host, _, port = running.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
     except (OSError, ValueError) as error:
-        raise _no_answer(named or "auto", f"({getattr(error, 'strerror', None) or error})") from error
+        raise _no_answer(
+            named or "auto", f"({getattr(error, 'strerror', None) or error})"
+        ) from error
     return named or "auto"
 
 
@@ -89,7 +94,11 @@ def _started_here(address: str | None) -> str | None:
     """
     if "local" in (address, os.environ.get("RAY_ADDRESS")):
         return None
-    folder = os.environ.get("RAY_TMPDIR") or (os.environ.get("TMPDIR") if sys.platform == "linux" else "") or "/tmp"
+    folder = (
+        os.environ.get("RAY_TMPDIR")
+        or (os.environ.get("TMPDIR") if sys.platform == "linux" else "")
+        or "/tmp"
+    )
     note = Path(folder, "ray", "ray_current_cluster")
     try:
         others = hasattr(os, "getuid") and note.stat().st_uid != os.getuid()
@@ -133,13 +142,17 @@ class RayPool(Pool):
         super().__init__(on_event)
         self._placement, self._device = placement, placement.device
         patience = placement.patience or PATIENCE
-        self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
+        self._setup = messages.Setup(
+            "", placement.device, measure, str(Path.cwd()), patience, placement.group
+        )
         self._on_notice = on_notice or (lambda text: None)
         self.log = self.log_dir / "ray-driver.log"
         self._lock = self._table.changed  # guards what follows
         self._slots = 0
         self._driver: ChildProcess | None = None
-        self._reader: threading.Thread | None = None  # None = there is no driver, and none is being started
+        self._reader: threading.Thread | None = (
+            None  # None = there is no driver, and none is being started
+        )
         self._connected: Future[None] = Future()
 
     def connect(self) -> None:
@@ -174,7 +187,9 @@ class RayPool(Pool):
             self._table.give_back(self)
             joins = not self._connected.done() and self._setup.address != "local"
         if driver is not None:
-            driver.close(0 if joins else GRACE)  # Ray that is being started here must be ended with care
+            driver.close(
+                0 if joins else GRACE
+            )  # Ray that is being started here must be ended with care
         if reader is not None:
             reader.join()
         if not self._connected.done():
@@ -211,10 +226,14 @@ class RayPool(Pool):
         with self._lock:
             self._driver = self._reader = None
             if self._connected.done():
-                error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
+                error = NobodyLeft(
+                    error.what, hint=error.hint
+                )  # one text for every job, so that it is shown once
             else:
                 self._connected.set_exception(error)
-            self._table.fail([view.job.id for view in self._table.held(self)] + self._table.queued(), error)
+            self._table.fail(
+                [view.job.id for view in self._table.held(self)] + self._table.queued(), error
+            )
 
     def _converse(self) -> FaError:
         """Start the driver and take in its messages; why it ended."""
@@ -225,7 +244,9 @@ class RayPool(Pool):
         with self._lock:
             if self._table.closed:
                 return JobFailed("cancelled")
-            driver = ChildProcess(arguments, log=self.log, environment=variables, says=messages.FromDriver)
+            driver = ChildProcess(
+                arguments, log=self.log, environment=variables, says=messages.FromDriver
+            )
             self._driver = driver
         seconds = START if address == "local" else JOIN
         connected = self._connected
@@ -243,7 +264,9 @@ class RayPool(Pool):
                     if not connected.done():
                         connected.set_result(None)
                 case messages.Placed(job_ids=job_ids, node=""):
-                    self._table.update(self, job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
+                    self._table.update(
+                        self, job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0
+                    )
                 case messages.Placed(job_ids=job_ids, node=node, device=device):
                     self._table.update(self, job_ids, device=f"{node}/{device}")
                 case _:

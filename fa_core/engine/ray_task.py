@@ -48,7 +48,9 @@ class _Warm:
             self.end()
             self.folder = tempfile.mkdtemp(prefix=messages.TEMPORARY)
             log = Path(self.folder, "worker.log")
-            self.worker = worker_process(setup.device, threads=THREADS, measure=setup.measure, log=log)
+            self.worker = worker_process(
+                setup.device, threads=THREADS, measure=setup.measure, log=log
+            )
             self.visible = visible
         return self.worker
 
@@ -125,7 +127,11 @@ def _conversation(
                 if time.monotonic() >= quiet_until:
                     yield message
                     quiet_until = time.monotonic() + PROGRESS_EVERY
-            case messages.Done(job_id=job_id) | messages.Failed(job_id=job_id) | messages.Stopped(job_id=job_id):
+            case (
+                messages.Done(job_id=job_id)
+                | messages.Failed(job_id=job_id)
+                | messages.Stopped(job_id=job_id)
+            ):
                 left.pop(job_id, None)
                 yield message
                 if isinstance(message, messages.Failed) and message.device == "lost":
@@ -138,7 +144,9 @@ def _conversation(
         time.sleep(EXIT_DELAY)
     if worker.ready:
         return messages.Failed("", f"its worker on {setup.device} {cause}", hint="; ".join(hints))
-    return messages.Failed("", f"no worker could start ({cause})", hint="; ".join(hints), device="lost")
+    return messages.Failed(
+        "", f"no worker could start ({cause})", hint="; ".join(hints), device="lost"
+    )
 
 
 def _place(setup: messages.Setup) -> tuple[str, str]:

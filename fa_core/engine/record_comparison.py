@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
+from fa_core.judgement.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
 from fa_core.numbers import brief
 from fa_core.report import WHAT_IF, DiagnosticReport
 
@@ -314,7 +314,9 @@ class _Excuses:
         self.torch = before.get("torch"), now.get("torch")
         self.given = recorded.provenance.get(BASELINE_FROM)
         zeros = (measured.credit or {}).get("zeros") or ()
-        self.lost = () if exact else tuple(l for l, share in enumerate(zeros) if share and share > LOST)
+        self.lost = (
+            () if exact else tuple(l for l, share in enumerate(zeros) if share and share > LOST)
+        )
 
     def reason(self, name: str, was: Value | None, now: Value | None) -> str:
         """Empty where the difference is one."""
@@ -334,7 +336,9 @@ class _Excuses:
         return bool(self.lost) if layer is None else int(layer[1]) in self.lost
 
 
-def _judged(name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses) -> Difference:
+def _judged(
+    name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses
+) -> Difference:
     """A value that differs, as what it counts."""
     kind = next((kind for prefix, kind in _KINDS if _under(name, (prefix,))), "")
     kind = kind or ("number" if _is_number(now if was is None else was) else "fact")

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.baseline import BASELINE_FROM, GIVEN, with_measured_baselines
 from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.runs import canonical_method, is_run, read_manifest
 from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.run_folder import judged_by_siblings
-from fa_core.gamma import null_draws
+from fa_core.judgement.baseline import BASELINE_FROM, GIVEN, with_measured_baselines
+from fa_core.judgement.gamma import null_draws
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import canonical_method, is_run, read_manifest
 
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are drawn again; more would let a file say how long it takes."""
@@ -79,7 +79,9 @@ def verify(
     """
     records = [row for row in rows if row.report.coverage]
     if not records:
-        raise UnreadableInput("nothing recorded to verify", hint="`fa-tui audit` measures and records")
+        raise UnreadableInput(
+            "nothing recorded to verify", hint="`fa-tui audit` measures and records"
+        )
     skipped = _without_checkpoint(records)
     records = [row for row in records if row.checkpoint is not None]
     if not records:
@@ -104,7 +106,10 @@ def verify(
 def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
     """The records that name no checkpoint, a line per file."""
     counts = Counter(row.source for row in records if row.checkpoint is None)
-    return [Problem(source, f"{source}: {count} {_names(count)} {NO_CHECKPOINT}") for source, count in counts.items()]
+    return [
+        Problem(source, f"{source}: {count} {_names(count)} {NO_CHECKPOINT}")
+        for source, count in counts.items()
+    ]
 
 
 def _names(count: int) -> str:

@@ -71,7 +71,10 @@ class WorkerEvents:
         self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
 
     def finish(
-        self, job: Job, report: Callable[[], dict[str, Any]], explained: Callable[[Job, Exception], Exception]
+        self,
+        job: Job,
+        report: Callable[[], dict[str, Any]],
+        explained: Callable[[Job, Exception], Exception],
     ) -> None:
         """Send the outcome of a job: its report, or why it has none.
 

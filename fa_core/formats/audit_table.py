@@ -13,16 +13,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from fa_core.baseline import with_measured_baselines
 from fa_core.decode import LARGEST, RepeatedKeys, is_odd
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
+from fa_core.facts.runs import numbered
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert, plain
-from fa_core.formats.reports import MEASURED, decode_report, identity_of, read_list, row_of, sniff_list
-from fa_core.report import MOST_LAYERS, SOURCE_DRIFT, Credit, DiagnosticReport, Provenance, longest_list
+from fa_core.formats.report_object import (
+    MEASURED,
+    decode_report,
+    identity_of,
+    read_list,
+    row_of,
+    sniff_list,
+)
+from fa_core.judgement.baseline import with_measured_baselines
+from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.report import (
+    MOST_LAYERS,
+    SOURCE_DRIFT,
+    Credit,
+    DiagnosticReport,
+    Provenance,
+    longest_list,
+)
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
-from fa_core.runs import numbered
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -36,7 +50,9 @@ _DECIDING = (*MEASURED, "frozen_baseline_acc", "growth_bound")
 """Keys that decide a verdict."""
 
 
-_OF_A_REPORT = frozenset({"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"})
+_OF_A_REPORT = frozenset(
+    {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
+)
 """Two of these in the first member of an object show that its members are reports."""
 
 
@@ -69,7 +85,9 @@ def read(document: Document) -> Iterator[Finding]:
         return
     place = f"{document.path}: $.reports" if known else f"{document.path}: $"
     if known and isinstance(members, RepeatedKeys):
-        raise UnreadableInput("malformed JSON: a key of the table stands more than once", where=document.path)
+        raise UnreadableInput(
+            "malformed JSON: a key of the table stands more than once", where=document.path
+        )
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
         convert(reports, dict[str, Any], place)  # says what it is instead
@@ -91,7 +109,11 @@ def read(document: Document) -> Iterator[Finding]:
 
 def sniff_journal(document: Document) -> bool:
     """Whether the first line is that of a `fa_core.engine.journal`."""
-    first = document.members if document.kind == "object" else next((fields for _, fields in document.objects(1)), {})
+    first = (
+        document.members
+        if document.kind == "object"
+        else next((fields for _, fields in document.objects(1)), {})
+    )
     return document.kind != "list" and "journal" in first and "pid" in first
 
 
@@ -108,7 +130,10 @@ def read_journal(document: Document) -> Iterator[Finding]:
             yield report
         else:
             rows.append(row_of(document.path, "", report))
-    named = [msgspec.structs.replace(row, key=key) for key, row in zip(unique_keys(rows), rows, strict=True)]
+    named = [
+        msgspec.structs.replace(row, key=key)
+        for key, row in zip(unique_keys(rows), rows, strict=True)
+    ]
     yield with_measured_baselines(named)
 
 
@@ -175,7 +200,9 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
             is_valid = (
-                is_plain and numbers.surely_valid() and not any(report.kept_verdict is not None for report in reports)
+                is_plain
+                and numbers.surely_valid()
+                and not any(report.kept_verdict is not None for report in reports)
             )
             is_valid = is_valid and max(map(longest_list, reports)) <= MOST_LAYERS
             is_valid = is_valid and not _repeats([node for _, node in batch], reports)
@@ -191,8 +218,17 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
             store.doubtful.update(range(len(store.nodes), len(store.nodes) + len(batch)))
         parts.append(numbers)
         rows += [
-            LazyRow(source=source, key=key, report=UNREAD, store=store, slot=slot, **identity_of(key, report))
-            for slot, ((key, _), report) in enumerate(zip(batch, reports, strict=True), start=len(store.nodes))
+            LazyRow(
+                source=source,
+                key=key,
+                report=UNREAD,
+                store=store,
+                slot=slot,
+                **identity_of(key, report),
+            )
+            for slot, ((key, _), report) in enumerate(
+                zip(batch, reports, strict=True), start=len(store.nodes)
+            )
         ]
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
@@ -201,7 +237,10 @@ def _lazy_rows(document: Document, members: dict[str, msgspec.Raw]) -> Iterator[
     yield rows
 
 
-_NUMBERS = [(field.name, field.type, field.default) for field in msgspec.structs.fields(DiagnosticThresholds)]
+_NUMBERS = [
+    (field.name, field.type, field.default)
+    for field in msgspec.structs.fields(DiagnosticThresholds)
+]
 _Integer = Annotated[int, msgspec.Meta(gt=-LARGEST // 2, lt=LARGEST // 2)]
 _LEAN: dict[str, Any] = {
     "thresholds": msgspec.defstruct("LeanThresholds", _NUMBERS, gc=False),
@@ -220,7 +259,9 @@ def _lean_decoder() -> Callable[[Node], Any]:
         kind = _LEAN.get(field.name, field.type)
         default = () if field.default is msgspec.NODEFAULT else field.default
         fields.append((field.name, kind, msgspec.field(default=default, name=field.encode_name)))
-    lean = msgspec.defstruct("LeanReport", fields, gc=False, rename={"kept_verdict": "recorded_verdict"})
+    lean = msgspec.defstruct(
+        "LeanReport", fields, gc=False, rename={"kept_verdict": "recorded_verdict"}
+    )
     return msgspec.json.Decoder(lean).decode
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_json
+from fa_core.facts.runs import canonical_method, numbered
+from fa_core.facts.trace import Trace
 from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
-from fa_core.runs import canonical_method, numbered
-from fa_core.trace import Trace
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,9 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
 
 
-def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, Any] | None = None) -> None:
+def write_audit_table(
+    path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, Any] | None = None
+) -> None:
     """Write rows as an audit table; a reader sees the old file or the new one, never half of one.
 
     Args:
@@ -158,7 +160,9 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
         provenance = {**provenance, "checkpoint": row.checkpoint}
     return msgspec.structs.replace(
         report,
-        method_name=report.method_name if canonical_method(report.method_name) == row.method else row.method,
+        method_name=report.method_name
+        if canonical_method(report.method_name) == row.method
+        else row.method,
         seed=row.seed,
         axes=row.axes,
         provenance=provenance,
@@ -175,7 +179,9 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     keys = [_own_key(row, axes[row.method]) for row in rows]
     for more in (_folder, _place):
         shared = {key for key, count in Counter(keys).items() if count > 1}
-        keys = [key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)]
+        keys = [
+            key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)
+        ]
     order = sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or "")
     for index, key in zip(order, numbered([keys[index] for index in order]), strict=True):
         keys[index] = key

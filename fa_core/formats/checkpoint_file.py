@@ -16,11 +16,11 @@ import msgspec
 
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
+from fa_core.facts.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, row_of_file
-from fa_core.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
@@ -49,7 +49,11 @@ def kind_of(head: bytes, path: str) -> str:
     """
     if distributed(path):
         return "distributed" if head[:1] == b"\x80" else ""
-    if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT:
+    if (
+        len(head) >= 10
+        and head[8:9] == b"{"
+        and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT
+    ):
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
         return "zip" if b"data.pkl" in head or promises_checkpoint(path) else ""
@@ -82,9 +86,13 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         if isinstance(stated_seed, str) and stated_seed.isascii() and stated_seed.isdigit():
             seed = int(stated_seed[:18])
     elif kind == "zip" and not zipfile.is_zipfile(file):
-        raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN)
+        raise UnreadableInput(
+            "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN
+        )
     elif kind == "pickle" and size < _SMALLEST_PICKLE:
-        raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN)
+        raise UnreadableInput(
+            f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
+        )
     refusal = distributed(path)
     report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}") if refusal else row.report
     yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
@@ -114,7 +122,11 @@ def no_run(path: str, named: bool = False) -> str:
         return "holds the state of a trainer, not weights"
     if kind == "part":
         return "is a part of a distributed checkpoint"
-    if kind == "shard" and match and os.path.exists(index := path.replace(match["shard"], "") + _INDEX):  # noqa: PTH110
+    if (
+        kind == "shard"
+        and match
+        and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
+    ):
         return f"is a part of the checkpoint {index}"
     other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
     if kind == "copy" and not named and (os.path.exists(other) or os.path.exists(other + _INDEX)):  # noqa: PTH110
@@ -153,7 +165,9 @@ def distributed(path: str) -> UnreadableInput | None:
 
     words = shlex.join([folder or ".", f"{folder}.pt" if folder else "weights.pt"])
     command = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {words}"
-    return UnreadableInput("is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}")
+    return UnreadableInput(
+        "is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}"
+    )
 
 
 def _named(path: str) -> AuditRow:
@@ -186,7 +200,9 @@ def damage(path: Path) -> UnreadableInput | None:
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """What to say about a file that only promises to be a checkpoint."""
     what = "not a checkpoint" if head else "empty file"
-    return UnreadableInput(what, where=path, hint="expected safetensors or a state dict saved by torch")
+    return UnreadableInput(
+        what, where=path, hint="expected safetensors or a state dict saved by torch"
+    )
 
 
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any]:
@@ -195,14 +211,20 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
     end = 8 + int.from_bytes(file.read(8), "little")
     with reading(path, "malformed safetensors header", COPY_AGAIN):
         if end > size:
-            raise UnreadableInput(f"truncated safetensors: its header ends at {end} of {size} bytes", hint=COPY_AGAIN)
+            raise UnreadableInput(
+                f"truncated safetensors: its header ends at {end} of {size} bytes", hint=COPY_AGAIN
+            )
         header = loads(file.read(end - 8))
         if not isinstance(header, dict):
             raise ValueError("not an object")
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        ends = [
+            entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"
+        ]
         end += max(ends, default=0)
         if end > size:
-            raise UnreadableInput(f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN)
+            raise UnreadableInput(
+                f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN
+            )
     metadata = header.get("__metadata__")
     return metadata if isinstance(metadata, dict) else {}
 

@@ -15,9 +15,9 @@ import msgspec
 
 from fa_core.decode import checked, loads, reading
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.facts.trace import Trace
 from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
-from fa_core.trace import Trace
 
 Node: TypeAlias = Any
 """A JSON value: a Python object, or `msgspec.Raw` (a report of a big table, not decoded yet)."""
@@ -68,7 +68,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     def place(self, index: int) -> str:
         """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
-        return f"{self.path}: line {index}" if self.kind == "lines" else f"{self.path}: {self.at}[{index}]"
+        return (
+            f"{self.path}: line {index}"
+            if self.kind == "lines"
+            else f"{self.path}: {self.at}[{index}]"
+        )
 
     def fields(self) -> dict[str, Any]:
         """The members of an object.
@@ -82,7 +86,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """A member that is a list, as a document; None if there is none."""
         items = plain(self.members.get(name))
         items = list(enumerate(items)) if isinstance(items, list) else None
-        return None if items is None else Document(path=self.path, kind="list", items=items, at=f"$.{name}")
+        return (
+            None
+            if items is None
+            else Document(path=self.path, kind="list", items=items, at=f"$.{name}")
+        )
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The items that are sane JSON objects, with their index."""
@@ -163,7 +171,9 @@ def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
     values = sum([len(memoryview(value)) for value in members.values()])
     between = (gap - len(names[1])) * (len(names) - 1) + len(joined) - len(names[0])
     end = start + values + between
-    closed = data.startswith(last, end - len(last)) and data[end : end + _BRACE].lstrip().startswith(b"}")
+    closed = data.startswith(last, end - len(last)) and data[
+        end : end + _BRACE
+    ].lstrip().startswith(b"}")
     return gap > 0 and closed and data.count(_REPORTS, 0, start) + data.count(_REPORTS, end) == 1
 
 
@@ -195,7 +205,9 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         return msgspec.convert(node, kind)
     except ValueError as error:
         what, _, inner = str(error).partition(" - at `$")
-        raise UnreadableInput(what, where=where + inner.rstrip("`"), hint="see `fa-tui schema`") from error
+        raise UnreadableInput(
+            what, where=where + inner.rstrip("`"), hint="see `fa-tui schema`"
+        ) from error
 
 
 MOST_PROBLEMS = 10_000
@@ -236,7 +248,9 @@ class Attempts:
             return Problem(self._path, f"{error}; the {what} is skipped")
 
 
-def convert_spelled(found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
+def convert_spelled(
+    found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]
+) -> T:
     """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as `.h_norms[1]`."""
     try:
         return convert(found, kind, where)
@@ -299,10 +313,14 @@ def _lines(path: str, data: bytes) -> Document:
             bad[number] = str(error)
             if len(bad) > MOST_PROBLEMS:
                 what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"
-                raise UnreadableInput(what, where=path, hint="is it another kind of file?") from error
+                raise UnreadableInput(
+                    what, where=path, hint="is it another kind of file?"
+                ) from error
     unfinished = bad.pop(len(lines), None) is not None
     problems = [
         Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped")
         for number, error in bad.items()
     ]
-    return Document(path=path, kind="lines", data=data, items=items, problems=problems, unfinished=unfinished)
+    return Document(
+        path=path, kind="lines", data=data, items=items, problems=problems, unfinished=unfinished
+    )

@@ -57,13 +57,21 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
     if len(names) < 2 or not is_log(names):
         return
     if size > _CSV_BYTES:
-        raise UnreadableInput(f"a table of {size >> 20} MiB", where=path, hint=f"up to {_CSV_BYTES >> 20} MiB are read")
+        raise UnreadableInput(
+            f"a table of {size >> 20} MiB",
+            where=path,
+            hint=f"up to {_CSV_BYTES >> 20} MiB are read",
+        )
     entries: list[Entry] = []
     cut = False
     data = file.read(size)
     with reading(path, "not a table", _AGAIN):
-        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * data.count(delimiter.encode()), size)
-    lines = csv.reader(io.StringIO(data.decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter)
+        check_room(
+            ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * data.count(delimiter.encode()), size
+        )
+    lines = csv.reader(
+        io.StringIO(data.decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter
+    )
     with reading(path, "not a table", _AGAIN):
         for cells in lines:
             cut = 0 < len(cells) < len(names)
@@ -96,7 +104,9 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
     newest = next((part for part in reversed(parts) if not _why_no_events(part)), path)
     if newest != path:
         if named:
-            raise UnreadableInput(f"{newest.name} goes on from it", where=path, hint="name the folder")
+            raise UnreadableInput(
+                f"{newest.name} goes on from it", where=path, hint="name the folder"
+            )
         return
     notes: list[str] = []
     if len(listed) > _PARTS:
@@ -111,7 +121,9 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
             for data in _records(file, os.fstat(file.fileno()).st_size):
                 budget.spend()
                 if data is None:
-                    notes.append(f"{part.name} ends inside a record: what is whole before it is read")
+                    notes.append(
+                        f"{part.name} ends inside a record: what is whole before it is read"
+                    )
                     continue
                 with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
                     step, scalars = _event(data, budget)

@@ -15,11 +15,19 @@ from typing import NamedTuple
 _ACCURACY = ("acc", "accuracy", "top1", "top1_acc", "acc1", "top_1", "acc_1", "prec1")
 HELD_OUT = ("test", "val", "valid", "validation", "eval", "dev")
 _TRAINED = ("train", "training")
-_PARAMETERS_GRADIENT = ("grad_norm", "gradient_norm", "total_grad_norm", "global_grad_norm", "grad_2_0_norm_total")
+_PARAMETERS_GRADIENT = (
+    "grad_norm",
+    "gradient_norm",
+    "total_grad_norm",
+    "global_grad_norm",
+    "grad_2_0_norm_total",
+)
 
 
 def _either_way(parts: Iterable[str], words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for part in parts for word in words for name in (f"{part}_{word}", f"{word}_{part}"))
+    return tuple(
+        name for part in parts for word in words for name in (f"{part}_{word}", f"{word}_{part}")
+    )
 
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -31,14 +39,26 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "residual_norms": ("residual_norms", "hidden_norms", "h_norms"),
     "bp_grad_norms": ("bp_grad_norms", "g_norms", "grad_norms"),
     "stability_layer": ("stability_layer",),
-    "cross_batch_stability": ("cross_batch_stability", "cross_batch_direction_stability", "stability", "drift"),
+    "cross_batch_stability": (
+        "cross_batch_stability",
+        "cross_batch_direction_stability",
+        "stability",
+        "drift",
+    ),
     "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
     "gamma": ("gamma", "gammas", "per_layer_cosine"),
     "intervals": ("intervals",),
     "error_norm": ("error_norm",),
     "lr": ("lr", "learning_rate", "lr_adam", "lr_adamw", "lr_sgd"),
     "seconds": ("seconds", "time", "elapsed"),
-    "growth": ("max_per_block", "growth", "max_growth", "max_per_block_growth", "growth_per_block", "d1_scale_growth"),
+    "growth": (
+        "max_per_block",
+        "growth",
+        "max_growth",
+        "max_per_block_growth",
+        "growth_per_block",
+        "d1_scale_growth",
+    ),
     "parameters_grad_norm": _PARAMETERS_GRADIENT,
     "depth": ("l", "depth", "n_blocks", "num_blocks", "n_layers", "num_layers"),
     "method": ("method", "method_name"),
@@ -49,7 +69,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """Field → its names, of which the first one with a value counts; an accuracy is that of one name in all of a run."""
 
 JUDGED = frozenset(
-    {"test_acc", "residual_norms", "bp_grad_norms", "cross_batch_stability", "frozen_baseline_acc", "gamma", "growth"}
+    {
+        "test_acc",
+        "residual_norms",
+        "bp_grad_norms",
+        "cross_batch_stability",
+        "frozen_baseline_acc",
+        "gamma",
+        "growth",
+    }
 )
 """Fields that are measured where a network is evaluated, not at every step."""
 
@@ -101,7 +129,9 @@ def columns_of(names: tuple[str, ...]) -> Columns:
             columns.whole[field], ranks[field] = name, rank
         elif layer and not field:
             at = DEEPEST if layer[2] == "l" else str(int(layer[2]))
-            columns.layers.setdefault(_LAYERED.get(layer[1], "residual_norms"), {}).setdefault(at, name)
+            columns.layers.setdefault(_LAYERED.get(layer[1], "residual_norms"), {}).setdefault(
+                at, name
+            )
     return columns
 
 
@@ -136,11 +166,15 @@ def given_in(fields: Mapping[str, object]) -> Columns:
 def is_measured(fields: Mapping[str, object]) -> bool:
     """Whether an entry has an accuracy, norms of the stream or their growth."""
     columns = given_in(fields)
-    return not {"test_acc", "residual_norms", "bp_grad_norms", "growth"}.isdisjoint((*columns.whole, *columns.layers))
+    return not {"test_acc", "residual_norms", "bp_grad_norms", "growth"}.isdisjoint(
+        (*columns.whole, *columns.layers)
+    )
 
 
 def is_log(names: Iterable[object]) -> bool:
     """Whether names are of a training log: an epoch or step, and something that is known of it."""
     columns = columns_of(tuple(name for name in names if isinstance(name, str)))
     known = {*columns.whole, *columns.layers}
-    return not known.isdisjoint(("epoch", "step")) and not known.isdisjoint(JUDGED | {"loss", "train_acc"})
+    return not known.isdisjoint(("epoch", "step")) and not known.isdisjoint(
+        JUDGED | {"loss", "train_acc"}
+    )

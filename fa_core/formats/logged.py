@@ -20,7 +20,16 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, Document, Finding, convert_spelled, plain
+from fa_core.facts.runs import canonical_method
+from fa_core.facts.trace import Trace, TraceEpoch, growth_bound
+from fa_core.formats.json_document import (
+    MOST_PROBLEMS,
+    Attempts,
+    Document,
+    Finding,
+    convert_spelled,
+    plain,
+)
 from fa_core.formats.log_names import (
     DEEPEST,
     HELD_OUT,
@@ -36,8 +45,6 @@ from fa_core.formats.log_names import (
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import canonical_method
-from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 Entry: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where it is, for messages (file, and line or JSON path), and what is logged there."""
@@ -59,12 +66,18 @@ def named_by_place(path: str) -> AuditRow:
     place = PurePath(path)
     if place.name.split(".")[0] not in _GENERAL or not place.parent.name:
         return row_of_file(path)
-    folder = place.parent.parent if re.fullmatch(r"checkpoint-\d+", place.parent.name) else place.parent
+    folder = (
+        place.parent.parent if re.fullmatch(r"checkpoint-\d+", place.parent.name) else place.parent
+    )
     return msgspec.structs.replace(row_of_file(str(folder)), source=path)
 
 
 def traces_of(
-    name: AuditRow, entries: Iterable[Entry], *, unfinished: bool = False, notes: tuple[str, ...] = ()
+    name: AuditRow,
+    entries: Iterable[Entry],
+    *,
+    unfinished: bool = False,
+    notes: tuple[str, ...] = (),
 ) -> Iterator[Trace | Problem]:
     """The traces of a log, one per method and seed where its entries name them, and the entries that are none.
 
@@ -122,14 +135,23 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     Args:
         entries: in the order in which they were logged.
     """
-    entries = [(where, {k: value for k, value in fields.items() if value is not None}) for where, fields in entries]
+    entries = [
+        (where, {k: value for k, value in fields.items() if value is not None})
+        for where, fields in entries
+    ]
     names = dict.fromkeys(name for _, fields in entries for name in fields)
     if len(names) > MOST_NAMES:
-        raise UnreadableInput(f"logs {len(names):,} names; up to {MOST_NAMES:,} are read", where=_file(entries[0][0]))
+        raise UnreadableInput(
+            f"logs {len(names):,} names; up to {MOST_NAMES:,} are read", where=_file(entries[0][0])
+        )
     entries = _without(entries, outdone(names))
     columns = columns_of(tuple(dict.fromkeys(name for _, fields in entries for name in fields)))
     accuracy = columns.whole.get("test_acc", "")
-    percent = {name for field in _ACCURACIES if (name := columns.whole.get(field, "")) and _in_percent(entries, name)}
+    percent = {
+        name
+        for field in _ACCURACIES
+        if (name := columns.whole.get(field, "")) and _in_percent(entries, name)
+    }
     entries, notes = _positioned(entries, columns)
     numbers, how = _numbers(entries, columns)
     notes += how
@@ -144,11 +166,16 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
         if number is None:
             unnumbered += 1
             if unnumbered <= MOST_PROBLEMS:
-                problems.append(Problem(_file(where), f"{where}: names no epoch; the epoch is skipped"))
+                problems.append(
+                    Problem(_file(where), f"{where}: names no epoch; the epoch is skipped")
+                )
             continue
         _, known = merged.get(number, ("", {}))
         # as text: NaN differs from itself
-        if any(name in fields and repr(known.get(name, fields[name])) != repr(fields[name]) for name in judged):
+        if any(
+            name in fields and repr(known.get(name, fields[name])) != repr(fields[name])
+            for name in judged
+        ):
             repeated[number] = None
         known.update(fields)
         merged[number] = where, known
@@ -172,7 +199,10 @@ MOST_NAMES = 20_000
 
 def _without(entries: Sequence[Entry], names: Container[str]) -> list[Entry]:
     """The entries without the values of some names."""
-    return [(where, {name: fields[name] for name in fields if name not in names}) for where, fields in entries]
+    return [
+        (where, {name: fields[name] for name in fields if name not in names})
+        for where, fields in entries
+    ]
 
 
 def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[Entry], list[str]]:
@@ -183,22 +213,33 @@ def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[En
     kept = [(where, fields) for where, fields in entries if own in fields]
     notes = [f"numbered by {own}"]
     if len(kept) < len(entries):
-        notes.append(f"left out, because they have no {own}: {len(entries) - len(kept)} of {len(entries)} entries")
+        notes.append(
+            f"left out, because they have no {own}: {len(entries) - len(kept)} of {len(entries)} entries"
+        )
     return kept, notes
 
 
 def _in_percent(entries: Sequence[Entry], name: str) -> bool:
-    values = [value for _, fields in entries if (value := number_in(fields, name)) and math.isfinite(value)]
-    return max(values, default=0.0) <= 100.0 and 2 * sum(value > 1.0 for value in values) > len(values)
+    values = [
+        value
+        for _, fields in entries
+        if (value := number_in(fields, name)) and math.isfinite(value)
+    ]
+    return max(values, default=0.0) <= 100.0 and 2 * sum(value > 1.0 for value in values) > len(
+        values
+    )
 
 
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
     """The epoch of each entry, or its step where epochs do not number what was measured; and what is said of it."""
     epochs, steps = (
-        [number_in(fields, columns.whole.get(at, "")) for _, fields in entries] for at in ("epoch", "step")
+        [number_in(fields, columns.whole.get(at, "")) for _, fields in entries]
+        for at in ("epoch", "step")
     )
     if columns.whole.keys().isdisjoint(("epoch", "step")):
-        return [*range(1, len(entries) + 1)], ["numbered by entry: the log names neither epoch nor step"]
+        return [*range(1, len(entries) + 1)], [
+            "numbered by entry: the log names neither epoch nor step"
+        ]
     if is_own(columns.whole.get("step", "")):
         return [_at_end(step) for step in steps], []
     if "epoch" not in columns.whole:
@@ -207,7 +248,9 @@ def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | Non
     measured = [i for i, (_, fields) in enumerate(entries) if not judged.isdisjoint(fields)]
     parted = any(_NEAR < (epochs[i] or 0.0) % 1.0 < 1.0 - _NEAR for i in measured)
     if parted and None not in [steps[i] for i in measured]:
-        return [_at_end(step) for step in steps], ["numbered by step: measured at fractions of an epoch"]
+        return [_at_end(step) for step in steps], [
+            "numbered by step: measured at fractions of an epoch"
+        ]
     return [_at_end(epoch) for epoch in epochs], []
 
 
@@ -232,10 +275,15 @@ def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
 
 def used_in(columns: Columns) -> set[str]:
     """The names that stand for something."""
-    return {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
+    return {
+        *columns.whole.values(),
+        *(name for by_layer in columns.layers.values() for name in by_layer.values()),
+    }
 
 
-def _epoch(number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str]) -> TraceEpoch:
+def _epoch(
+    number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str]
+) -> TraceEpoch:
     """One epoch.
 
     Args:
@@ -272,7 +320,9 @@ def _epoch(number: int, fields: Mapping[str, Any], where: str, accuracy: str, pe
     return epoch
 
 
-def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+def _by_layer(
+    fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns
+) -> dict[str, Any]:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
     (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean, from
@@ -284,8 +334,14 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
     layers: dict[str, str] = {}
     new: dict[str, Any] = {"evidence": evidence, "unmeasured": unmeasured, "layers": layers}
     h, g, gamma = (
-        {layer: value for layer, name in names.items() if (value := number_in(fields, name)) is not None}
-        for names in (columns.layers.get(field, {}) for field in ("residual_norms", "bp_grad_norms", "gamma"))
+        {
+            layer: value
+            for layer, name in names.items()
+            if (value := number_in(fields, name)) is not None
+        }
+        for names in (
+            columns.layers.get(field, {}) for field in ("residual_norms", "bp_grad_norms", "gamma")
+        )
     )
     growth = number_in(fields, columns.whole.get("growth", ""))
     norms = found.get("residual_norms")
@@ -299,9 +355,14 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
             layers["residual_norms"] = last
             bounds = _bounds(h, depth, h_0)
             if growth is None and bounds:
-                new["growth_bound"], evidence["a"] = max(bounds, key=lambda bound: (math.isnan(bound), bound)), "bound"
+                new["growth_bound"], evidence["a"] = (
+                    max(bounds, key=lambda bound: (math.isnan(bound), bound)),
+                    "bound",
+                )
             elif growth is None:
-                logged = " and ".join(f"‖h_{layer}‖" for layer in h) + (" is" if len(h) == 1 else " are")
+                logged = " and ".join(f"‖h_{layer}‖" for layer in h) + (
+                    " is" if len(h) == 1 else " are"
+                )
                 missing = "a bound on growth needs ‖h_0‖ and the number of blocks L too"
                 unmeasured["a"] = f"only {logged} logged: {missing}"
     if growth is not None:
@@ -312,10 +373,14 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
             layers["bp_grad_norms"] = last
             evidence |= {} if last == DEEPEST else {"b": "proxy"}
     elif "bp_grad_norms" not in found and "parameters_grad_norm" in columns.whole:
-        unmeasured["b"] = f"{columns.whole['parameters_grad_norm']} is a norm over all parameters, not ‖g_L‖"
+        unmeasured["b"] = (
+            f"{columns.whole['parameters_grad_norm']} is a norm over all parameters, not ‖g_L‖"
+        )
     if gamma and not isinstance(found.get("gamma"), list):
         numbered = [int(layer) for layer in gamma if layer != DEEPEST]
-        new["gamma"] = [gamma.get(str(layer)) for layer in range(max(numbered, default=-1) + 1)] or [gamma[DEEPEST]]
+        new["gamma"] = [
+            gamma.get(str(layer)) for layer in range(max(numbered, default=-1) + 1)
+        ] or [gamma[DEEPEST]]
     return new
 
 
@@ -324,11 +389,15 @@ def _bounds(h: Mapping[str, float], depth: int | None, h_0: float | None) -> lis
     known = {int(layer): norm for layer, norm in h.items() if layer != DEEPEST}
     known |= {0: h_0} if h_0 is not None and 0 not in known else {}
     known |= {depth: h[DEEPEST]} if depth is not None and DEEPEST in h else {}
-    found = (growth_bound(known[low], known[high], high - low) for low, high in pairwise(sorted(known)))
+    found = (
+        growth_bound(known[low], known[high], high - low) for low, high in pairwise(sorted(known))
+    )
     return [bound for bound in found if bound is not None]
 
 
-def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tuple[list[float], str]:
+def _stream(
+    by_layer: Mapping[str, float], depth: int | None, whole: bool
+) -> tuple[list[float], str]:
     """The norms of layers 0, 1, … and ``""`` where they are of all layers; else the deepest, and which layer it is.
 
     Args:
@@ -336,7 +405,9 @@ def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tu
         depth: L, where it is known.
         whole: whether norms without a gap are of all layers where L is not known.
     """
-    stream = [by_layer[str(layer)] for layer in takewhile(lambda layer: str(layer) in by_layer, count())]
+    stream = [
+        by_layer[str(layer)] for layer in takewhile(lambda layer: str(layer) in by_layer, count())
+    ]
     whole = whole and len(stream) == len(by_layer)
     known = by_layer.get(DEEPEST, stream[-1] if whole and stream else None) in stream[-1:]
     if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and known)):
@@ -352,7 +423,11 @@ _SETTINGS = ("config", "args")
 def ends_in(header: Mapping[str, Any]) -> dict[str, Any]:
     """What a log's header says of ‖h_0‖ and the number of blocks L, which goes for every entry."""
     columns = given_in(header)
-    names = (columns.layers.get("residual_norms", {}).get("0", ""), columns.whole.get("depth", ""), *_SETTINGS)
+    names = (
+        columns.layers.get("residual_norms", {}).get("0", ""),
+        columns.whole.get("depth", ""),
+        *_SETTINGS,
+    )
     return {name: header[name] for name in names if name in header}
 
 
@@ -366,7 +441,11 @@ def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
             first = columns.layers.get("residual_norms", {}).get("0", "")
             h_0 = number_in(place, first) if h_0 is None else h_0
             blocks = number_in(place, columns.whole.get("depth", ""))
-            depth = int(blocks) if depth is None and blocks is not None and 1 <= blocks <= 1e6 else depth
+            depth = (
+                int(blocks)
+                if depth is None and blocks is not None and 1 <= blocks <= 1e6
+                else depth
+            )
     return h_0, depth
 
 
@@ -416,7 +495,9 @@ def read(document: Document) -> Iterator[Finding]:
         else:
             yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
     if not logged:
-        raise UnreadableInput("no whole epoch in the trace", where=document.path, hint="wait for the first epoch")
+        raise UnreadableInput(
+            "no whole epoch in the trace", where=document.path, hint="wait for the first epoch"
+        )
     yield from traces_of(named_by_place(document.path), logged, unfinished=document.unfinished)
 
 
@@ -426,17 +507,29 @@ def _superseded(path: Path) -> bool:
     if mine is None:
         return False
     run = path.parent.parent
-    others = (_CHECKPOINT.fullmatch(other.parent.name) for other in run.glob(f"checkpoint-*/{path.name}"))
-    return (run / path.name).is_file() or any(int(other[1]) > int(mine[1]) for other in others if other)
+    others = (
+        _CHECKPOINT.fullmatch(other.parent.name) for other in run.glob(f"checkpoint-*/{path.name}")
+    )
+    return (run / path.name).is_file() or any(
+        int(other[1]) > int(mine[1]) for other in others if other
+    )
 
 
 def sniff_log(document: Document) -> bool:
     """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log is of."""
     if document.kind == "lines":
         return False
-    first = next(document.objects(1), (0, dict[str, Any]()))[1] if document.kind == "list" else document.members
+    first = (
+        next(document.objects(1), (0, dict[str, Any]()))[1]
+        if document.kind == "list"
+        else document.members
+    )
     log = plain(first.get("log"))
-    epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry] if isinstance(log, list) else []
+    epochs = (
+        [entry for entry in log if isinstance(entry, dict) and "epoch" in entry]
+        if isinstance(log, list)
+        else []
+    )
     return "log" in first and (bool(epochs) or not {"final_test_acc", "lam"}.isdisjoint(first))
 
 
@@ -460,15 +553,30 @@ def read_log(document: Document) -> Iterator[Finding]:
         place = f"$[{index}]"
         name = header.get("run")
         named = row_of_file(name) if isinstance(name, str) else row_of_file(document.path)
-        row = msgspec.structs.replace(named, source=document.path, key=named.key if name else f"{named.key}{place}")
+        row = msgspec.structs.replace(
+            named, source=document.path, key=named.key if name else f"{named.key}{place}"
+        )
         try:
-            yield from _logged_run(Document(path=document.path, kind="object", members=header, at=place), row)
+            yield from _logged_run(
+                Document(path=document.path, kind="object", members=header, at=place), row
+            )
         except FaError as error:
             yield Problem(document.path, f"{error}; the log is skipped")
 
 
 _OF_THE_HEADER = frozenset(
-    {"run", "lam", "d", "L", "arch", "seed", "method", "method_name", "final_test_acc", "frozen_baseline_acc"}
+    {
+        "run",
+        "lam",
+        "d",
+        "L",
+        "arch",
+        "seed",
+        "method",
+        "method_name",
+        "final_test_acc",
+        "frozen_baseline_acc",
+    }
     | {"frozen_acc", "verdict", "config", "args"}
 )
 
@@ -478,38 +586,61 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     where = f"{document.path}: {document.at}.log"
     log = header.pop("log", None)
     if not isinstance(log, list) or not log:
-        raise UnreadableInput("not a list of epochs", where=where, hint="a penalty log has one entry per epoch")
+        raise UnreadableInput(
+            "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
+        )
     ends = ends_in(header)
-    entries = [(f"{where}[{index}]", {**ends, **entry}) for index, entry in enumerate(log) if isinstance(entry, dict)]
+    entries = [
+        (f"{where}[{index}]", {**ends, **entry})
+        for index, entry in enumerate(log)
+        if isinstance(entry, dict)
+    ]
     epochs, problems, notes = epochs_of(entries)
     if not epochs:
-        raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
+        raise UnreadableInput(
+            "no epoch can be read", where=where, hint=problems[0].message if problems else ""
+        )
     yield from problems
-    unused = [printable(name) for name in header if name not in _OF_THE_HEADER and not any(columns_of((name,)))]
+    unused = [
+        printable(name)
+        for name in header
+        if name not in _OF_THE_HEADER and not any(columns_of((name,)))
+    ]
     notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
     row.axes.update(axes_of(header))
     method, seed = owner(header, row)
     row = msgspec.structs.replace(row, method=method, seed=seed)
-    yield msgspec.structs.replace(row, report=_final(header, epochs[-1].report(method, seed), row, notes))
+    yield msgspec.structs.replace(
+        row, report=_final(header, epochs[-1].report(method, seed), row, notes)
+    )
     yield trace_of(row, epochs, notes=notes)
 
 
 _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 
 
-def _final(header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]) -> DiagnosticReport:
+def _final(
+    header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
+) -> DiagnosticReport:
     """The last epoch's report with the header's final accuracy, baseline and verdict, where it has them."""
     final = {
         "headline_acc": header.get("final_test_acc"),
         "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),
         "verdict": header.get("verdict"),
     }
-    stated = DiagnosticReport.from_dict({name: value for name, value in final.items() if value is not None}, row.source)
-    given = {name: getattr(stated, name) for name in ("headline_acc", "frozen_baseline_acc", "recorded_verdict")}
+    stated = DiagnosticReport.from_dict(
+        {name: value for name, value in final.items() if value is not None}, row.source
+    )
+    given = {
+        name: getattr(stated, name)
+        for name in ("headline_acc", "frozen_baseline_acc", "recorded_verdict")
+    }
     return msgspec.structs.replace(
         last,
         axes=row.axes,
-        notes="; ".join(("judged at the last of the logged epochs; norms are those the log holds", *notes)),
+        notes="; ".join(
+            ("judged at the last of the logged epochs; norms are those the log holds", *notes)
+        ),
         unmeasured={**(_NO_DRIFT if last.cross_batch_stability is None else {}), **last.unmeasured},
         **{name: value for name, value in given.items() if value is not None},
     )

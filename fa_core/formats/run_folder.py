@@ -8,17 +8,24 @@ from typing import Any
 
 import msgspec
 
-from fa_core import runs
-from fa_core.baseline import FROZEN, WITHOUT_BASELINE, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.decode import harmless, loads
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.facts import runs
+from fa_core.facts.trace import Trace
 from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import logged
 from fa_core.formats.json_document import Finding, open_document
-from fa_core.formats.reports import decode_report
+from fa_core.formats.report_object import decode_report
+from fa_core.judgement.baseline import (
+    FROZEN,
+    WITHOUT_BASELINE,
+    FrozenRun,
+    FrozenRuns,
+    facts_of,
+    rule_of,
+)
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.trace import Trace
 
 
 def sniff(folder: Path) -> bool:
@@ -30,7 +37,10 @@ def sniff(folder: Path) -> bool:
         return any(is_file(folder / name) for name in (runs.WEIGHTS, runs.CREDIT, runs.TRACE))
     if not isinstance(data, dict):
         return False
-    return str(data.get("format", "")).startswith("fa-run/") or {"method", "arch", "data"} <= data.keys()
+    return (
+        str(data.get("format", "")).startswith("fa-run/")
+        or {"method", "arch", "data"} <= data.keys()
+    )
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
@@ -53,7 +63,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     try:
         if (data := _bytes(folder / runs.AUDIT)) is not None:
-            report = decode_report(open_document(str(folder / runs.AUDIT), data).members, f"{folder / runs.AUDIT}: $")
+            report = decode_report(
+                open_document(str(folder / runs.AUDIT), data).members, f"{folder / runs.AUDIT}: $"
+            )
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
@@ -90,7 +102,9 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
         return
     for finding in logged.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
-            yield msgspec.structs.replace(finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes))
+            yield msgspec.structs.replace(
+                finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes)
+            )
         else:
             yield finding
 
@@ -103,7 +117,9 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def judged_by_siblings(report: DiagnosticReport, folder: Path, manifest: runs.Manifest) -> DiagnosticReport:
+def judged_by_siblings(
+    report: DiagnosticReport, folder: Path, manifest: runs.Manifest
+) -> DiagnosticReport:
     """The report with (d)'s baseline from the run folders next to its own, as their files record it."""
     if manifest.method in WITHOUT_BASELINE:
         return report

@@ -17,14 +17,15 @@ import msgspec
 
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.facts.runs import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.facts.trace import Trace
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
-from fa_core.formats import audit_table, checkpoint_file, logged, reports, run_folder
+from fa_core.formats import audit_table, checkpoint_file, logged, run_folder
+from fa_core.formats import report_object as reports
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT, DISTRIBUTED, RUN_FILES
-from fa_core.trace import Trace
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -36,7 +37,8 @@ HEAD = 1 << 18
 
 _FIRST = 4096
 _OTHER_LOG = re.compile(
-    rb"\A(?:.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
+    rb"\A(?:.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)",
+    re.IGNORECASE | re.DOTALL,
 )
 """How a log starts that is not JSON: an event file, or a table with a column of these."""
 
@@ -88,13 +90,20 @@ _TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
 _FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 
 FORMATS: tuple[Format, ...] = (
-    Format("audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal),
+    Format(
+        "audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal
+    ),
     Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
     Format("penalty log", (b'"log"',), logged.sniff_log, logged.read_log),
     Format("epoch trace", _POSITIONS, logged.sniff, logged.read),
     Format("single report", _FIELDS, reports.sniff, reports.read),
     Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
-    Format("index of shards", (b'"weight_map"',), checkpoint_file.sniff_index, checkpoint_file.read_index),
+    Format(
+        "index of shards",
+        (b'"weight_map"',),
+        checkpoint_file.sniff_index,
+        checkpoint_file.read_index,
+    ),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -119,7 +128,9 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
     lone = lone_raises and len(paths) == 1
     seen: set[Identity] = set()
     with _without_collector():
-        found = _collected(finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces))
+        found = _collected(
+            finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces)
+        )
     # a table of nothing hides the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
@@ -174,11 +185,15 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
         found = scan(paths, lone_raises=strict is not False)
         if strict and found.problems:
             raise UnreadableInput(found.problems[0].message)
-        measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+        measured = [
+            row for row in found.rows if row.checkpoint != row.source or row.report.coverage
+        ]
         return AuditTable.from_rows(measured, found.problems)
 
 
-def _under(path: str, seen: set[Identity], named_raises: bool, run_traces: bool) -> Iterator[Finding]:
+def _under(
+    path: str, seen: set[Identity], named_raises: bool, run_traces: bool
+) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     empty = True
     known = len(seen)
@@ -250,7 +265,10 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = next((form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)), None)
+    form = next(
+        (form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)),
+        None,
+    )
     yield from form.read(document) if form is not None else _brought(place, head)
 
 
@@ -267,9 +285,13 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
         return
     if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
         hint = "export each run as CSV or JSON lines, a row an epoch (docs/formats.md, Logs)"
-        raise UnreadableInput("a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint)
+        raise UnreadableInput(
+            "a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint
+        )
     if place.named:
-        raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
+        raise UnreadableInput(
+            "nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}"
+        )
 
 
 def _says_more_later(head: bytes) -> bool:
@@ -370,14 +392,18 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     """
     try:
         status = os.stat(path)  # noqa: PTH116 (thousands of times)
-        identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+        identity: Identity = (
+            (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+        )
     except (OSError, ValueError) as error:
         if named or getattr(error, "errno", None) == errno.ENAMETOOLONG:
             raise cannot_open(path, error) from error
         return None
     is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)
     if is_neither and named:
-        raise UnreadableInput("neither a file nor a folder", where=path, hint="write it to a file first")
+        raise UnreadableInput(
+            "neither a file nor a folder", where=path, hint="write it to a file first"
+        )
     if is_neither or identity in seen:
         return None
     seen.add(identity)

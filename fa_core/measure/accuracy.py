@@ -99,7 +99,9 @@ class Float64Twin:
             if self._model is None:
                 self._model = float64_copy(self._network).eval()
             device = next((p.device for p in self._model.parameters()), first_of(x).device)
-            return self._logits_of(self._model, on_device(x, torch.empty(0), device, torch.float64)[0])
+            return self._logits_of(
+                self._model, on_device(x, torch.empty(0), device, torch.float64)[0]
+            )
         except (RuntimeError, FaError):
             return None
 
@@ -117,7 +119,9 @@ def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin)
         right[near] = classified(again, y[near].to(again.device)).to(right.device)
 
 
-def accuracy(model: nn.Module, batches: Iterable[Any], taps: Taps = None, dtype: str | None = None) -> float:
+def accuracy(
+    model: nn.Module, batches: Iterable[Any], taps: Taps = None, dtype: str | None = None
+) -> float:
     """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and errors: `run_accuracy`.
 
     >>> net = nn.Linear(2, 2, bias=False)
@@ -152,7 +156,9 @@ def run_accuracy(
     """
     batches, total = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
-        logits_of: LogitsFunction = resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
+        logits_of: LogitsFunction = (
+            resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
+        )
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)

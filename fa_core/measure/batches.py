@@ -17,7 +17,9 @@ from fa_core.measure.isolate import Inputs, first_of
 
 Array: TypeAlias = NDArray[Any]
 
-SORTED = "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
+SORTED = (
+    "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
+)
 """What a report of such batches says."""
 
 _BY_LUCK = 32
@@ -65,9 +67,14 @@ class BatchLog:
         cuts = list(accumulate(len(y) for _, y in self._seen))[:-1]
         fetched = (torch.cat(parts).cpu().numpy() for parts in zip(*self._seen, strict=True))
         prints, labels = (np.split(values, cuts) for values in fetched)
-        batches = [(np.sort(ours, axis=0), np.sort(y)) for ours, y in zip(prints, labels, strict=True)]
+        batches = [
+            (np.sort(ours, axis=0), np.sort(y)) for ours, y in zip(prints, labels, strict=True)
+        ]
         # equal ones are neighbours in this order
-        order = sorted(range(len(batches)), key=lambda k: (len(labels[k]), float(np.nan_to_num(prints[k]).sum())))
+        order = sorted(
+            range(len(batches)),
+            key=lambda k: (len(labels[k]), float(np.nan_to_num(prints[k]).sum())),
+        )
         for one, other in pairwise(order):
             if _alike(batches[one], batches[other]):
                 what = f"eval batches {min(one, other)} and {max(one, other)} hold the same samples"
@@ -75,7 +82,9 @@ class BatchLog:
                 raise MeasureError(what, hint=hint)
         said = [SORTED] if not self._per_token and sorted_by_class(labels) else []
         if again := repeats(np.concatenate(prints), np.concatenate(labels)):
-            said.append(f"{again} eval samples occur more than once: (c) is higher than on different ones")
+            said.append(
+                f"{again} eval samples occur more than once: (c) is higher than on different ones"
+            )
         return "; ".join(said)
 
 
@@ -84,7 +93,9 @@ def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
     if not np.array_equal(labels, theirs):
         return False
     with np.errstate(invalid="ignore"):
-        return bool((np.abs(prints - others).max(axis=0) <= _SAME * np.abs(prints).max(axis=0)).all())
+        return bool(
+            (np.abs(prints - others).max(axis=0) <= _SAME * np.abs(prints).max(axis=0)).all()
+        )
 
 
 def repeats(prints: Array, labels: Array) -> int:
@@ -96,7 +107,9 @@ def repeats(prints: Array, labels: Array) -> int:
     order = np.lexsort((prints[:, 0], labels))
     ordered, tolerance = prints[order], _SAME * np.abs(prints).max(axis=0)
     with np.errstate(invalid="ignore"):
-        same = (np.abs(np.diff(ordered, axis=0)) <= tolerance).all(axis=1) & (np.diff(labels[order]) == 0)
+        same = (np.abs(np.diff(ordered, axis=0)) <= tolerance).all(axis=1) & (
+            np.diff(labels[order]) == 0
+        )
     return int(same.sum())
 
 

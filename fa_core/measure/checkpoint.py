@@ -1,6 +1,6 @@
 """The network of a checkpoint: its tensors, read without ever running code that a file names, and their network.
 
-``.safetensors`` files cannot hold code; what torch wrote is read by `fa_core.measure.inert`. Files are recognised by
+``.safetensors`` files cannot hold code; what torch wrote is read by `fa_core.measure.safe_unpickle`. Files are recognised by
 their first bytes, so that a large file of another kind is never read. Of several mappings of tensors in a file, the
 first one that fits the network is taken.
 """
@@ -20,13 +20,13 @@ from torch import Tensor, nn
 
 from fa_core.decode import reading
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.facts.runs import MANIFEST, Manifest
 from fa_core.files import name_of, open_file, size_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
-from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
+from fa_core.measure.safe_unpickle import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.models import arch_of, planned, recognise
 from fa_core.models.named import Weights, hub_folder, network_of, own_names
-from fa_core.runs import MANIFEST, Manifest
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Where a training script's checkpoint keeps the network's state dict: preferred to other places."""
@@ -35,7 +35,8 @@ AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
 
 FEEDBACK = re.compile(
-    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?", re.I
+    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?",
+    re.I,
 )
 """Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -97,8 +98,12 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         return found
     parted = _parted(found)
     for held in (found, parted):
-        if named := [name for name in held.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)]:
-            return replace(held, mappings={name: held.mappings[name] for name in sorted(named, key=len)})
+        if named := [
+            name for name in held.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)
+        ]:
+            return replace(
+                held, mappings={name: held.mappings[name] for name in sorted(named, key=len)}
+            )
     names = ", ".join([*filter(None, found.mappings)] or parted.mappings) or "nothing by a name"
     raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {names}")
 
@@ -120,7 +125,9 @@ def _read(path: Path) -> Checkpoint:
             return _read_safetensors(path, name_of(file, path))
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             hint = "checkpoints are .safetensors files, or .pt/.pth files written by torch.save"
-            raise UnreadableInput(f"is no checkpoint (it starts with {head[:8]!r})", where=path, hint=hint)
+            raise UnreadableInput(
+                f"is no checkpoint (it starts with {head[:8]!r})", where=path, hint=hint
+            )
         archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     content = _zipped(path, archive) if head.startswith(_ZIP_MAGIC) else archive.pickled()
     return _from_content(path, content, size)
@@ -138,9 +145,13 @@ def _read_shards(path: Path) -> Checkpoint:
     tensors: dict[str, Tensor] = {}
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _NONE, COPY_AGAIN):
-            tensors.update((n, t) for n, t in _read(shard).tensors.items() if places.get(n) == shard)
+            tensors.update(
+                (n, t) for n, t in _read(shard).tensors.items() if places.get(n) == shard
+            )
     if missing := [name for name in places if name not in tensors]:
-        raise UnreadableInput(f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path)
+        raise UnreadableInput(
+            f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path
+        )
     return Checkpoint(path, {"": tensors})
 
 
@@ -148,7 +159,9 @@ def _zipped(path: Path, archive: Archive) -> Any:
     archive.open_zip()
     if "constants.pkl" in archive.places:
         hint = f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), 'weights.pt')"
-        raise UnsafeCheckpoint("is a TorchScript program, and checkpoints are not run", where=path, hint=hint)
+        raise UnsafeCheckpoint(
+            "is a TorchScript program, and checkpoints are not run", where=path, hint=hint
+        )
     if "data.pkl" in archive.places:
         return archive.zipped()
     if EXPORTED_TABLE in archive.places:
@@ -166,22 +179,44 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
     names = [key for key in root if isinstance(key, str)]
     if not found:
         kind = getattr(content, "name", None) or type(content).__name__.strip("_").lower()
-        held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})" if names else f"a {kind}, not a state dict"
+        held = (
+            f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
+            if names
+            else f"a {kind}, not a state dict"
+        )
         arrays = any(getattr(value, "name", "").startswith("numpy") for value in root.values())
-        hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
+        hint = (
+            "turn its NumPy arrays into tensors (torch.from_numpy)"
+            if arrays
+            else "save the network's state_dict()"
+        )
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     stacked = tensor_of(root.get(kept))
     kept_as = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
     matrices = ((name, tensor_of(one)) for name, one in kept_as.items())
-    feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
-    beside = () if "_modules" in root else (name for name in names if name not in {kept, *found.get("", ())})
-    return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))
+    feedback = {
+        n if isinstance(n, str) else f"B_{n}": matrix
+        for n, matrix in matrices
+        if matrix is not None
+    }
+    beside = (
+        ()
+        if "_modules" in root
+        else (name for name in names if name not in {kept, *found.get("", ())})
+    )
+    return Checkpoint(
+        path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside)
+    )
 
 
 def _preference(found: tuple[str, Mapping[str, Tensor]]) -> tuple[bool, bool, int]:
     name, tensors = found
     last = name.rpartition(".")[2]
-    return bool(AVERAGED.search(name.lower())), last not in WEIGHT_KEYS, -sum(t.numel() for t in tensors.values())
+    return (
+        bool(AVERAGED.search(name.lower())),
+        last not in WEIGHT_KEYS,
+        -sum(t.numel() for t in tensors.values()),
+    )
 
 
 def _parted(checkpoint: Checkpoint) -> Checkpoint:
@@ -193,13 +228,17 @@ def _parted(checkpoint: Checkpoint) -> Checkpoint:
     """
     parts: dict[str, dict[str, Tensor]] = {}
     for place, tensors in checkpoint.mappings.items():
-        if len({name.partition(".")[0] for name in tensors}) < 2 or not any("." in name for name in tensors):
+        if len({name.partition(".")[0] for name in tensors}) < 2 or not any(
+            "." in name for name in tensors
+        ):
             continue
         for name, tensor in tensors.items():
             first, _, rest = name.partition(".")
             parts.setdefault(f"{place}.{first}" if place else first, {})[rest] = tensor
     contents = (*parts, *checkpoint.contents)
-    return replace(checkpoint, mappings=dict(sorted(parts.items(), key=_preference)), contents=contents)
+    return replace(
+        checkpoint, mappings=dict(sorted(parts.items(), key=_preference)), contents=contents
+    )
 
 
 def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
@@ -258,12 +297,19 @@ def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, st
         while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
             del parts[0]
         short = ".".join(parts)
-        found[name] = short if short in known else ".".join(part for part in parts if part not in INNER_WRAPPERS)
+        found[name] = (
+            short
+            if short in known
+            else ".".join(part for part in parts if part not in INNER_WRAPPERS)
+        )
     return found if len({*found.values()}) == len(found) else {name: name for name in names}
 
 
 def network_for(
-    checkpoint: Checkpoint, manifest: Manifest | None = None, model: str | None = None, as_is: bool = False
+    checkpoint: Checkpoint,
+    manifest: Manifest | None = None,
+    model: str | None = None,
+    as_is: bool = False,
 ) -> nn.Module:
     """Build the network of a checkpoint and load its weights.
 
@@ -316,10 +362,14 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     network.load_state_dict(dict(tensors), strict=False)
 
 
-def _misfits(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+def _misfits(
+    own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
+) -> tuple[list[str], list[str]]:
     """The network's tensors that are missing, and those that it does not have."""
     loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
-    absent = [name for name in own if name not in tensors and not name.endswith("num_batches_tracked")]
+    absent = [
+        name for name in own if name not in tensors and not name.endswith("num_batches_tracked")
+    ]
     missing = [name for name in absent if own[name].data_ptr() not in loaded]
     return missing, [name for name in tensors if name not in own]
 
@@ -343,19 +393,30 @@ def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where
     wrong = [name for name in floating if not tensors[name].is_floating_point()]
     if not wrong:
         return
-    name, more = wrong[0], f" (and {len(wrong) - 1} more tensors are no floats)" if len(wrong) > 1 else ""
+    name, more = (
+        wrong[0],
+        f" (and {len(wrong) - 1} more tensors are no floats)" if len(wrong) > 1 else "",
+    )
     kind = str(tensors[name].dtype).removeprefix("torch.")
     if tensors[name].is_complex():
-        why, hint = "the network has no imaginary part", "name the network that it belongs to with --model"
+        why, hint = (
+            "the network has no imaginary part",
+            "name the network that it belongs to with --model",
+        )
     else:
-        why, hint = "no scale is known, so norms would mean nothing", "dequantise the weights and save them as float32"
+        why, hint = (
+            "no scale is known, so norms would mean nothing",
+            "dequantise the weights and save them as float32",
+        )
     raise UnreadableInput(f"{name} is stored as {kind}{more}: {why}", where=where, hint=hint)
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
         names = _unwrapped(checkpoint.tensors).values()
-        network = planned(arch_of(manifest.arch, dict.fromkeys(names)), len(names), **manifest.arch_args)
+        network = planned(
+            arch_of(manifest.arch, dict.fromkeys(names)), len(names), **manifest.arch_args
+        )
         own = network.state_dict()
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.gamma import aggregation
-from fa_core.intervals import t_quantile
+from fa_core.judgement.gamma import aggregation
+from fa_core.judgement.intervals import t_quantile
 from fa_core.measure.fused import placed, true_pass
 from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
 from fa_core.measure.norms import (
@@ -169,7 +169,9 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     def replaced(l: int, states: Tensor) -> Tensor:
         layers = count()
         rounds = len(states) // len(first_of(x))
-        with tapped_outputs(model, names, lambda _, state, beside: states if next(layers) == l else state):
+        with tapped_outputs(
+            model, names, lambda _, state, beside: states if next(layers) == l else state
+        ):
             again = each(x, lambda t: t.repeat(rounds, *(1 for _ in t.shape[1:])))
             logits: Tensor = read_logits(answer(model, again))
         return logits
@@ -236,24 +238,47 @@ class CreditQuality:
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: series for name in _SERIES if (series := getattr(self, name))}
-        summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma[-1]}
+        summary = {
+            "deep_gamma": self.deep(),
+            "deep_rho": self.deep("rho"),
+            "gamma_L": self.gamma[-1],
+        }
         if self.free:
             summary["deep_gamma_with_free"] = mean_over(self.gamma)
         if self.rho_finite:
             summary["deep_rho_finite"] = self.deep("rho_finite")
         facts = {"samples": self.samples, "directions": self.directions, "free_layers": self.free}
         facts["aggregation"] = aggregation(self.free)
-        return {**named, **summary, **self.pooled, **facts, **({"missing": self.missing} if self.missing else {})}
+        return {
+            **named,
+            **summary,
+            **self.pooled,
+            **facts,
+            **({"missing": self.missing} if self.missing else {}),
+        }
 
 
-NEEDS_DIRECTIONS = ("rho", "rho_relative", "rho_finite", "deep_rho", "deep_rho_finite", "directions")
+NEEDS_DIRECTIONS = (
+    "rho",
+    "rho_relative",
+    "rho_finite",
+    "deep_rho",
+    "deep_rho_finite",
+    "directions",
+)
 """What cannot be measured without random directions."""
 
 _SERIES = ("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
-    net: nn.Module, credit: Signal, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0, taps: Taps = None
+    net: nn.Module,
+    credit: Signal,
+    x: Inputs,
+    y: Tensor,
+    directions: int = DIRECTIONS,
+    seed: int = 0,
+    taps: Taps = None,
 ) -> CreditQuality:
     """Measure a credit signal against the true gradient and against what the loss really does.
 
@@ -277,14 +302,18 @@ def credit_quality(
     Source: docs/protocol.md §4.
     """
     if y.dim() > 1:
-        raise MeasureError("ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`")
+        raise MeasureError(
+            "ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`"
+        )
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
         check_credit(credit, done.hidden)
         reading = Reading.of(done.hidden, done.gradients[-1])
         signal = [None if a is None else reading.vectors(wide(a).to(x.device)) for a in credit]
-        aligned = [gamma(a, reading.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)]
+        aligned = [
+            gamma(a, reading.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)
+        ]
         movable, missing = signal, {}
         try:
             tail = tail_of(borrowed.model, x, taps)
@@ -301,7 +330,9 @@ def credit_quality(
 
         rows: list[tuple[float | None, ...]] = []
         for l, a in enumerate(movable):
-            found = a is not None and _moves(partial(changed, l), done.hidden[l], reading, a, directions, draws)
+            found = a is not None and _moves(
+                partial(changed, l), done.hidden[l], reading, a, directions, draws
+            )
             rows.append(found or (None,) * 5)
     rhos, relative_rhos, finite_rhos, nudges, relative_nudges = map(list, zip(*rows, strict=True))
     if all(a is None for a in credit):
@@ -309,7 +340,9 @@ def credit_quality(
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
     pooled = pooled_gamma(signal, [reading.vectors(g) for g in done.gradients])
     measured = (aligned, rhos, relative_rhos, nudges, relative_nudges, zeros)
-    return CreditQuality(*measured, len(y), directions, missing, pooled=pooled, rho_finite=finite_rhos)
+    return CreditQuality(
+        *measured, len(y), directions, missing, pooled=pooled, rho_finite=finite_rhos
+    )
 
 
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
@@ -331,7 +364,11 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
     >>> pooled_gamma([None, a, b], [a, a, b.flip(1)])
     {'gamma_of_batch_means': 0.5, 'gamma_concatenated': 0.36}
     """
-    pairs = [(wide(a), wide(g)) for a, g in list(zip(credit, gradients, strict=True))[1:] if a is not None]
+    pairs = [
+        (wide(a), wide(g))
+        for a, g in list(zip(credit, gradients, strict=True))[1:]
+        if a is not None
+    ]
     if not pairs:
         return {}
     means = [gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)) for a, g in pairs]
@@ -340,7 +377,11 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
 
 
 def own_credit_quality(
-    net: nn.Module, batch: Any, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
+    net: nn.Module,
+    batch: Any,
+    directions: int = DIRECTIONS,
+    taps: Taps = None,
+    dtype: str | None = None,
 ) -> CreditQuality:
     """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
 
@@ -358,12 +399,18 @@ def own_credit_quality(
         x, y = placed(batch, 0, own)
         done = true_pass(own, taps, x, y)
     return replace(
-        credit_quality(net, done.credit, x, y, directions, taps=taps), free=agreeing(done.credit, done.gradients)
+        credit_quality(net, done.credit, x, y, directions, taps=taps),
+        free=agreeing(done.credit, done.gradients),
     )
 
 
 def _moves(
-    changed: Callable[[Tensor], Tensor], hidden: Tensor, reading: Reading, a: Tensor, m: int, draws: torch.Generator
+    changed: Callable[[Tensor], Tensor],
+    hidden: Tensor,
+    reading: Reading,
+    a: Tensor,
+    m: int,
+    draws: torch.Generator,
 ) -> tuple[float | None, ...]:
     """(ρ, with relative ε, with finite ε, nudge, nudge with relative η) of one layer: what the loss does as h_l moves.
 
@@ -380,7 +427,9 @@ def _moves(
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
     downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
-    nudges = [mean_where(change, pointed) for change in changed(torch.stack([downhill, downhill * sizes]))]
+    nudges = [
+        mean_where(change, pointed) for change in changed(torch.stack([downhill, downhill * sizes]))
+    ]
     if not m:
         return None, None, None, *nudges
     predicted: list[Tensor] = []
@@ -390,7 +439,11 @@ def _moves(
         v = random_units(min(most, m - at), len(a), a.shape[1], draws).to(a.device)
         steps = [torch.stack([EPSILON * v, EPSILON * sizes * v]), (FINITE * sizes * v)[None]]
         predicted.append(torch.cat([(some * a).sum(dim=3) for some in steps]))
-        changes.append(torch.cat([changed(some.flatten(0, 1)).reshape(len(some), len(v), -1) for some in steps]))
+        changes.append(
+            torch.cat(
+                [changed(some.flatten(0, 1)).reshape(len(some), len(v), -1) for some in steps]
+            )
+        )
     return *map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)), *nudges
 
 
@@ -406,7 +459,9 @@ def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
     for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
         if a is not None and a.shape != h.shape:
             hint = "a credit signal has its state's shape, batch included"
-            raise MeasureError(f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}", hint=hint)
+            raise MeasureError(
+                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}", hint=hint
+            )
 
 
 NULL_DRAWS = 200
@@ -426,7 +481,7 @@ class NullGamma:
         layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
             head alone), Γ_l is no null but the rule's own, and the layer is none of the deep ones.
 
-    With 5 draws the spread errs by a factor of two; `fa_core.gamma.within_null` judges by their number.
+    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` judges by their number.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
@@ -459,7 +514,11 @@ class NullGamma:
         >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
         0.25
         """
-        if self.observed is None or not self.deep or not all(map(math.isfinite, [self.observed, *self.deep])):
+        if (
+            self.observed is None
+            or not self.deep
+            or not all(map(math.isfinite, [self.observed, *self.deep]))
+        ):
             return None
         return (1 + sum(value >= self.observed for value in self.deep)) / (1 + len(self.deep))
 
@@ -470,7 +529,12 @@ class NullGamma:
 
 
 def method_credit_quality(
-    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+    net: nn.Module,
+    method: Method,
+    x: Inputs,
+    y: Tensor,
+    directions: int = DIRECTIONS,
+    seed: int = 0,
 ) -> CreditQuality:
     """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
@@ -533,13 +597,21 @@ def null_gamma(
     Source: docs/protocol.md §4.
     """
     if not method.draws_feedback:
-        raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
+        raise UsageError(
+            f"{type(method).__name__} draws no feedback", hint="it has no null to compare with"
+        )
     with _reference(net, x, y) as gammas:
         own = gammas(copy.deepcopy(method))
-        drawn = list(gammas.drawn(method, draws or usual_draws(method), torch.Generator().manual_seed(seed)))
-    observed, *found = (mean_over(layers, without=_free(method, layers)) for layers in [own, *drawn])
+        drawn = list(
+            gammas.drawn(method, draws or usual_draws(method), torch.Generator().manual_seed(seed))
+        )
+    observed, *found = (
+        mean_over(layers, without=_free(method, layers)) for layers in [own, *drawn]
+    )
     deep = [value for value in found if value is not None]
-    return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
+    return NullGamma(
+        deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)]
+    )
 
 
 FAR = 2.0
@@ -666,8 +738,12 @@ class _Gammas:
             twin.rule.redraw(generator)
             fresh.append({name: B.clone() for name, B in twin.named_buffers()})
         feedbacks = {name: torch.stack([one[name] for one in fresh]) for name in fresh[0]}
-        credit = torch.vmap(lambda one: torch.func.functional_call(twin, one, self.batch))(feedbacks)
-        yield from (list(row) for row in zip(*map(gammas_of_draws, credit, self.gradients), strict=True))
+        credit = torch.vmap(lambda one: torch.func.functional_call(twin, one, self.batch))(
+            feedbacks
+        )
+        yield from (
+            list(row) for row in zip(*map(gammas_of_draws, credit, self.gradients), strict=True)
+        )
 
 
 def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
@@ -691,7 +767,8 @@ def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
     cosines = (credit * unit_rows(gradient)).sum(dim=2) / lengths
     means = torch.where(defined, cosines, 0.0).sum(dim=1) / defined.sum(dim=1)
     return [
-        mean if any_defined else None for mean, any_defined in zip(means.tolist(), defined.any(1).tolist(), strict=True)
+        mean if any_defined else None
+        for mean, any_defined in zip(means.tolist(), defined.any(1).tolist(), strict=True)
     ]
 
 
@@ -705,7 +782,9 @@ def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Gammas]:
 
 
 @contextmanager
-def _training_batch(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[tuple[Any, list[Tensor], Tensor, Tensor]]:
+def _training_batch(
+    net: nn.Module, x: Inputs, y: Tensor
+) -> Iterator[tuple[Any, list[Tensor], Tensor, Tensor]]:
     """What rules are asked with in training: network, stream, logits and labels, in the network's arithmetic."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.measure.accumulator import Diagnosed, Tally
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.fused import counted, fused_pass, in_parts, placed, predicts_next
 from fa_core.measure.isolate import DREW, borrow
 from fa_core.measure.resolve import GuessedTaps, resolve_taps, said
-from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
@@ -90,7 +90,15 @@ def diagnose(
     """
     check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
     return run_diagnosis(
-        model, eval_batches, taps, device, stability_layer, norm_batches, dtype, on_batch, largest_pass
+        model,
+        eval_batches,
+        taps,
+        device,
+        stability_layer,
+        norm_batches,
+        dtype,
+        on_batch,
+        largest_pass,
     ).report(
         headline_acc=headline_acc,
         frozen_baseline_acc=frozen_baseline_acc,
@@ -110,7 +118,9 @@ def bp_gradient_norms(model: nn.Module, eval_batches: Iterable[Any], **options: 
     return diagnose(model, eval_batches, **options).bp_grad_norms
 
 
-def cross_batch_stability(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> float | None:
+def cross_batch_stability(
+    model: nn.Module, eval_batches: Iterable[Any], **options: Any
+) -> float | None:
     """(c)'s number alone, a mean cosine in [-1, 1]; None where `diagnose` would not measure it. The rest as there."""
     return diagnose(model, eval_batches, **options).cross_batch_stability
 
@@ -119,7 +129,9 @@ def depth_utility(
     model: nn.Module, eval_batches: Iterable[Any], frozen_baseline_acc: float, **options: Any
 ) -> float | None:
     """(d)'s number alone: the margin over frozen blocks, in percentage points. The rest as for `diagnose`."""
-    return diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options).margin_pp
+    return diagnose(
+        model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options
+    ).margin_pp
 
 
 def run_diagnosis(
@@ -139,13 +151,19 @@ def run_diagnosis(
     Arguments as there; `say` is called with taps that were guessed.
     """
     if norm_batches < 1:
-        raise UsageError(f"norm_batches is {norm_batches}", hint="at least one batch gives the norms")
+        raise UsageError(
+            f"norm_batches is {norm_batches}", hint="at least one batch gives the norms"
+        )
     if largest_pass is not None and largest_pass < 1:
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
         tapped = resolve_taps(net.model, taps, say)
-        tally, meter, log = Tally(stability_layer, norm_batches), AccuracyMeter(net, tapped.logits), BatchLog()
+        tally, meter, log = (
+            Tally(stability_layer, norm_batches),
+            AccuracyMeter(net, tapped.logits),
+            BatchLog(),
+        )
         with net.draws.over(batches):
             for index, batch in enumerate(batches):
                 x, y = placed(batch, index, net)

@@ -57,11 +57,15 @@ def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
     except TypeError:  # a generator, or a loader of unknown length
         if not isinstance(batches, Iterable):
             kind = type(batches).__name__
-            raise MeasureError(f"the batches are a {kind}", hint="give (x, y) pairs, e.g. a DataLoader") from None
+            raise MeasureError(
+                f"the batches are a {kind}", hint="give (x, y) pairs, e.g. a DataLoader"
+            ) from None
         batches = list(batches)
         total = len(batches)
     if not total:
-        raise MeasureError("there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128")
+        raise MeasureError(
+            "there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128"
+        )
     return batches, total
 
 
@@ -82,14 +86,20 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Inputs, Tensor]:
     counting = y if y.dim() == 1 else y[y != IGNORED]
     if not len(counting):
         hint = "drop it, or label the tokens that are to be predicted"
-        raise MeasureError(f"no label counts: all are {IGNORED}", where=f"eval batch {index}", hint=hint)
+        raise MeasureError(
+            f"no label counts: all are {IGNORED}", where=f"eval batch {index}", hint=hint
+        )
     if int(counting.min()) < 0:
         hint = "classes are numbered from 0"
-        raise MeasureError(f"label {int(counting.min())} is negative", where=f"eval batch {index}", hint=hint)
+        raise MeasureError(
+            f"label {int(counting.min())} is negative", where=f"eval batch {index}", hint=hint
+        )
     return on_device(x, y, net.device, net.dtype)
 
 
-def on_device(x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> tuple[Inputs, Tensor]:
+def on_device(
+    x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | None
+) -> tuple[Inputs, Tensor]:
     """A pair where the network is, floating inputs in its dtype."""
     there = each(x, lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
     return there, y.to(device=device, dtype=torch.int64)
@@ -110,15 +120,24 @@ def predicts_next(model: nn.Module | None) -> bool:
     return not any(map(_LABELS_OF_THEIR_OWN_TOKEN.search, names))
 
 
-def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> tuple[Inputs, Tensor]:
+def _by_name(
+    batch: Mapping[str, Any], where: str, model: nn.Module | None
+) -> tuple[Inputs, Tensor]:
     """A mapping as inputs and labels."""
     if "labels" not in batch:
         hint = f"it needs 'labels' among {', '.join(map(repr, batch))}; or give pairs (x, y)"
         raise MeasureError(f"it is a {type(batch).__name__} without labels", where=where, hint=hint)
-    values = {name: torch.as_tensor(v) if isinstance(v, (list, np.ndarray)) else v for name, v in batch.items()}
+    values = {
+        name: torch.as_tensor(v) if isinstance(v, (list, np.ndarray)) else v
+        for name, v in batch.items()
+    }
     y = torch.as_tensor(values.pop("labels"))
     if not tensors_of(values):
-        raise MeasureError("it holds labels alone", where=where, hint="add what the network is called with, by name")
+        raise MeasureError(
+            "it holds labels alone",
+            where=where,
+            hint="add what the network is called with, by name",
+        )
     if y.dim() == 2 and predicts_next(model):
         y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], IGNORED)], dim=1)
     return values, y
@@ -148,7 +167,10 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
     if x.dim() == 0 or len(x) == 0:
         raise MeasureError("it has no samples", where=where, hint="drop empty batches")
     per_token = (
-        y.dim() == 2 and y.shape[1] > 1 and any(y.shape == t.shape[:2] for t in (x, *others)) and not _one_hot(y)
+        y.dim() == 2
+        and y.shape[1] > 1
+        and any(y.shape == t.shape[:2] for t in (x, *others))
+        and not _one_hot(y)
     )
     if not per_token and (y.dim() != 1 or len(y) != len(x)):
         remedy = ""
@@ -161,7 +183,9 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
         raise MeasureError(what, where=where, hint=hint)
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
-        raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()")
+        raise MeasureError(
+            f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()"
+        )
     return inputs, y
 
 
@@ -211,7 +235,12 @@ _IN_PLACE = "modified by an inplace operation"
 
 
 def fused_pass(
-    tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None = None, where: str = ""
+    tapped: Tapped,
+    model: nn.Module,
+    x: Inputs,
+    y: Tensor,
+    layers: Sequence[int] | None = None,
+    where: str = "",
 ) -> Pass:
     """Run one batch forward and back to the asked layers.
 
@@ -251,8 +280,13 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
             first_line = f"{type(error).__name__}: {first_line}"
         named = x.items() if isinstance(x, Mapping) else [("", x)]
         shown = [(name, t.shape, t.dtype) for name, t in named if isinstance(t, Tensor)]
-        parts = [f"{name} of shape {tuple(s)}, {str(d).removeprefix('torch.')}".strip() for name, s, d in shown]
-        hint = next(hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        parts = [
+            f"{name} of shape {tuple(s)}, {str(d).removeprefix('torch.')}".strip()
+            for name, s, d in shown
+        ]
+        hint = next(
+            hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE)
+        )
         what = f"the network failed on inputs {', '.join(parts)}: {first_line}"
         raise PassFailed(what, where=where, hint=hint) from error
 
@@ -260,7 +294,10 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
 _ASK = "do these data belong to this network?"
 _RAISED = "its forward raised it: run model(x) on this batch by itself"
 _REMEDIES = (
-    ("use_reentrant", "checkpoint with use_reentrant=False, or switch checkpointing off while measuring"),
+    (
+        "use_reentrant",
+        "checkpoint with use_reentrant=False, or switch checkpointing off while measuring",
+    ),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
     ("same device|device type", "move the network to one device, or give device="),
     (
@@ -278,7 +315,9 @@ _REMEDIES = (
 """What to do about what a network raises: the first pattern that its message holds."""
 
 
-def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
+def _once(
+    tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str
+) -> Pass:
     if layers is not None:
         true = _derived(tapped, model, x, y, layers, where)
         done = true or _passed(tapped.forward(model, x, layers), y, layers, where)
@@ -351,7 +390,11 @@ def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str)
     check_logits(stream.logits, y, where)
     if layers and max(layers) >= len(stream.hidden):
         hint = "the taps must be the same for every batch"
-        raise TapError(f"{len(stream.hidden)} states, h_{max(layers)} in the first batch", where=where, hint=hint)
+        raise TapError(
+            f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
+            where=where,
+            hint=hint,
+        )
     return backward(stream, y, layers)
 
 
@@ -369,7 +412,9 @@ def backward(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> 
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
     dtype, counting = arithmetic(stream.logits, ()), y != IGNORED if y.dim() == 2 else None
-    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, counting=counting)
+    return Pass(
+        stream.logits.detach(), hidden, gradients, error, stream.names, dtype, counting=counting
+    )
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
@@ -379,7 +424,9 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         PassFailed: says both shapes, or the label and the number of classes.
     """
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if not (isinstance(logits, Tensor) and logits.shape[:-1] == y.shape and logits.is_floating_point()):
+    if not (
+        isinstance(logits, Tensor) and logits.shape[:-1] == y.shape and logits.is_floating_point()
+    ):
         raise PassFailed(
             f"the network's output is {shape} for {len(y) if y.dim() == 1 else tuple(y.shape)} labels",
             where=where,
@@ -396,7 +443,9 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         raise PassFailed(what, where=where, hint=_ASK)
 
 
-def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
+def in_parts(
+    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
     """One batch's pass from passes over its parts.
 
     In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
@@ -412,7 +461,10 @@ def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, larges
     if largest is None or largest >= len(y):
         return run(x, y)
     terms = loss_terms(y)
-    parts = [(run(a, b), loss_terms(b) / terms) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
+    parts = [
+        (run(a, b), loss_terms(b) / terms)
+        for a, b in zip(cut(x, largest), cut(y, largest), strict=True)
+    ]
     passes, shares = zip(*parts, strict=True)
     first: Pass = passes[0]
 
@@ -424,7 +476,9 @@ def in_parts(run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, larges
     return replace(
         first,
         logits=torch.cat([part.logits for part in passes]),
-        hidden=[torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)],
+        hidden=[
+            torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)
+        ],
         gradients=joined([part.gradients for part in passes]),
         error=torch.cat([part.error for part in passes]),
         credit=joined([part.credit for part in passes]),
@@ -447,7 +501,9 @@ def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | No
         MeasureError: the network's backward pass is its own, and the gradient is not known.
     """
     with net.draws.passing():
-        done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest)
+        done = in_parts(
+            partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest
+        )
     check_states(done.hidden, done.names, len(y))
     if done.untrue:
         raise MeasureError(done.untrue)

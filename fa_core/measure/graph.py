@@ -39,7 +39,9 @@ def _is_normed(node: Any) -> bool:
     if node is not None and node.name() in ("MulBackward0", "DivBackward0"):
         return any(_is_root(origin(source, _AFFINE)) for source in _sources(node))
     # an instance norm is a batch norm in training mode, of one sample at a time
-    return node is not None and bool(_NORM.search(node.name()) or getattr(node, "_saved_training", False))
+    return node is not None and bool(
+        _NORM.search(node.name()) or getattr(node, "_saved_training", False)
+    )
 
 
 def _is_root(node: Any) -> bool:
@@ -49,7 +51,12 @@ def _is_root(node: Any) -> bool:
 
 def origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any:
     """Back along nodes of these names that have one source, to the first that is known or has another name."""
-    while node is not None and node not in known and node.name() in steps and len(sources := _sources(node)) == 1:
+    while (
+        node is not None
+        and node not in known
+        and node.name() in steps
+        and len(sources := _sources(node)) == 1
+    ):
         node = sources[0]
     return node
 
@@ -69,7 +76,9 @@ def _reads_data(node: Any) -> bool:
     seen, waiting = set(), [node]
     while waiting:
         node = waiting.pop()
-        if _LOOKUP.search(node.name()) or ("AccumulateGrad" in node.name() and not _is_parameter(node)):
+        if _LOOKUP.search(node.name()) or (
+            "AccumulateGrad" in node.name() and not _is_parameter(node)
+        ):
             return True
         seen.add(node)
         waiting += [source for source, _ in node.next_functions if source and source not in seen]
@@ -144,7 +153,11 @@ def custom_functions(nodes: Iterable[Any]) -> list[str]:
     ['Feedback']
     """
     functions = {node._forward_cls for node in backward_functions(nodes)}
-    own = {f.__name__ for f in functions if f.__module__.split(".")[0] != "torch" or f.__name__.startswith(_OPERATOR)}
+    own = {
+        f.__name__
+        for f in functions
+        if f.__module__.split(".")[0] != "torch" or f.__name__.startswith(_OPERATOR)
+    }
     return sorted(name.removeprefix(_OPERATOR) for name in own)
 
 
@@ -197,7 +210,11 @@ def arithmetic(logits: Tensor, nodes: Iterable[Any], dtypes: Iterable[torch.dtyp
     >>> arithmetic(y, graph_nodes(y)), arithmetic(x, graph_nodes(x))
     ('float32, bfloat16 inside', 'float32')
     """
-    operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
+    operations = [
+        node
+        for node in nodes
+        if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()
+    ]
     found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())}
     ours, *others = (
         str(d).removeprefix("torch.")

@@ -21,18 +21,35 @@ from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fa_core.errors import FaError, is_device_lost
-from fa_core.measure.accuracy import Float64Twin, Progress, classified, decide, near_ties, run_accuracy
+from fa_core.measure.accumulator import CannotStack, Diagnosed, Tally
+from fa_core.measure.accuracy import (
+    Float64Twin,
+    Progress,
+    classified,
+    decide,
+    near_ties,
+    run_accuracy,
+)
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import backward, explained, is_out_of_memory, on_device, pair, placed
-from fa_core.measure.isolate import AS_IS, answer, as_written, borrow, measuring_arithmetic, rows, target_dtype
-from fa_core.measure.tally import CannotStack, Diagnosed, Tally
+from fa_core.measure.isolate import (
+    AS_IS,
+    answer,
+    as_written,
+    borrow,
+    measuring_arithmetic,
+    rows,
+    target_dtype,
+)
 from fa_core.measure.taps import Stream, Taps
 from fa_core.models import ARCHS, StreamNet
 
 Pairs = list[tuple[Tensor, Tensor]]
 
-NOT_STACKED = "not stacked with the others: built-in networks of one kind are, where no taps are given"
+NOT_STACKED = (
+    "not stacked with the others: built-in networks of one kind are, where no taps are given"
+)
 """What is said of a network that shares no passes."""
 
 
@@ -162,7 +179,12 @@ def kind(network: nn.Module, request: Request) -> Hashable:
     True
     """
     built_in = isinstance(network, StreamNet) and type(network) is ARCHS.get(network.arch)
-    if not built_in or request.taps is not None or request.dtype == AS_IS or any(map(_altered, network.modules())):
+    if (
+        not built_in
+        or request.taps is not None
+        or request.dtype == AS_IS
+        or any(map(_altered, network.modules()))
+    ):
         return None
     tensors = [(name, t.shape, t.dtype, t.device) for name, t in _tensors(network).items()]
     # the text of a module holds its classes and constants: Linear(…, bias=True), LayerNorm(…, eps=1e-05)
@@ -193,7 +215,12 @@ def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -
         if request.test or not request.count_batches:
             tested = run_accuracy(network, request.test, taps, dtype, on_batch=counter.step).right
         diagnosis = run_diagnosis(
-            network, request.batches, taps, norm_batches=request.norm_batches, dtype=dtype, on_batch=counter.step
+            network,
+            request.batches,
+            taps,
+            norm_batches=request.norm_batches,
+            dtype=dtype,
+            on_batch=counter.step,
         )
     except FaError as error:
         _raise_if_fatal(error)
@@ -257,7 +284,9 @@ class Answers:
         near = near_ties(logits)
         self.near.append(near if logits.dtype != torch.float64 else torch.zeros_like(near))
 
-    def settle(self, networks: Sequence[nn.Module], batch_at: Callable[[int], tuple[Tensor, Tensor]]) -> None:
+    def settle(
+        self, networks: Sequence[nn.Module], batch_at: Callable[[int], tuple[Tensor, Tensor]]
+    ) -> None:
         """Decide the near-ties as for a network by itself: in float64, network by network."""
         ends = list(accumulate(near.shape[1] for near in self.near))
         fetched = np.split(torch.cat(self.near, dim=1).cpu().numpy(), ends[:-1], axis=1)
@@ -278,14 +307,21 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
     """
     first: Any = networks[0]
     target, leaf = target_dtype(first, request.dtype), next(first.parameters())
-    samples, tests = _checked([*request.test, *request.batches], first.num_classes), len(request.test)
+    samples, tests = (
+        _checked([*request.test, *request.batches], first.num_classes),
+        len(request.test),
+    )
     if len(samples) == tests or not (tests or request.count_batches):
         raise CannotStack("there are no samples")
 
     def batch_at(index: int) -> tuple[Tensor, Tensor]:
         return on_device(*samples[index], leaf.device, target or leaf.dtype)
 
-    answers, tally, log = Answers(), Tally(norm_batches=request.norm_batches, samples_axis=1), BatchLog()
+    answers, tally, log = (
+        Answers(),
+        Tally(norm_batches=request.norm_batches, samples_axis=1),
+        BatchLog(),
+    )
     with measuring_arithmetic(leaf.device):
         stack = Stack(networks, target)
         for index in range(len(samples)):
@@ -303,7 +339,9 @@ def _stacked(networks: Sequence[nn.Module], request: Request, counter: _Counter)
         remarks, seen = [log.judged()], answers.right[tests:]
         counts = [*(seen if request.count_batches else []), *answers.right[:tests]]
         right = torch.cat(counts, dim=1).cpu()
-        diagnosed = [replace(found, remarks=[*found.remarks, *remarks]) for found in tally.measured(seen)]
+        diagnosed = [
+            replace(found, remarks=[*found.remarks, *remarks]) for found in tally.measured(seen)
+        ]
     return [Member(each, found, None) for each, found in zip(right, diagnosed, strict=True)]
 
 
@@ -340,7 +378,10 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
     tensors = [*network.parameters(), *network.buffers()]
     held = sum(tensor.nbytes for tensor in tensors)
     target = target_dtype(network)
-    stacked = sum(t.numel() * (target.itemsize if target and t.is_floating_point() else t.itemsize) for t in tensors)
+    stacked = sum(
+        t.numel() * (target.itemsize if target and t.is_floating_point() else t.itemsize)
+        for t in tensors
+    )
     made = _Made()
     try:
         with borrow(network) as net, torch.no_grad():
@@ -351,7 +392,11 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
         # what it needs will show when it is measured, if it can be
         pass
     largest = max((len(pair(batch, 0)[1]) for batch in batches), default=0)
-    return held + stacked + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+    return (
+        held
+        + stacked
+        + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+    )
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -102,8 +102,14 @@ class _RandomState:
         np.random.set_state(self._numpy)
 
     def same(self, other: _RandomState) -> bool:
-        alike = all(torch.equal(a, b) for (_, a), (_, b) in zip(self._torch, other._torch, strict=False))
-        return alike and self._python == other._python and all(map(np.array_equal, self._numpy, other._numpy))
+        alike = all(
+            torch.equal(a, b) for (_, a), (_, b) in zip(self._torch, other._torch, strict=False)
+        )
+        return (
+            alike
+            and self._python == other._python
+            and all(map(np.array_equal, self._numpy, other._numpy))
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,9 @@ class Borrowed:
 
 @contextmanager
 def borrow(
-    model: nn.Module, dtype: str | torch.dtype | None = None, device: str | torch.device | None = None
+    model: nn.Module,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
 ) -> Iterator[Borrowed]:
     """Lend `model` out for measuring: eval mode, parameters frozen, gradients on, TF32 and autocast off.
 
@@ -145,13 +153,21 @@ def borrow(
     """
     working = model = as_written(model)
     if not isinstance(model, nn.Module):
-        kind = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        kind = (
+            f"the class {model.__name__}"
+            if isinstance(model, type)
+            else f"a {type(model).__name__}"
+        )
         hint = "give an nn.Module instance: build the network, net.load_state_dict(weights) where they were saved"
         raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
-        raise MeasureError("a TorchScript program cannot be measured", hint="give the nn.Module it was made from")
+        raise MeasureError(
+            "a TorchScript program cannot be measured", hint="give the nn.Module it was made from"
+        )
     if any(is_lazy(t) or t.is_meta for t in model.parameters()):
-        raise MeasureError("weights of the network hold no values yet", hint="load them; run a lazy network once")
+        raise MeasureError(
+            "weights of the network hold no values yet", hint="load them; run a lazy network once"
+        )
     tensors = _floating(model)
     target, place = target_dtype(model, dtype), _device(model, device)
     # a network spread over devices is left so, unless one device was asked for
@@ -226,7 +242,10 @@ def _as_written() -> Iterator[None]:
         # nothing is compiled then, and loading it takes seconds
         yield
         return
-    with torch.compiler.set_stance("force_eager"), compiler.config.patch(error_on_nested_fx_trace=False):
+    with (
+        torch.compiler.set_stance("force_eager"),
+        compiler.config.patch(error_on_nested_fx_trace=False),
+    ):
         yield
 
 
@@ -266,7 +285,9 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
         yield torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest"
     with suppress(RuntimeError):
         yield partial(setattr, backends.cudnn, "allow_tf32"), backends.cudnn.allow_tf32, False
-    for library, kind in product((backends.cuda, backends.cudnn, backends.mkldnn), ("matmul", "conv", "rnn")):
+    for library, kind in product(
+        (backends.cuda, backends.cudnn, backends.mkldnn), ("matmul", "conv", "rnn")
+    ):
         owner: Any = getattr(library, kind, None)
         if hasattr(owner, "fp32_precision"):
             yield partial(setattr, owner, "fp32_precision"), owner.fp32_precision, "ieee"
@@ -289,7 +310,11 @@ def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
 
 def tensors_of(x: Inputs) -> list[Tensor]:
     """The tensors among the inputs."""
-    return [value for value in (x.values() if isinstance(x, Mapping) else [x]) if isinstance(value, Tensor)]
+    return [
+        value
+        for value in (x.values() if isinstance(x, Mapping) else [x])
+        if isinstance(value, Tensor)
+    ]
 
 
 def first_of(x: Inputs) -> Tensor:
@@ -352,7 +377,11 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
         return torch.float32 if any(t.dtype in HALF for t in _floating(model)) else None
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
-        raise UsageError(f"unknown dtype {name!r}", where="dtype", hint='one of None, "float32", "float64", "as-is"')
+        raise UsageError(
+            f"unknown dtype {name!r}",
+            where="dtype",
+            hint='one of None, "float32", "float64", "as-is"',
+        )
     return DTYPES[name]
 
 
@@ -398,7 +427,9 @@ def _copied(model: nn.Module) -> nn.Module:
         return copy.deepcopy(model)
     except Exception as error:
         hint = 'convert it yourself, e.g. model.float(), or measure it with dtype="as-is"'
-        raise MeasureError(f"the network cannot be copied ({type(error).__name__}: {error})", hint=hint) from error
+        raise MeasureError(
+            f"the network cannot be copied ({type(error).__name__}: {error})", hint=hint
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -269,7 +269,9 @@ def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
     table = values.new_full((*values.shape[:-1], *counting.shape), torch.inf)
     table[..., counting] = values
     middle = ((counting.sum(dim=1) - 1) // 2).expand(table.shape[:-1])[..., None]
-    return torch.where(table.isnan().any(-1), torch.nan, table.sort(dim=-1).values.gather(-1, middle)[..., 0])
+    return torch.where(
+        table.isnan().any(-1), torch.nan, table.sort(dim=-1).values.gather(-1, middle)[..., 0]
+    )
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
@@ -295,8 +297,13 @@ def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tenso
     """
     for name, h in zip(names, hidden, strict=True):
         if h.dim() != 3 or h.shape[:2] != counting.shape:
-            hint = "labels (B, T) need states (B, T, d): tap the blocks that give one vector per token"
-            raise TapError(f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}", hint=hint)
+            hint = (
+                "labels (B, T) need states (B, T, d): tap the blocks that give one vector per token"
+            )
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
+                hint=hint,
+            )
 
 
 def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
@@ -343,7 +350,9 @@ def mean_where(values: Tensor, defined: Tensor) -> float | None:
     return float(values[defined].mean()) if bool(defined.any()) else None
 
 
-def mean_over(values: list[float | None], first: int = 1, without: Sequence[int] = ()) -> float | None:
+def mean_over(
+    values: list[float | None], first: int = 1, without: Sequence[int] = ()
+) -> float | None:
     """The mean over layers l ≥ `first` of what is defined there: 1 = the deep mean, without the embedding.
 
     Args:
@@ -356,5 +365,9 @@ def mean_over(values: list[float | None], first: int = 1, without: Sequence[int]
     >>> mean_over([0.9, 0.25, None, 0.75])
     0.5
     """
-    kept = [value for l, value in enumerate(values) if l >= first and l not in without and value is not None]
+    kept = [
+        value
+        for l, value in enumerate(values)
+        if l >= first and l not in without and value is not None
+    ]
     return sum(kept) / len(kept) if kept else None

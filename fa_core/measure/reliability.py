@@ -13,16 +13,27 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
+from fa_core.measure.accumulator import Samples
 from fa_core.measure.fused import Pass, placed, true_pass
 from fa_core.measure.isolate import borrow
-from fa_core.measure.norms import PER_TOKEN, Reading, lower_median, mean_where, sample_cosines, sample_norms
-from fa_core.measure.tally import Samples
+from fa_core.measure.norms import (
+    PER_TOKEN,
+    Reading,
+    lower_median,
+    mean_where,
+    sample_cosines,
+    sample_norms,
+)
 from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 
 def reference_precision(
-    model: nn.Module, batch: Any, taps: Taps = None, dtype: str | None = None, largest_pass: int | None = None
+    model: nn.Module,
+    batch: Any,
+    taps: Taps = None,
+    dtype: str | None = None,
+    largest_pass: int | None = None,
 ) -> ReferencePrecision:
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
@@ -52,7 +63,10 @@ def reference_precision(
     cosines = [_cosines(g, exact) for g, exact in pairs]
     return ReferencePrecision(
         cosine=[mean_where(values, defined) for values, defined, _ in cosines],
-        worst=[float(values[defined].min()) if bool(defined.any()) else None for values, defined, _ in cosines],
+        worst=[
+            float(values[defined].min()) if bool(defined.any()) else None
+            for values, defined, _ in cosines
+        ],
         norm_ratio=[_ratio(g, exact) for g, exact in pairs],
         lost=[lost for _, _, lost in cosines],
         samples=len(pairs[0][0]),
@@ -60,7 +74,9 @@ def reference_precision(
     )
 
 
-def _measured(model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None) -> Pass:
+def _measured(
+    model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None
+) -> Pass:
     with borrow(model, dtype) as net:
         return true_pass(net, taps, *placed(batch, 0, net), largest_pass)
 
@@ -79,9 +95,13 @@ RESAMPLES = 1000
 
 
 def bootstrap(
-    samples: Samples, report: DiagnosticReport, resamples: int = RESAMPLES, seed: int = 0, counted_on: int | None = None
+    samples: Samples,
+    report: DiagnosticReport,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    counted_on: int | None = None,
 ) -> Resampling:
-    """Resample what a report was computed from; `fa_core.confidence` judges the resamples.
+    """Resample what a report was computed from; `fa_core.judgement.confidence` judges the resamples.
 
     (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at every layer. (c): the
     mean cosine over pairs of *different* batches among K drawn ones (a batch with itself has cosine 1 and says
@@ -104,11 +124,18 @@ def bootstrap(
     generator = torch.Generator().manual_seed(seed)
     pooled = sum(norms.shape[1] for norms in samples.residual_norms)
     index = torch.randint(pooled, (resamples, pooled), generator=generator)
-    h, g = (_resampled_medians(norms, index) for norms in (samples.residual_norms, samples.bp_grad_norms))
+    h, g = (
+        _resampled_medians(norms, index)
+        for norms in (samples.residual_norms, samples.bp_grad_norms)
+    )
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
     return Resampling(
         growth=[_growth(norms) for norms in h] if report.max_per_block_growth is not None else [],
-        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g if report.bp_grad_norms],
+        g_L=[
+            norms[-1] if all(map(math.isfinite, norms)) else math.nan
+            for norms in g
+            if report.bp_grad_norms
+        ],
         stability=drift if report.cross_batch_stability is not None else [],
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,
@@ -138,7 +165,9 @@ def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator)
 def _resampled_medians(per_batch: list[Tensor], index: Tensor) -> list[list[float]]:
     """(L+1, B) norms per batch → R lists of L+1 medians."""
     pooled = torch.cat(per_batch, dim=1)
-    medians: list[list[float]] = torch.stack([lower_median(layer[index]) for layer in pooled], dim=1).tolist()
+    medians: list[list[float]] = torch.stack(
+        [lower_median(layer[index]) for layer in pooled], dim=1
+    ).tolist()
     return medians
 
 
@@ -148,11 +177,19 @@ def _growth(norms: list[float]) -> float:
 
 
 def _resampled_accuracy(
-    right: list[Tensor], report: DiagnosticReport, resamples: int, generator: torch.Generator, counted_on: int | None
+    right: list[Tensor],
+    report: DiagnosticReport,
+    resamples: int,
+    generator: torch.Generator,
+    counted_on: int | None,
 ) -> list[float]:
     """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
     if counted_on is None:
-        counted_on = sum(map(len, right)) if (report.headline_acc_source or "").startswith("measured") else None
+        counted_on = (
+            sum(map(len, right))
+            if (report.headline_acc_source or "").startswith("measured")
+            else None
+        )
     # the tokens of a sample are no independent draws
     if counted_on is None or report.headline_acc is None or report.flatten == PER_TOKEN:
         return []

@@ -34,7 +34,9 @@ from fa_core.measure.taps import (
 )
 
 
-def resolve_taps(model: nn.Module, taps: Taps = None, say: Callable[[str], None] | None = None) -> Tapped:
+def resolve_taps(
+    model: nn.Module, taps: Taps = None, say: Callable[[str], None] | None = None
+) -> Tapped:
     """Turn what the caller asked for into a way to tap `model`.
 
     Args:
@@ -106,7 +108,9 @@ class GuessedTaps(ModuleTaps):
             return self._read.forward(model, x, layers)
         return super().forward(model, x, layers)
 
-    def plain(self, model: nn.Module, x: Any, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+    def plain(
+        self, model: nn.Module, x: Any, shifts: Sequence[Tensor] | None
+    ) -> tuple[Tensor, list[Tensor]]:
         if self._read is not None:
             return self._read.plain(model, x, shifts)
         return super().plain(model, x, shifts)
@@ -114,7 +118,9 @@ class GuessedTaps(ModuleTaps):
 
 def said(taps: Sequence[str]) -> str:
     """What a report says of guessed taps."""
-    start = "" if len(taps) > 1 else "; no module gives what feeds the first block: h_0 is its output"
+    start = (
+        "" if len(taps) > 1 else "; no module gives what feeds the first block: h_0 is its output"
+    )
     return f"taps guessed: --taps '{','.join(taps)}'{start}"
 
 
@@ -167,15 +173,21 @@ def guess_taps(model: nn.Module, x: Any) -> list[str]:
     runs = [run for run in runs if not any(_holds(other, run) for other in runs)]
     longest = [run for run in runs if len(run) == max(map(len, runs))]
     guesses = [
-        _patterns(model, calls, run) if _is_chain(model, run) else inputs_of(model, calls, run) for run in longest
+        _patterns(model, calls, run) if _is_chain(model, run) else inputs_of(model, calls, run)
+        for run in longest
     ]
     if len(guesses) == 1:
         return guesses[0]
     name = type(model).__name__
     if guesses:
         choices = " or ".join(f"--taps '{','.join(guess)}'" for guess in guesses)
-        raise TapError(f"{name} has {len(guesses)} runs of {len(longest[0])} like blocks", hint=f"choose: {choices}")
-    recurrent = next((part for part, module in model.named_modules() if isinstance(module, nn.RNNBase)), None)
+        raise TapError(
+            f"{name} has {len(guesses)} runs of {len(longest[0])} like blocks",
+            hint=f"choose: {choices}",
+        )
+    recurrent = next(
+        (part for part, module in model.named_modules() if isinstance(module, nn.RNNBase)), None
+    )
     if recurrent is not None:
         raise TapError(
             f"{name} is recurrent: {recurrent} runs all time steps at once, and none of its states can be tapped",
@@ -194,7 +206,9 @@ def _calls(model: nn.Module, x: Any) -> list[Call]:
     """Every module that ran in a forward pass, as it ended."""
     calls: list[Call] = []
 
-    def note(name: str, module: nn.Module, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
+    def note(
+        name: str, module: nn.Module, args: Any, kwargs: Mapping[str, Any], output: Any
+    ) -> None:
         read = first_tensor((*args, *kwargs.values()))
         version = 0 if read is None or read.is_inference() else read._version
         calls.append(Call(name, read, first_tensor(output), version))
@@ -309,17 +323,23 @@ def _is_stages(model: nn.Module, run: Sequence[Call], runs: Sequence[Sequence[Ca
         return False
     modules = [model.get_submodule(call.name) for call in run]
     shapes = [[tuple(p.shape) for p in module.parameters()] for module in modules]
-    return type(modules[0]) is nn.Sequential or not any(one == other for one, other in pairwise(shapes))
+    return type(modules[0]) is nn.Sequential or not any(
+        one == other for one, other in pairwise(shapes)
+    )
 
 
 def _holds(outer: Sequence[Call], inner: Sequence[Call]) -> bool:
-    return outer is not inner and all(any(call.name.startswith(f"{block.name}.") for block in outer) for call in inner)
+    return outer is not inner and all(
+        any(call.name.startswith(f"{block.name}.") for block in outer) for call in inner
+    )
 
 
 def _patterns(model: nn.Module, calls: Sequence[Call], run: Sequence[Call]) -> list[str]:
     """The module that feeds the run, if there is one, and the run, as a pattern where that matches nothing else."""
     first, names = run[0], list(dict.fromkeys(call.name for call in run))
-    before = calls[: next(place for place, call in enumerate(calls) if call.name.startswith(first.name))]
+    before = calls[
+        : next(place for place, call in enumerate(calls) if call.name.startswith(first.name))
+    ]
     fed = [call.name for call in before if call.gave is not None and call.gave is first.read]
     pattern = re.sub(r"\d+", "*", first.name)
     # of those that passed the same tensor on, the last of the outermost

@@ -80,7 +80,11 @@ def candidates(model: nn.Module) -> str:
     """
     names: list[str] = []
     for name, module in model.named_children():
-        inside = [f"{name}.{inner}" for inner, child in module.named_modules() if inner and _is_list(child)]
+        inside = [
+            f"{name}.{inner}"
+            for inner, child in module.named_modules()
+            if inner and _is_list(child)
+        ]
         names += [f"{one}.*" for one in ([name] if _is_list(module) else inside[:2])] or [name]
     lists = [place for place, name in enumerate(names) if name.endswith(".*")]
     # what comes after the blocks (norm, head) is no stream
@@ -161,7 +165,9 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
 
 
-def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
+def activation_gradients(
+    stream: Stream, y: Tensor, layers: Sequence[int] | None = None
+) -> tuple[list[Tensor], Tensor]:
     """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
 
     CE is averaged over the labels: the pass starts from `loss_gradient`.
@@ -188,14 +194,18 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
     edges: Any = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
     start, error = loss_gradient(logits, y)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
-    found = torch.autograd.grad(logits, edges, start, allow_unused=True, retain_graph=stream.returned)
+    found = torch.autograd.grad(
+        logits, edges, start, allow_unused=True, retain_graph=stream.returned
+    )
     gradients = []
     for layer, gradient in zip(chosen, found, strict=True):
         if gradient is None and stream.returned:
             gradient = _side_branch_gradient(logits, start, stream.hidden[layer])
         if gradient is None:
             hint = "tap the tensor that the next block reads, not a by-product of it; no .detach() may lie behind it"
-            raise TapError(f"the logits do not depend on tap {layer} ({stream.names[layer]})", hint=hint)
+            raise TapError(
+                f"the logits do not depend on tap {layer} ({stream.names[layer]})", hint=hint
+            )
         gradients.append(gradient)
     return gradients, error
 
@@ -216,7 +226,9 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
         if source is None:
             return None
         edge = GradientEdge(source, output)
-        (gradient,) = torch.autograd.grad(logits, [edge], start, allow_unused=True, retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            logits, [edge], start, allow_unused=True, retain_graph=True
+        )
         if gradient is not None:
             return torch.autograd.grad(adjoint, v, gradient)[0]
         node = source
@@ -249,7 +261,11 @@ def read_logits(output: Any) -> Any:
         return output.get("logits", output)
     if not isinstance(output, (tuple, list)) or not output:
         return output
-    rivals = [item for item in output[1:] if _is_matrix(item) and _is_matrix(output[0]) and len(item) == len(output[0])]
+    rivals = [
+        item
+        for item in output[1:]
+        if _is_matrix(item) and _is_matrix(output[0]) and len(item) == len(output[0])
+    ]
     for rival in rivals:
         if rival is not output[0]:
             raise TapError(
@@ -318,7 +334,10 @@ class ReturnedStream:
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{layer}" for layer in range(len(hidden))]
         after_norm = not self._looked and follows_norm([node_of(h) for h in hidden])
-        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None:
+        if (
+            after_norm
+            and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None
+        ):
             instead = f"tap the blocks instead: taps={blocks}; or " if blocks else ""
             what = f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows"
             raise TapError(what, hint=f"{instead}return what the norm reads as {names[-1]}")
@@ -329,7 +348,9 @@ class ReturnedStream:
     def _node(self, state: Tensor) -> Any:
         return node_of(state)
 
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+    def plain(
+        self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None
+    ) -> tuple[Tensor, list[Tensor]]:
         return self._run(model, x)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -340,14 +361,21 @@ class ReturnedStream:
         with thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext():
             output = self._function(model, lent(model, x, gradients=True))
         hint = "it must return (logits, [h_0, ..., h_L]), the states as a list"
-        if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
+        if not (
+            isinstance(output, (tuple, list))
+            and len(output) == 2
+            and isinstance(output[1], (tuple, list))
+        ):
             raise TapError(f"{self._name} returned {_kind(output)}", hint=hint)
         hidden = list(output[1])
         if not hidden:
             raise TapError(f"{self._name} returned an empty stream", hint=hint)
         for layer, h in enumerate(hidden):
             if not (isinstance(h, Tensor) and h.is_floating_point()):
-                raise TapError(f"h_{layer} from {self._name} is {_kind(h)}", hint="return float tensors, one per layer")
+                raise TapError(
+                    f"h_{layer} from {self._name} is {_kind(h)}",
+                    hint="return float tensors, one per layer",
+                )
         return read_logits(output[0]), hidden
 
 
@@ -402,25 +430,38 @@ class ModuleTaps:
         end = edges[-1] and edges[-1].node
         if end is not None and origin(node_of(logits), SELECTIONS, [end]) is end:
             hint = "leave it out: the last block's output is h_L"
-            raise TapError(f"the last tap, {names[-1]}, gives the logits, which are no hidden state", hint=hint)
+            raise TapError(
+                f"the last tap, {names[-1]}, gives the logits, which are no hidden state", hint=hint
+            )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
-        alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
+        alone = not self._looked and not any(
+            model.get_submodule(names[-1].split(" ")[0]).children()
+        )
         if alone and nodes[-1] is None:
             # no state before it starts a graph: the parameters have to
             with thawed(model):
                 nodes = [node_of(h) for h in self.plain(model, x, None)[1]]
         if alone and follows_norm(nodes):
             hint = f"leave it out: the last block's output is h_L; candidates: {candidates(model)}"
-            raise TapError(f"the last tap, {names[-1]}, is the final norm, after which no explosion shows", hint=hint)
+            raise TapError(
+                f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
+                hint=hint,
+            )
         self._looked = True
         return Stream(logits, hidden, edges, names, dtypes=self._dtypes, cuts=cuts)
 
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+    def plain(
+        self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None
+    ) -> tuple[Tensor, list[Tensor]]:
         hidden: list[Tensor] = []
 
         def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
             hidden.append(state)
-            return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
+            return (
+                state.detach().requires_grad_().clone()
+                if shifts is None
+                else state + shifts[len(hidden) - 1]
+            )
 
         with tapped_outputs(model, self._names, tap):
             logits: Tensor = read_logits(answer(model, lent(model, x, gradients=True)))
@@ -510,7 +551,8 @@ def tapped_inputs(model: nn.Module, modules: Sequence[str], tap: Tap) -> Iterato
         tap(f"{name}{READS}{again}", first, ())
 
     handles = [
-        model.get_submodule(name).register_forward_pre_hook(partial(hook, name), with_kwargs=True) for name in modules
+        model.get_submodule(name).register_forward_pre_hook(partial(hook, name), with_kwargs=True)
+        for name in modules
     ]
     try:
         yield
@@ -539,7 +581,10 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Tap) -> Iterat
             hint = "tap a module that returns a tensor, or give a function (model, x) -> (logits, states)"
             raise TapError(f"module {name} returns {_kind(output)}", hint=hint)
         if not first.is_floating_point():
-            raise TapError(f"module {name} returns {_kind(first)}", hint="tap a module that returns a float tensor")
+            raise TapError(
+                f"module {name} returns {_kind(first)}",
+                hint="tap a module that returns a float tensor",
+            )
         calls[name] += 1
         label = name if calls[name] == 1 else f"{name} (call {calls[name]})"
         beside = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t is not first]
@@ -550,7 +595,9 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Tap) -> Iterat
 
 
 @contextmanager
-def hooked(model: nn.Module, hook: Callable[..., Any], modules: Sequence[str] | None = None) -> Iterator[None]:
+def hooked(
+    model: nn.Module, hook: Callable[..., Any], modules: Sequence[str] | None = None
+) -> Iterator[None]:
     """Call ``hook(name, module, args, keyword arguments, output)`` after modules ran; it may return another output.
 
     Args:

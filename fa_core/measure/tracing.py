@@ -191,7 +191,9 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
 def backward_hooks(model: nn.Module) -> list[str]:
     """``["backward hook"]`` where one of a network's modules, or all modules there are, have backward hooks."""
     everywhere = (of_all._global_backward_hooks, of_all._global_backward_pre_hooks)
-    found = any(everywhere) or any(m._backward_hooks or m._backward_pre_hooks for m in model.modules())
+    found = any(everywhere) or any(
+        m._backward_hooks or m._backward_pre_hooks for m in model.modules()
+    )
     return ["backward hook"] if found else []
 
 
@@ -218,8 +220,15 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     >>> agreeing([torch.ones(2), torch.ones(2)], [torch.ones(2) + 1e-6, torch.zeros(2)])
     [0]
     """
-    pairs = [(wide(a), wide(g), torch.finfo(g.dtype).eps ** 0.5) for a, g in zip(ours, gradients, strict=True)]
-    return [l for l, (a, g, tolerance) in enumerate(pairs) if bool((a - g).norm() <= tolerance * g.norm())]
+    pairs = [
+        (wide(a), wide(g), torch.finfo(g.dtype).eps ** 0.5)
+        for a, g in zip(ours, gradients, strict=True)
+    ]
+    return [
+        l
+        for l, (a, g, tolerance) in enumerate(pairs)
+        if bool((a - g).norm() <= tolerance * g.norm())
+    ]
 
 
 class OwnBackward:
@@ -282,7 +291,9 @@ class OwnBackward:
                 expected = self._tapped.plain(model, x, None)[0]
             _check_same(logits, expected)
         edges = [shift if shift.requires_grad else None for shift in shifts] or hidden
-        return Stream(logits, hidden, edges, [f"h_{l}" for l in range(len(hidden))], returned=not shifts)
+        return Stream(
+            logits, hidden, edges, [f"h_{l}" for l in range(len(hidden))], returned=not shifts
+        )
 
     def _run(self, graph: GraphModule, model: nn.Module, x: Inputs, shifts: list[Tensor]) -> Any:
         # states that the network returns may come from token ids: then the graph starts at the parameters
@@ -302,7 +313,9 @@ class OwnBackward:
         self.steps = _steps(graph, len(shifts))
         if any(map(_STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()
-        for node in [node for node in graph.graph.nodes if node.target is torch.ops.aten.detach.default]:
+        for node in [
+            node for node in graph.graph.nodes if node.target is torch.ops.aten.detach.default
+        ]:
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
         graph.recompile()
@@ -366,7 +379,11 @@ def _steps(graph: GraphModule, shifts: int) -> list[str]:
         if read and all(one in stepped for one in read):
             stepped[node] = [cause for one in read for cause in stepped[one]]
         elif _is_whole(node) and not all(map(_is_whole, read)):
-            made = "integer cast" if name == "_to_copy" else name or getattr(read[0].target, "_opname", "")
+            made = (
+                "integer cast"
+                if name == "_to_copy"
+                else name or getattr(read[0].target, "_opname", "")
+            )
             stepped[node] = [made]
         elif _SUMS.fullmatch(name):
             found += [cause for one in read if one in stepped for cause in stepped[one]]
@@ -387,5 +404,9 @@ def _check_same(found: Tensor, expected: Tensor) -> None:
     """
     found, expected = found.detach().nan_to_num(), expected.detach().nan_to_num()
     rounding = 100 * torch.finfo(found.dtype).eps
-    if not torch.allclose(found, expected, rtol=rounding, atol=rounding * float(expected.abs().max())):
-        raise MeasureError("what it computes from a batch is not the same every time, or does not stay in torch")
+    if not torch.allclose(
+        found, expected, rtol=rounding, atol=rounding * float(expected.abs().max())
+    ):
+        raise MeasureError(
+            "what it computes from a batch is not the same every time, or does not stay in torch"
+        )

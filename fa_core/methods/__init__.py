@@ -8,12 +8,29 @@ from typing import Any
 from torch import Tensor
 
 from fa_core.errors import MeasureError
-from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
+from fa_core.facts.runs import canonical_method
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    Named,
+    StepInfo,
+    by_name,
+    check_options,
+    feedback_generator,
+    find_class,
+)
 from fa_core.methods.controls import RULES, FrozenBlocks, RandomInit, RandomTargets, Shallow
 from fa_core.models.base import StreamNet
-from fa_core.runs import canonical_method
 
-__all__ = ["METHODS", "Credit", "Method", "StepInfo", "make_method", "method_class", "restore_method"]
+__all__ = [
+    "METHODS",
+    "Credit",
+    "Method",
+    "StepInfo",
+    "make_method",
+    "method_class",
+    "restore_method",
+]
 
 METHODS: Named = {**RULES, **by_name(FrozenBlocks, Shallow, RandomInit, RandomTargets)}
 """Canonical name → built-in rule or control."""
@@ -54,7 +71,9 @@ def is_built_in(name: str, args: Mapping[str, Any]) -> bool:
     return all(canonical_method(str(asked)) in METHODS for asked in (name, args.get("of", name)))
 
 
-def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], /, **args: Any) -> Method:
+def restore_method(
+    name: str, net: StreamNet, tensors: Mapping[str, Tensor], /, **args: Any
+) -> Method:
     """A built-in method as it was saved: `make_method`, then its ``state_dict`` from `tensors`.
 
     Name and options may come from a file: what is not built in is refused, never imported.

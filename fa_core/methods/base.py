@@ -25,11 +25,11 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from fa_core.errors import UsageError
-from fa_core.gamma import FREE_AT_L
+from fa_core.facts.runs import canonical_method
+from fa_core.judgement.gamma import FREE_AT_L
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
 from fa_core.plugins import METHODS, load_plugin, place, plugins
-from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -147,7 +147,9 @@ class Method(nn.Module, ABC):
         with learned nets must be in float64 as well (``method.double()``).
         """
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         """The scalar to differentiate for one step.
 
             CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩ + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l ‖f_l(sg[h_l])‖²
@@ -174,13 +176,17 @@ class Method(nn.Module, ABC):
         local = local_term(outputs, credit)
         penalty = branch_penalty(outputs[1:]) if net.n_blocks else logits.new_zeros(())
         total = ce + local + lam * penalty if lam else ce + local
-        return total, StepInfo(seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets)
+        return total, StepInfo(
+            seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets
+        )
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         """The network's parameters that the training loop's optimizer updates."""
         return list(net.parameters())
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         """What `extra_step` must know from before the block step."""
         return {}
 

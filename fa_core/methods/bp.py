@@ -23,7 +23,9 @@ class Backprop(Method):
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return list(summed_gradients(net, stream[0], y))
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         """CE + λ·Σ_l ‖f_l(h_l)‖², nothing detached: here the penalty reaches earlier blocks too."""
         stream, branches = [net.embed_input(x)], []
         for l in range(net.n_blocks):
@@ -34,7 +36,9 @@ class Backprop(Method):
         penalty = branch_penalty(branches) if branches else logits.new_zeros(())
         total = ce + lam * penalty if lam else ce
         seen = [h.detach() for h in stream]
-        return total, StepInfo(logits.detach(), y, seen, [], ce.detach(), ce.new_zeros(()), penalty.detach())
+        return total, StepInfo(
+            logits.detach(), y, seen, [], ce.detach(), ce.new_zeros(()), penalty.detach()
+        )
 
 
 def summed_gradients(

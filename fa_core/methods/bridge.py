@@ -50,7 +50,9 @@ class BridgeNet(nn.Module):
         self.sizes = list(sizes)
         self.activation = activation
         self.normalise = normalise
-        self.inputs = nn.ModuleDict({str(size): nn.Linear(size + 1 + error_size, width) for size in sorted(set(sizes))})
+        self.inputs = nn.ModuleDict(
+            {str(size): nn.Linear(size + 1 + error_size, width) for size in sorted(set(sizes))}
+        )
         self.hidden = nn.Linear(width, width)
         self.output = nn.Linear(width, outputs)
 
@@ -157,15 +159,21 @@ class StateBridge(BridgeMethod):
 
         return list(predicted_gradients(lambda l, h: self.predictor(l, h, s), stream, readout_loss))
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         return {"h_L": net.read(stream[-1])}
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        return prediction_loss(lambda l, h: self.predictor(l, h, s), info.stream, info.targets["h_L"])
+        return prediction_loss(
+            lambda l, h: self.predictor(l, h, s), info.stream, info.targets["h_L"]
+        )
 
 
 def predicted_gradients(
-    predict: Callable[[int, Tensor], Tensor], stream: Sequence[Tensor], loss: Callable[[Tensor], Tensor]
+    predict: Callable[[int, Tensor], Tensor],
+    stream: Sequence[Tensor],
+    loss: Callable[[Tensor], Tensor],
 ) -> tuple[Tensor, ...]:
     """∇_{h_l} loss(predict(l, h_l)), l = 0..L; `loss` sums over samples."""
     with torch.enable_grad():
@@ -174,7 +182,9 @@ def predicted_gradients(
         return torch.autograd.grad(total, leaves)
 
 
-def prediction_loss(predict: Callable[[int, Tensor], Tensor], stream: Sequence[Tensor], target: Tensor) -> Tensor:
+def prediction_loss(
+    predict: Callable[[int, Tensor], Tensor], stream: Sequence[Tensor], target: Tensor
+) -> Tensor:
     """mean over l = 0..L and the batch of ‖G(h_l) − h_L‖², divided by the batch mean of ‖h_L‖².
 
     Args:
@@ -213,14 +223,21 @@ class CreditBridge(BridgeMethod):
     """
 
     name, learns = "credit_bridge", "value"
-    VARIANTS: ClassVar[dict[str, Variant]] = {"published": Variant(False, 1.0), "stable": Variant(True, 10.0)}
+    VARIANTS: ClassVar[dict[str, Variant]] = {
+        "published": Variant(False, 1.0),
+        "stable": Variant(True, 10.0),
+    }
     SIGMA: ClassVar[float] = 0.1
     TEMPERATURE: ClassVar[float] = 0.1
     DRAWS: ClassVar[int] = 4
     DECAY: ClassVar[float] = 0.99
 
     def __init__(
-        self, net: StreamNet, generator: torch.Generator, variant: str = "published", lr: float = 1e-3
+        self,
+        net: StreamNet,
+        generator: torch.Generator,
+        variant: str = "published",
+        lr: float = 1e-3,
     ) -> None:
         super().__init__(net, generator, lr)
         if variant not in self.VARIANTS:
@@ -228,7 +245,9 @@ class CreditBridge(BridgeMethod):
         self.variant = self.VARIANTS[variant]
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
         width = 2 * net.head.in_features
-        self.value = BridgeNet(sizes, net.num_classes, width, outputs=1, normalise=self.variant.normalise)
+        self.value = BridgeNet(
+            sizes, net.num_classes, width, outputs=1, normalise=self.variant.normalise
+        )
         self.value_ema = copy.deepcopy(self.value).requires_grad_(False)
         self.redraw(generator)
 
@@ -240,7 +259,9 @@ class CreditBridge(BridgeMethod):
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return list(value_gradients(self.value, stream, output_error(logits, y)))
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         with torch.enable_grad():
             h_L = stream[-1].detach().requires_grad_()
             ce = F.cross_entropy(net.readout(h_L), y, reduction="none")
@@ -251,9 +272,13 @@ class CreditBridge(BridgeMethod):
         ce, g_L = info.targets["ce"], info.targets["g_L"]
         value, gradient = terminal_value(self.value, info.stream, s)
         scale = g_L.flatten(1).square().sum(1).mean()
-        matching = (gradient - g_L).flatten(1).square().sum(1).mean() / torch.where(scale > 0, scale, torch.inf)
+        matching = (gradient - g_L).flatten(1).square().sum(1).mean() / torch.where(
+            scale > 0, scale, torch.inf
+        )
         noise = torch.Generator(s.device).manual_seed(self._noise_seed + self.steps)
-        soft = soft_values(self.value_ema, info.stream, s, self.SIGMA, self.TEMPERATURE, self.DRAWS, noise)
+        soft = soft_values(
+            self.value_ema, info.stream, s, self.SIGMA, self.TEMPERATURE, self.DRAWS, noise
+        )
         error = bridge_error(self.value, info.stream, s, soft)
         return (value - ce).square().mean() + self.variant.weight * matching + error
 
@@ -296,9 +321,14 @@ def soft_values(
     return soft
 
 
-def bridge_error(value: Value, stream: Sequence[Tensor], s: Tensor, soft: Sequence[Tensor]) -> Tensor:
+def bridge_error(
+    value: Value, stream: Sequence[Tensor], s: Tensor, soft: Sequence[Tensor]
+) -> Tensor:
     """mean over l < L and the batch of (V(h_l) − soft_l)²; 0 where there is no block."""
-    errors = [(value(l, stream[l], s).squeeze(1) - target).square().mean() for l, target in enumerate(soft)]
+    errors = [
+        (value(l, stream[l], s).squeeze(1) - target).square().mean()
+        for l, target in enumerate(soft)
+    ]
     return torch.stack(errors).mean() if errors else s.new_zeros(())
 
 

@@ -8,16 +8,42 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.methods import bp, bridge, ep, feedback, forward_only, local_nets, predictive_coding, weight_feedback
-from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
+from fa_core.methods import (
+    bp,
+    bridge,
+    ep,
+    feedback,
+    forward_only,
+    local_nets,
+    predictive_coding,
+    weight_feedback,
+)
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    Named,
+    StepInfo,
+    by_name,
+    check_options,
+    feedback_generator,
+    find_class,
+)
 from fa_core.models.base import StreamNet
 
 RULES: Named = by_name(
     *(bp.Backprop, feedback.FeedbackAlignment, feedback.DirectFeedbackAlignment),
     *(bridge.StateBridge, bridge.CreditBridge, ep.EquilibriumPropagation),
-    *(weight_feedback.WeightFeedback, weight_feedback.UniformSigns, weight_feedback.BatchMagnitudes),
+    *(
+        weight_feedback.WeightFeedback,
+        weight_feedback.UniformSigns,
+        weight_feedback.BatchMagnitudes,
+    ),
     *(weight_feedback.FixedMagnitudes, weight_feedback.KolenPollack, weight_feedback.WeightMirror),
-    *(weight_feedback.LayerDirectFeedback, feedback.SparseDirectFeedback, feedback.DirectRandomTargetProjection),
+    *(
+        weight_feedback.LayerDirectFeedback,
+        feedback.SparseDirectFeedback,
+        feedback.DirectRandomTargetProjection,
+    ),
     *(local_nets.TargetPropagation, predictive_coding.PredictiveCoding, local_nets.LocalLoss),
     *(forward_only.Pepita, forward_only.ForwardForward),
 )
@@ -49,7 +75,9 @@ class Control(Method):
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         return self.rule.trained_parameters(net)
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         return self.rule.extra_targets(net, stream, logits, y)
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
@@ -79,13 +107,17 @@ class FrozenBlocks(Control):
 
     name = "frozen"
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "dfa", **args: Any) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, of: str = "dfa", **args: Any
+    ) -> None:
         super().__init__(net, generator, of, **args)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [super().credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         """The local loss; the blocks stop requiring gradients, so nothing is computed for them."""
         net.blocks.requires_grad_(False)
         return super().loss(net, x, y, lam)
@@ -105,12 +137,16 @@ class RandomTargets(Control):
 
     name = "random_targets"
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any
+    ) -> None:
         super().__init__(net, generator, of, **args)
         self._label_seed = int(torch.randint(2**31, (), generator=generator))
         self._steps = 0
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         generator = feedback_generator(self._label_seed + self._steps)
         drawn = torch.randint(net.num_classes, y.shape, generator=generator).to(y.device)
         self._steps += 1
@@ -138,13 +174,20 @@ class Shallow(Control):
 
     name = "shallow"
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any
+    ) -> None:
         super().__init__(net, generator, of, **args)
         if net.n_blocks:
             hint = "use L=0"
-            raise UsageError(f"the shallow control needs a network without blocks, got L={net.n_blocks}", hint=hint)
+            raise UsageError(
+                f"the shallow control needs a network without blocks, got L={net.n_blocks}",
+                hint=hint,
+            )
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         return self.rule.loss(net, x, y, lam)
 
     @classmethod

@@ -69,10 +69,17 @@ class EquilibriumPropagation(Method):
         arithmetic: str = "float64",
     ) -> None:
         super().__init__(net, generator)
-        for kind, name, known in (("estimator", estimator, ESTIMATORS), ("arithmetic", arithmetic, ARITHMETIC)):
+        for kind, name, known in (
+            ("estimator", estimator, ESTIMATORS),
+            ("arithmetic", arithmetic, ARITHMETIC),
+        ):
             if name not in known:
                 raise unknown_name(f"{kind} of ep", name, known)
-        for option, value in (("beta", beta), ("eta", eta), ("steps", 1 if steps is None else steps)):
+        for option, value in (
+            ("beta", beta),
+            ("eta", eta),
+            ("steps", 1 if steps is None else steps),
+        ):
             if not 0 < value < math.inf:
                 raise UsageError(f"ep: {option} is {value}", hint="give a number above 0")
         self.beta = beta
@@ -119,7 +126,9 @@ def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
     return twin
 
 
-def prediction_errors(net: StreamNet, moved: States, h_0: Tensor, origin: States | None = None) -> list[Tensor]:
+def prediction_errors(
+    net: StreamNet, moved: States, h_0: Tensor, origin: States | None = None
+) -> list[Tensor]:
     """ε_0..ε_L: ε_0 = h_0 − embed(x), ε_{l+1} = h_{l+1} − h_l − f_l(h_l).
 
     Args:
@@ -157,7 +166,13 @@ def energies(
 
 
 def nudged_phase(
-    net: StreamNet, free: States, y: Tensor, beta: float, eta: float, steps: int, origin: States | None = None
+    net: StreamNet,
+    free: States,
+    y: Tensor,
+    beta: float,
+    eta: float,
+    steps: int,
+    origin: States | None = None,
 ) -> list[Tensor]:
     """`steps` simultaneous descent steps on all states from the free phase; a sample whose energy rises
     (or is no longer finite) keeps its state and halves its step size.
@@ -172,9 +187,13 @@ def nudged_phase(
         proposed = [m - per_sample(size, m) * g for m, g in zip(moved, gradients, strict=True)]
         new_energy, new_gradients = energies(net, proposed, free[0], y, beta, origin)
         falls = new_energy <= energy
-        moved = [torch.where(per_sample(falls, m), new, m) for new, m in zip(proposed, moved, strict=True)]
+        moved = [
+            torch.where(per_sample(falls, m), new, m)
+            for new, m in zip(proposed, moved, strict=True)
+        ]
         gradients = tuple(
-            torch.where(per_sample(falls, g), new, g) for new, g in zip(new_gradients, gradients, strict=True)
+            torch.where(per_sample(falls, g), new, g)
+            for new, g in zip(new_gradients, gradients, strict=True)
         )
         energy = torch.where(falls, new_energy, energy)
         size = torch.where(falls, size, size / 2)

@@ -28,7 +28,9 @@ class RandomFeedback(Method):
 
     draws_feedback = True
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, shapes: Iterable[Sequence[int]]) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, shapes: Iterable[Sequence[int]]
+    ) -> None:
         super().__init__(net, generator)
         for l, shape in enumerate(shapes):
             self.register_buffer(f"B_{l}", torch.empty(*shape))
@@ -44,11 +46,17 @@ class RandomFeedback(Method):
         names, found = [*needed], dict(tensors)
         missing = len(names) - len(found)
         if missing in (0, 1) and (found.keys() - needed.keys() or [*found] == names[: len(found)]):
-            order = sorted(found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name))
+            order = sorted(
+                found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name)
+            )
             drawn = zip(names[missing:], (found[name] for name in order), strict=True)
             found = {name: torch.zeros_like(needed[name]) for name in names[:missing]} | dict(drawn)
         turned = {name: B.mT for name, B in found.items() if B.ndim == 2 and name in needed}
-        return found | {name: B for name, B in turned.items() if B.shape == needed[name].shape != found[name].shape}
+        return found | {
+            name: B
+            for name, B in turned.items()
+            if B.shape == needed[name].shape != found[name].shape
+        }
 
     def turned(self) -> Self | None:
         """The same rule with every square matrix transposed; None where none is square.
@@ -95,7 +103,9 @@ class FeedbackAlignment(RandomFeedback):
         sizes = net.credit_sizes
         if sizes[-1] != net.head.in_features:
             what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads the mean over a map"
-            raise UsageError(what, hint="train it with fa_weights, whose feedback has the shapes of the weights")
+            raise UsageError(
+                what, hint="train it with fa_weights, whose feedback has the shapes of the weights"
+            )
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:

@@ -31,7 +31,10 @@ class ForwardOnly(base.Method):
         super().__init__(net, generator)
         if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
             hint = "train it with a method that has a credit"
-            raise UsageError(f"{self.name} adds numbers to the input, and {net.arch} takes token numbers", hint=hint)
+            raise UsageError(
+                f"{self.name} adds numbers to the input, and {net.arch} takes token numbers",
+                hint=hint,
+            )
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)
@@ -40,7 +43,9 @@ class ForwardOnly(base.Method):
         for matrix in self.buffers():
             base.gaussian_(matrix, self.scale**2, generator)
 
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> base.Credit:
+    def credit(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> base.Credit:
         return [None] * len(stream)
 
     @abstractmethod
@@ -52,7 +57,9 @@ class ForwardOnly(base.Method):
         (matrix,) = self.buffers()
         return x + (signal @ matrix.to(signal.dtype)).view_as(x)
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, base.StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, base.StepInfo]:
         loss, info = super().loss(net, x, y, lam)
         with base.untracked_statistics(net):
             return loss + self.compared(net, x, info), info
@@ -76,9 +83,13 @@ class Pepita(ForwardOnly):
     """
 
     name = "pepita"
-    no_credit = "pepita compares a pass with one whose input is moved by the error; no state has a credit"
+    no_credit = (
+        "pepita compares a pass with one whose input is moved by the error; no state has a credit"
+    )
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, scale: float | None = None) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, scale: float | None = None
+    ) -> None:
         usual = 0.05 * math.sqrt(2 / math.prod(net.input_shape))
         super().__init__(net, generator, usual if scale is None else scale)
 
@@ -108,9 +119,13 @@ class ForwardForward(ForwardOnly):
     """
 
     name = "ff"
-    no_credit = "forward-forward raises and lowers the goodness of two passes; no state has a credit"
+    no_credit = (
+        "forward-forward raises and lowers the goodness of two passes; no state has a credit"
+    )
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, scale: float = 1.0, threshold: float = 1.0) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, scale: float = 1.0, threshold: float = 1.0
+    ) -> None:
         super().__init__(net, generator, scale)
         self.threshold = threshold
 
@@ -122,5 +137,8 @@ class ForwardForward(ForwardOnly):
         total = x.new_zeros(())
         for output in outputs:
             right, other = output.square().flatten(1).mean(1).chunk(2)
-            total = total + (F.softplus(self.threshold - right) + F.softplus(other - self.threshold)).mean()
+            total = (
+                total
+                + (F.softplus(self.threshold - right) + F.softplus(other - self.threshold)).mean()
+            )
         return total

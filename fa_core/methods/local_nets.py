@@ -39,12 +39,16 @@ class LocalLoss(BridgeMethod):
         def readout(l: int, h: Tensor) -> Tensor:
             return net.readout(h) if l == net.n_blocks else self.classifiers[l](h.flatten(1))
 
-        return list(predicted_gradients(readout, stream, lambda z: F.cross_entropy(z, y, reduction="sum")))
+        return list(
+            predicted_gradients(readout, stream, lambda z: F.cross_entropy(z, y, reduction="sum"))
+        )
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
         """Σ_l CE(C_l(h_l), y), l < L."""
         pairs = zip(self.classifiers, info.stream, strict=False)
-        return torch.stack([s.new_zeros(()), *(F.cross_entropy(C(h.flatten(1)), info.y) for C, h in pairs)]).sum()
+        return torch.stack(
+            [s.new_zeros(()), *(F.cross_entropy(C(h.flatten(1)), info.y) for C, h in pairs)]
+        ).sum()
 
 
 class TargetPropagation(BridgeMethod):
@@ -103,7 +107,9 @@ class TargetPropagation(BridgeMethod):
                 credit.insert(0, (moved / self.eta).view_as(stream[l]))
         return list(credit)
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         """Noisy states, and what the blocks make of them."""
         found: dict[str, Tensor] = {}
         with torch.no_grad():
@@ -116,6 +122,8 @@ class TargetPropagation(BridgeMethod):
         """Σ_l of the inverses' relative errors."""
         errors = [s.new_zeros(())]
         for l, h in enumerate(info.stream[:-1]):
-            apart = self.inverse(l, info.targets[f"ahead_{l}"]) - info.targets[f"noisy_{l}"].flatten(1)
+            apart = self.inverse(l, info.targets[f"ahead_{l}"]) - info.targets[
+                f"noisy_{l}"
+            ].flatten(1)
             errors.append(apart.square().sum() / h.square().sum())
         return torch.stack(errors).sum()

@@ -46,8 +46,12 @@ class PredictiveCoding(EquilibriumPropagation):
         fixed: bool = False,
     ) -> None:
         eta = (1.0 if fixed else 0.1) if eta is None else eta
-        steps = (max(1, net.n_blocks) if fixed else 5 * (net.n_blocks + 1)) if steps is None else steps
-        super().__init__(net, generator, beta=1.0, eta=eta, steps=steps, estimator="prediction_error")
+        steps = (
+            (max(1, net.n_blocks) if fixed else 5 * (net.n_blocks + 1)) if steps is None else steps
+        )
+        super().__init__(
+            net, generator, beta=1.0, eta=eta, steps=steps, estimator="prediction_error"
+        )
         self.fixed = fixed
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:

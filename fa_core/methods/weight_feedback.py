@@ -17,7 +17,15 @@ from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UsageError
-from fa_core.methods.base import Credit, Method, StepInfo, gaussian_, local_term, output_error, untracked_statistics
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    StepInfo,
+    gaussian_,
+    local_term,
+    output_error,
+    untracked_statistics,
+)
 from fa_core.methods.bp import Backprop, summed_gradients
 from fa_core.methods.feedback import RandomFeedback
 from fa_core.models.base import StreamNet
@@ -25,7 +33,15 @@ from fa_core.models.base import StreamNet
 Operation = Callable[..., Tensor]
 
 LINEAR: frozenset[Any] = frozenset(
-    {F.linear, torch.conv1d, torch.conv2d, torch.conv3d, torch.matmul, Tensor.matmul, Tensor.__matmul__}
+    {
+        F.linear,
+        torch.conv1d,
+        torch.conv2d,
+        torch.conv3d,
+        torch.matmul,
+        Tensor.matmul,
+        Tensor.__matmul__,
+    }
 )
 """The operations (input, weight, ...) through which a weight carries an error back."""
 
@@ -53,7 +69,9 @@ class WeightMode(TorchFunctionMode):
         self.places = {_place(weight): i for i, weight in enumerate(weights)}
         self.seen: dict[int, Tensor] = {}
 
-    def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
+    def linear(
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+    ) -> Tensor:
         """What the operation on weight i (or a view of it) gives; `rest` are its further arguments."""
         raise NotImplementedError
 
@@ -61,7 +79,9 @@ class WeightMode(TorchFunctionMode):
         if func in LINEAR and len(args) > 1:
             i = self.places.get(_place(args[1]))
             if i is not None:
-                return self.linear(lambda *given: func(*given, **(kwargs or {})), i, args[0], args[1], args[2:])
+                return self.linear(
+                    lambda *given: func(*given, **(kwargs or {})), i, args[0], args[1], args[2:]
+                )
         return func(*args, **(kwargs or {}))
 
 
@@ -84,10 +104,14 @@ class CarriedBack(WeightMode):
         super().__init__(weights)
         self.feedback = list(feedback)
 
-    def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
+    def linear(
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+    ) -> Tensor:
         B = torch.empty_like(self.weights[i]).copy_(self.feedback[i].detach())
         B = B.detach().as_strided(weight.size(), weight.stride())
-        carried = operation(x, B, *(one.detach() if isinstance(one, Tensor) else one for one in rest))
+        carried = operation(
+            x, B, *(one.detach() if isinstance(one, Tensor) else one for one in rest)
+        )
         return operation(x.detach(), weight, *rest) + (carried - carried.detach())
 
 
@@ -110,7 +134,11 @@ class WeightFeedback(RandomFeedback, Backprop):
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         self.variances = initial_variances(net)
-        super().__init__(net, generator, [weight.shape for weight in carrying_weights(net) if self.draws_feedback])
+        super().__init__(
+            net,
+            generator,
+            [weight.shape for weight in carrying_weights(net) if self.draws_feedback],
+        )
 
     def redraw(self, generator: torch.Generator) -> None:
         for B, variance in zip(self.buffers(), self.variances, strict=False):
@@ -128,7 +156,9 @@ class WeightFeedback(RandomFeedback, Backprop):
         with self._carried(net):
             return super().credit(net, stream, logits, y)
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         """As backprop's; the penalty reaches earlier blocks through the feedback too."""
         with self._carried(net):
             loss, info = super().loss(net, x, y, lam)
@@ -139,7 +169,10 @@ def initial_variances(net: StreamNet) -> list[float]:
     """1/(3·fan_in) of each of `carrying_weights`: the variance with which PyTorch draws linear maps and kernels."""
     kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
     weights = carrying_weights(net)
-    return [1 / (3 * (weight[0].numel() if id(weight) in kernels else weight.shape[-1])) for weight in weights]
+    return [
+        1 / (3 * (weight[0].numel() if id(weight) in kernels else weight.shape[-1]))
+        for weight in weights
+    ]
 
 
 class UniformSigns(WeightFeedback):
@@ -152,7 +185,10 @@ class UniformSigns(WeightFeedback):
     draws_feedback = False
 
     def feedback(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        return [weight.sign() * variance**0.5 for weight, variance in zip(weights, self.variances, strict=True)]
+        return [
+            weight.sign() * variance**0.5
+            for weight, variance in zip(weights, self.variances, strict=True)
+        ]
 
 
 class FixedMagnitudes(WeightFeedback):
@@ -164,7 +200,10 @@ class FixedMagnitudes(WeightFeedback):
     name = "frsf"
 
     def feedback(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        return [weight.sign() * M.abs().to(weight) for weight, M in zip(weights, self.buffers(), strict=True)]
+        return [
+            weight.sign() * M.abs().to(weight)
+            for weight, M in zip(weights, self.buffers(), strict=True)
+        ]
 
 
 class BatchMagnitudes(FixedMagnitudes):
@@ -192,7 +231,9 @@ class LearnedFeedback(WeightFeedback):
 
     usual: ClassVar[float]
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, rate: float | None = None) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, rate: float | None = None
+    ) -> None:
         self.rate = self.usual if rate is None else rate
         if not 0 < self.rate < 1:
             raise UsageError(f"{self.name}: rate is {rate}", hint="give a number between 0 and 1")
@@ -212,7 +253,9 @@ class KolenPollack(LearnedFeedback):
     name = "kp"
     usual = 1e-3
 
-    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def extra_targets(
+        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> dict[str, Tensor]:
         return {f"W_{i}": weight.detach().clone() for i, weight in enumerate(carrying_weights(net))}
 
     @torch.no_grad()
@@ -250,7 +293,9 @@ class WeightMirror(LearnedFeedback):
 class LayerInputs(WeightMode):
     """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph behind it."""
 
-    def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
+    def linear(
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+    ) -> Tensor:
         self.seen[i] = x
         return operation(x.detach(), weight, *rest)
 
@@ -278,14 +323,23 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
         """Σ_i mean over the batch of ⟨what weight i was given, e_T·B_i⟩."""
         given = [x for _, x in sorted(layers.seen.items())]
         error = output_error(logits, y)
-        projected = [(error @ B.to(error.dtype)).view_as(x) for x, B in zip(given, self.buffers(), strict=True)]
+        projected = [
+            (error @ B.to(error.dtype)).view_as(x)
+            for x, B in zip(given, self.buffers(), strict=True)
+        ]
         return local_term(given, projected)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         with LayerInputs(carrying_weights(net)) as layers:
-            return list(summed_gradients(net, stream[0], y, lambda z: len(y) * self._projected(layers, z, y)))
+            return list(
+                summed_gradients(
+                    net, stream[0], y, lambda z: len(y) * self._projected(layers, z, y)
+                )
+            )
 
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+    def loss(
+        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
+    ) -> tuple[Tensor, StepInfo]:
         with LayerInputs(carrying_weights(net)) as layers:
             loss, info = super().loss(net, x, y, lam)
         local = self._projected(layers, info.logits, y)
@@ -295,7 +349,9 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
 class Mirror(WeightMode):
     """Sends noise into every weight, next to what the network does; `seen` holds M of each (see `WeightMirror`)."""
 
-    def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
+    def linear(
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+    ) -> Tensor:
         noise = torch.randn_like(x)
         unbiased = [None if isinstance(one, Tensor) else one for one in rest]
         answer = operation(noise, weight, *unbiased)

@@ -23,7 +23,17 @@ __all__ = ["ARCHS", "StreamNet", "arch_of", "build", "planned", "recognise"]
 
 ARCHS: Mapping[str, type[StreamNet]] = {
     net.arch: net
-    for net in (ResMLP, WideResMLP, ViTMini, StudentNet, SmallCNN, SmallResNet, ResNet56, ResNet20, Decoder)
+    for net in (
+        ResMLP,
+        WideResMLP,
+        ViTMini,
+        StudentNet,
+        SmallCNN,
+        SmallResNet,
+        ResNet56,
+        ResNet20,
+        Decoder,
+    )
 }
 """Registry name → network class. A checkpoint is of the first that it fits."""
 
@@ -133,7 +143,9 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     raise UnknownNetwork(f"tensors of no known network ({listed}{more})", hint=hint)
 
 
-def _difference(arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]) -> tuple[int, str]:
+def _difference(
+    arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]
+) -> tuple[int, str]:
     """How many tensors differ from `arch`'s, and the first one as text."""
     names = [*expected, *(name for name in seen if name not in expected)]
     wrong = [name for name in names if expected.get(name) != seen.get(name)]

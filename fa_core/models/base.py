@@ -41,7 +41,12 @@ class StreamNet(nn.Module, ABC):
     out_ln: nn.Module
     head: nn.Linear
 
-    def __init__(self, arch_args: Mapping[str, Any], input_shape: Sequence[int], state_shapes: Sequence[Shape]) -> None:
+    def __init__(
+        self,
+        arch_args: Mapping[str, Any],
+        input_shape: Sequence[int],
+        state_shapes: Sequence[Shape],
+    ) -> None:
         super().__init__()
         self.arch_args = dict(arch_args)
         self.input_shape = tuple(input_shape)
@@ -159,5 +164,7 @@ def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str
         least = 0 if name == "L" else 1
         is_size = isinstance(size, int) and not isinstance(size, bool) and least <= size <= LARGEST
         if name != "terminal_ln" and not is_size:
-            raise UsageError(f"{name} is {size!r}", hint=f"give a whole number from {least} to {LARGEST}")
+            raise UsageError(
+                f"{name} is {size!r}", hint=f"give a whole number from {least} to {LARGEST}"
+            )
     return args

@@ -64,7 +64,9 @@ class Decoder(TokenStream):
             raise UsageError(f"decoder cannot cut d={d} into heads={heads}", hint="choose divisors")
         super().__init__(args, (length,), [(length, d)] * (L + 1))
         self.embed = TokenEmbedding(vocab, length, d)
-        self.blocks = nn.ModuleList(TransformerBlock(d, heads, hidden, causal=True) for _ in range(L))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(d, heads, hidden, causal=True) for _ in range(L)
+        )
         self.out_ln = terminal_norm(d, terminal_ln)
         self.head = nn.Linear(d, num_classes)
 
@@ -76,4 +78,9 @@ class Decoder(TokenStream):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from the embedding and the first block; heads from its qkv tensor."""
         vocab, d = shapes["embed.token.weight"]
-        return {"vocab": vocab, "length": shapes["embed.pos"][1], "d": d, **cls.block_args(shapes, d)}
+        return {
+            "vocab": vocab,
+            "length": shapes["embed.pos"][1],
+            "d": d,
+            **cls.block_args(shapes, d),
+        }

@@ -70,7 +70,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     elif kind:
         make = partial(_LIBRARIES[kind], name)
     else:
-        make = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
+        make = (
+            import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
+        )
     try:
         network = make(**args)
     except FaError:
@@ -83,7 +85,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         hint = "" if kind == "hf" else f"give what it takes as literals: {name}(depth=4)"
         raise UsageError(what, hint=hint) from error
     if not isinstance(network, nn.Module):
-        raise UsageError(f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module")
+        raise UsageError(
+            f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
+        )
     return network
 
 
@@ -111,7 +115,9 @@ def _from_torchvision(name: str, **args: Any) -> Any:
 def _from_folder(name: str, weights: Weights | None = None) -> Any:
     folder = typed_path(name)
     if not is_file(folder / CONFIG):
-        raise UnreadableInput(f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote")
+        raise UnreadableInput(
+            f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote"
+        )
     with reading(folder / CONFIG, "is no configuration"):
         described = read_file(folder / CONFIG, LARGEST_CONFIG)
         _check_sizes(loads(described))
@@ -120,7 +126,9 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
     with tempfile.TemporaryDirectory() as own:
         try:
             Path(own, CONFIG).write_bytes(described)
-            config = transformers.AutoConfig.from_pretrained(own, local_files_only=True, trust_remote_code=False)
+            config = transformers.AutoConfig.from_pretrained(
+                own, local_files_only=True, trust_remote_code=False
+            )
             known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
         except Exception as error:
             if "torchvision" in _first_line(error):
@@ -133,7 +141,9 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return _built(partial(network, config), weights)
     what = f"architectures is {config.architectures}, none that transformers has"
-    raise UnreadableInput(what, where=folder / CONFIG, hint="name the network with --model module:callable")
+    raise UnreadableInput(
+        what, where=folder / CONFIG, hint="name the network with --model module:callable"
+    )
 
 
 def _check_sizes(value: Any, name: str = "it") -> None:
@@ -150,7 +160,9 @@ def _check_sizes(value: Any, name: str = "it") -> None:
     for own, member in members:
         _check_sizes(member, own)
     if isinstance(value, int) and value > LARGEST_SIZE:
-        raise ValueError(f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}")
+        raise ValueError(
+            f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}"
+        )
 
 
 def _built(build: Callable[[], Any], weights: Weights | None) -> Any:
@@ -213,7 +225,9 @@ def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str,
     if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
         return tensors
     read: Any = type(network)
-    loaded, info = read.from_pretrained(None, config=network.config, state_dict=dict(tensors), output_loading_info=True)
+    loaded, info = read.from_pretrained(
+        None, config=network.config, state_dict=dict(tensors), output_loading_info=True
+    )
     return tensors if any(info.values()) else loaded.state_dict()
 
 

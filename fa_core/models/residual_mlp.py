@@ -105,7 +105,12 @@ class ResMLP(ResidualMLP):
     out_head: nn.Linear
 
     def __init__(
-        self, input_dim: int = 3072, d: int = 256, L: int = 4, terminal_ln: bool = True, num_classes: int = 10
+        self,
+        input_dim: int = 3072,
+        d: int = 256,
+        L: int = 4,
+        terminal_ln: bool = True,
+        num_classes: int = 10,
     ) -> None:
         super().__init__(input_dim, d, L, d, terminal_ln, num_classes)
 

@@ -26,7 +26,9 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.added = outputs - inputs
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2 if self.added else 1, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(
+            inputs, outputs, 3, stride=2 if self.added else 1, padding=1, bias=False
+        )
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
@@ -77,7 +79,10 @@ class SmallResNet(StreamNet):
         L = self.usual[1] if L is None else L
         args = checked_args(type(self), locals())
         if L % STAGES:
-            raise UsageError(f"{self.arch} has {STAGES} stages of equal length, L is {L}", hint="use a multiple of 3")
+            raise UsageError(
+                f"{self.arch} has {STAGES} stages of equal length, L is {L}",
+                hint="use a multiple of 3",
+            )
         places = [l * STAGES // L for l in range(L)]
         states = [(width << p, -(-image // (1 << p)), -(-image // (1 << p))) for p in (0, *places)]
         super().__init__(args, (channels, image, image), states)
@@ -124,7 +129,12 @@ class SmallResNet(StreamNet):
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
         if cls.exactly not in (L, None):
             raise ValueError(f"{L} blocks")
-        found = {"channels": channels, "width": width, "L": L, "terminal_ln": "out_ln.weight" in shapes}
+        found = {
+            "channels": channels,
+            "width": width,
+            "L": L,
+            "terminal_ln": "out_ln.weight" in shapes,
+        }
         return {"image": 32, **found, "num_classes": shapes["fc.weight"][0]}
 
 

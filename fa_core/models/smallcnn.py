@@ -66,9 +66,15 @@ class SmallCNN(StreamNet):
     ) -> None:
         args = checked_args(SmallCNN, locals())
         if image % 8:
-            raise UsageError(f"smallcnn halves the image three times, image is {image}", hint="use a multiple of 8")
+            raise UsageError(
+                f"smallcnn halves the image three times, image is {image}",
+                hint="use a multiple of 8",
+            )
         if L not in (0, 3):
-            raise UsageError(f"smallcnn has 3 blocks after its first convolution, L is {L}", hint="use L=3, or L=0")
+            raise UsageError(
+                f"smallcnn has 3 blocks after its first convolution, L is {L}",
+                hint="use L=3, or L=0",
+            )
         maps = [(width << l, image >> (l + 1), image >> (l + 1)) for l in range(3)]
         states: list[Shape] = [*maps, (d,)][: L + 1]
         super().__init__(args, (channels, image, image), states)
@@ -89,5 +95,15 @@ class SmallCNN(StreamNet):
         width, channels, _, _ = shapes["embed.conv.weight"]
         common = common_args(shapes)
         dense = shapes["blocks.2.fc.weight"] if common["L"] else None
-        image = 8 * isqrt(dense[1] // (4 * width)) if dense else 2 * isqrt(shapes["head.weight"][1] // width)
-        return {"image": image, "channels": channels, "width": width, "d": dense[0] if dense else 256, **common}
+        image = (
+            8 * isqrt(dense[1] // (4 * width))
+            if dense
+            else 2 * isqrt(shapes["head.weight"][1] // width)
+        )
+        return {
+            "image": image,
+            "channels": channels,
+            "width": width,
+            "d": dense[0] if dense else 256,
+            **common,
+        }

@@ -93,7 +93,11 @@ class TokenStream(StreamNet):
         """What the tensors of the first block and of the layers after the blocks show."""
         common = common_args(shapes)
         heads = shapes["blocks.0.attention.qkv_weight"][1] if common["L"] else 1
-        return {"heads": heads, "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d, **common}
+        return {
+            "heads": heads,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
+            **common,
+        }
 
 
 class ViTMini(TokenStream):
@@ -150,4 +154,10 @@ class ViTMini(TokenStream):
         """Arguments from the patch convolution, the positions and the first block; heads from its qkv tensor."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         image = patch * isqrt(shapes["embed.pos"][1] - 1)
-        return {"image": image, "channels": channels, "patch": patch, "d": d, **cls.block_args(shapes, d)}
+        return {
+            "image": image,
+            "channels": channels,
+            "patch": patch,
+            "d": d,
+            **cls.block_args(shapes, d),
+        }

@@ -22,12 +22,12 @@ from typing import Any
 
 from torch import nn
 
-from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import UsageError, missing_package
+from fa_core.facts.trace import trace_entry, write_trace
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import diagnostic_letters, unknown_name
 from fa_core.report import DiagnosticReport
-from fa_core.trace import trace_entry, write_trace
 
 Numbers = Mapping[str, float]
 
@@ -140,7 +140,9 @@ class ProtocolMonitor:
         **measure: Any,
     ) -> None:
         if every < 1:
-            raise UsageError(f"every is {every}", hint="give the number of steps between measurements, 1 or more")
+            raise UsageError(
+                f"every is {every}", hint="give the number of steps between measurements, 1 or more"
+            )
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
         self._model, self._batches, self._every = model, eval_batches, every
@@ -174,7 +176,9 @@ class ProtocolMonitor:
         before = self.reports[-1].flags if self.reports else frozenset()
         self.reports.append(report)
         if self._trace is not None:
-            self._entries.append(trace_entry(len(self.reports), report, took, step=self._steps, **logged))
+            self._entries.append(
+                trace_entry(len(self.reports), report, took, step=self._steps, **logged)
+            )
             write_trace(self._trace, self._entries)
         if self._send is not None:
             self._send(scalars(report), self._steps)

@@ -32,7 +32,9 @@ class ProtocolCallback(Watching, pl.Callback):
         monitor: the `ProtocolMonitor`, from the start of `fit` on.
     """
 
-    def __init__(self, eval_batches: Sequence[Any], *, every_n_epochs: int = 1, **options: Any) -> None:
+    def __init__(
+        self, eval_batches: Sequence[Any], *, every_n_epochs: int = 1, **options: Any
+    ) -> None:
         super().__init__(eval_batches, **options)
         self._every = every_n_epochs
 

@@ -34,11 +34,15 @@ class ProtocolTrainerCallback(Watching, transformers.TrainerCallback):
         monitor: the `ProtocolMonitor`, from the start of training on.
     """
 
-    def __init__(self, eval_batches: Sequence[Any], *, every_n_steps: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, eval_batches: Sequence[Any], *, every_n_steps: int | None = None, **options: Any
+    ) -> None:
         super().__init__(eval_batches, **options)
         self._every_n_steps = every_n_steps
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+    ) -> None:
         self.begin(model, self._every_n_steps or 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -20,12 +20,12 @@ from torch import Tensor
 from fa_core.data import eval_batches, load_data
 from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
+from fa_core.facts.runs import CREDIT, WEIGHTS, read_manifest
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.measure.credit import NullGamma, null_gamma, pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.methods import Method, restore_method
 from fa_core.models import StreamNet
-from fa_core.runs import CREDIT, WEIGHTS, read_manifest
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,16 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
         raise MeasureError("no saved feedback in this run: its Γ is N/A", where=folder, hint=hint)
     net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
-    method = restore_method(manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args)
+    method = restore_method(
+        manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args
+    )
     if not method.draws_feedback:
-        raise MeasureError(f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run")
-    [(x, y)] = eval_batches(load_data(manifest.data), k=1, batch_size=samples, seed=manifest.eval_seed)
+        raise MeasureError(
+            f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run"
+        )
+    [(x, y)] = eval_batches(
+        load_data(manifest.data), k=1, batch_size=samples, seed=manifest.eval_seed
+    )
     return Subject(folder.name, net.eval(), method, x, y)
 
 
@@ -86,7 +92,9 @@ Stream = Sequence[Tensor | None]
 
 @cache
 def _texts() -> dict[str, dict[str, str]]:
-    return msgspec.toml.decode(Path(__file__).with_name("pitfalls.toml").read_bytes(), type=dict[str, dict[str, str]])
+    return msgspec.toml.decode(
+        Path(__file__).with_name("pitfalls.toml").read_bytes(), type=dict[str, dict[str, str]]
+    )
 
 
 class Demonstration(msgspec.Struct, frozen=True):
@@ -161,7 +169,10 @@ def half_flush() -> Demonstration:
         kept = g.to(dtype).double()
         return float(kept @ kept / (kept.norm() * kept.norm()))
 
-    wrong = {"5e-10 in fp16": float(g.half()[0]), "cos(g, g) in fp16": cosine_with_itself(torch.float16)}
+    wrong = {
+        "5e-10 in fp16": float(g.half()[0]),
+        "cos(g, g) in fp16": cosine_with_itself(torch.float16),
+    }
     right = {
         "5e-10 in bf16": float(g.bfloat16()[0]),
         "cos(g, g) in bf16": cosine_with_itself(torch.bfloat16),
@@ -187,7 +198,9 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = list(map(gamma, credit, grads))
-    pooled = pooled_gamma([None if a is None else a.flatten(1) for a in credit], [g.flatten(1) for g in grads])
+    pooled = pooled_gamma(
+        [None if a is None else a.flatten(1) for a in credit], [g.flatten(1) for g in grads]
+    )
     if not pooled:
         raise ValueError("no hidden layer has credit to compare with the gradient")
     found = {
@@ -206,7 +219,10 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demons
         ValueError: no hidden layer has credit.
     """
     values = aggregate(credit, grads)
-    wrong = {"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())}
+    wrong = {
+        "“Γ” unnamed, lowest": min(values.values()),
+        "“Γ” unnamed, highest": max(values.values()),
+    }
     return Demonstration("aggregations", wrong, values, ran_on)
 
 
@@ -230,7 +246,11 @@ def missing_feedback(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> De
 
     Source: docs/protocol.md §12.7.
     """
-    wrong = {"Γ with `credit = saved.get('Bs', grads)`": mean_over(list(map(gamma, grads, grads)), first=0)}
+    wrong = {
+        "Γ with `credit = saved.get('Bs', grads)`": mean_over(
+            list(map(gamma, grads, grads)), first=0
+        )
+    }
     return Demonstration("missing-feedback", wrong, {"Γ without saved feedback": None}, ran_on)
 
 
@@ -240,14 +260,20 @@ def null_feedback(null: NullGamma, ran_on: str) -> Demonstration:
     Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
     wrong = {f"deep Γ, {len(null.deep)} fresh draws (mean)": null.mean, "std": null.std}
-    return Demonstration("null-feedback", wrong, {"deep Γ, training feedback": null.observed}, ran_on)
+    return Demonstration(
+        "null-feedback", wrong, {"deep Γ, training feedback": null.observed}, ran_on
+    )
 
 
 FRESH_DRAWS = 10
 
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
 
-_ON_STREAMS = {"aggregations": aggregations, "layer-mean": layer_mean, "missing-feedback": missing_feedback}
+_ON_STREAMS = {
+    "aggregations": aggregations,
+    "layer-mean": layer_mean,
+    "missing-feedback": missing_feedback,
+}
 
 PITFALLS = (*_ON_TENSORS, "null-feedback", *_ON_STREAMS)
 """Names in the protocol's order, 1 to 7."""
@@ -271,7 +297,9 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         if name in _ON_TENSORS:
             shown.append(_ON_TENSORS[name]())
         elif subject is None:
-            raise UsageError(f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER")
+            raise UsageError(
+                f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER"
+            )
         elif name in _ON_STREAMS:
             shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))
         else:
@@ -285,4 +313,6 @@ def _name(name: str) -> str:
         return PITFALLS[int(name) - 1]
     if name in PITFALLS:
         return name
-    raise UsageError(f"no pitfall {name!r}", hint=f"known: {', '.join(PITFALLS)}, or 1 to {len(PITFALLS)}")
+    raise UsageError(
+        f"no pitfall {name!r}", hint=f"known: {', '.join(PITFALLS)}, or 1 to {len(PITFALLS)}"
+    )

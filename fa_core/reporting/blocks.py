@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.diagnostics import Protocol, columns_of, worded
 from fa_core.errors import printable
+from fa_core.judgement.diagnostics import Protocol, columns_of, worded
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -112,7 +112,9 @@ def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
             kept = columns_of(block.headings, protocol)
             rows = tuple(tuple(worded(row[i], protocol) for i in kept) for row in block.rows)
             words, caption = sum(i < block.words for i in kept), worded(block.caption, protocol)
-            yield replace(block, headings=tuple(kept.values()), rows=rows, caption=caption, words=words)
+            yield replace(
+                block, headings=tuple(kept.values()), rows=rows, caption=caption, words=words
+            )
         elif isinstance(block, Bullets):
             yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
         else:
@@ -195,10 +197,14 @@ def to_html(blocks: Iterable[Block]) -> str:
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     # every link is one of these: words from files are spelled out
     parser.validateLink = lambda url: url in figures  # type: ignore[method-assign]
-    tokens = parser.parse(_written(parts, {block.name: name for name, block in figures.items()}, _literal, _literal))
+    tokens = parser.parse(
+        _written(parts, {block.name: name for name, block in figures.items()}, _literal, _literal)
+    )
     _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
     # put in after parsing, which reads every character of a link several times
-    for image in (child for token in tokens for child in token.children or () if child.type == "image"):
+    for image in (
+        child for token in tokens for child in token.children or () if child.type == "image"
+    ):
         drawn = b64encode(rendered(figures[str(image.attrs["src"])].draw())).decode()
         image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
     page = parser.renderer.render(tokens, parser.options, {})
@@ -212,7 +218,11 @@ def to_html(blocks: Iterable[Block]) -> str:
 
 def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
     """Name what Markdown has no notation for: rows that are set apart, and long cells."""
-    marked = (mark for grid in grids for mark in (False, *(row in grid.marked for row in range(len(grid.rows)))))
+    marked = (
+        mark
+        for grid in grids
+        for mark in (False, *(row in grid.marked for row in range(len(grid.rows))))
+    )
     for token, following in pairwise(tokens):
         if token.type == "tr_open" and next(marked):
             token.attrSet("class", "marked")
@@ -220,11 +230,17 @@ def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
             token.attrSet("class", "long")
 
 
-def _written(blocks: Iterable[Block], paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling) -> str:
-    return "\n\n".join("\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks) + "\n"
+def _written(
+    blocks: Iterable[Block], paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling
+) -> str:
+    return (
+        "\n\n".join("\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks) + "\n"
+    )
 
 
-def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling) -> Iterator[str]:
+def _lines(
+    block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling
+) -> Iterator[str]:
     if isinstance(block, Heading):
         yield f"{'#' * block.level} {spell(block.text)}"
     elif isinstance(block, Paragraph):
@@ -242,7 +258,11 @@ def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: 
             yield f"**{spell(block.caption)}**"
             yield ""
         yield _row(block.headings, spell_cell)
-        yield "|" + "|".join("---" if i < block.words else "---:" for i in range(len(block.headings))) + "|"
+        yield (
+            "|"
+            + "|".join("---" if i < block.words else "---:" for i in range(len(block.headings)))
+            + "|"
+        )
         yield from (_row(row, spell_cell) for row in block.rows)
 
 

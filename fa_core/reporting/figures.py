@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
-from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.method_style import MethodStyle
+from fa_core.facts.method_style import MethodStyle
+from fa_core.judgement.baseline import CONTROLS
+from fa_core.judgement.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
@@ -79,7 +79,11 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     named = {name: colour for name, colour in panels.GROUPS.items() if groups[colour].any()}
     signs = {**_faces(table, thresholds), **panels.BASELINES, **named}
     figure, axes = page("Four-diagnostic audit", styles, 2, 2, signs)
-    judged = [what for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY) if what.letter in markers.thresholds.judges]
+    judged = [
+        what
+        for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY)
+        if what.letter in markers.thresholds.judges
+    ]
     for spare in axes[len(judged) :]:
         spare.set_visible(False)
     for position, (panel, what) in enumerate(zip(axes, judged, strict=False)):
@@ -105,7 +109,9 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     growth = f"(a) residual stream (fires: growth > {brief(thresholds.h_norm_explosion_ratio)}× per block)"
     shown = {
         "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),
-        "bp_grad_norms": _GRADIENT._replace(title="(b) BP gradient (judged at the deepest layer)", unit="median ‖g‖"),
+        "bp_grad_norms": _GRADIENT._replace(
+            title="(b) BP gradient (judged at the deepest layer)", unit="median ‖g‖"
+        ),
     }
     for panel, (field, what) in zip(axes, shown.items(), strict=True):
         rows = {i: row for i in range(len(table)) if (row := table.report(i).stream(field))}
@@ -134,7 +140,9 @@ def _summary(panel: Axes, rows: Sequence[Sequence[float]], style: MethodStyle) -
 
 
 @fixed_style()
-def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def architecture_figure(
+    table: AuditTable, thresholds: DiagnosticThresholds | None = None
+) -> Figure:
     """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a marker per seed."""
     compared = ~np.isin(table.method, CONTROLS)
     table = table.select(compared) if compared.any() else table
@@ -148,10 +156,14 @@ def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | No
         present = [name for name in styles if any(names[i] == name for i in rows.tolist())]
         xs = _side_by_side(names, present, rows)
         markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-        for panel, what in zip(axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True):
+        for panel, what in zip(
+            axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True
+        ):
             title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
             panel.set_xlim(-0.6, len(present) - 0.4)
-            panels.name_places(panel, present if what is _ACCURACY else [], letters=96 // len(shown))
+            panels.name_places(
+                panel, present if what is _ACCURACY else [], letters=96 // len(shown)
+            )
             own = what._replace(title=title, unit="" if column else what.unit)
             markers.draw(panel, own, also=getattr(table, what.column)[np.isin(kinds, shown)])
             for text in [*panel.texts] if column + 1 < len(shown) else ():
@@ -168,17 +180,27 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     the penalty, where they are known. Methods that are judged by different baselines have marks at each run's instead.
     """
     thresholds = thresholds or DiagnosticThresholds()
-    rows = np.array(sorted({i for family in families(table, "lam") for i in family.rows}), dtype=np.intp)
+    rows = np.array(
+        sorted({i for family in families(table, "lam") for i in family.rows}), dtype=np.intp
+    )
     names, styles = _variants(table, rows.tolist())
-    conditions = {name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()}
+    conditions = {
+        name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()
+    }
     places = sorted(conditions, key=lambda name: conditions[name])
     styles = {name: styles[name] for name in places}
-    plain_bp = [i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")]
+    plain_bp = [
+        i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")
+    ]
     baselines, methods = np.asarray(table.baseline)[rows], table.method[rows]
     means = [_mean(baselines[methods == method]) for method in set(methods)]
     different = np.ptp([mean for mean in means if math.isfinite(mean)] or [0.0]) > 1e-9
     baseline, pp = math.nan if different else _mean(baselines), thresholds.frozen_acc_margin_pp
-    levels = {"frozen": baseline, f"{pp:+g} pp": baseline + pp / 100, "BP": _mean(np.asarray(table.acc)[plain_bp])}
+    levels = {
+        "frozen": baseline,
+        f"{pp:+g} pp": baseline + pp / 100,
+        "BP": _mean(np.asarray(table.acc)[plain_bp]),
+    }
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
     faces = _faces(table.select(rows), thresholds)
     signs = {**faces, **(panels.BASELINES if different else {})}
@@ -194,7 +216,9 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
 
 
 @fixed_style()
-def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def axis_figure(
+    table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None
+) -> Figure:
     """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth), in the order of its values.
 
     One line per family: runs that differ along this axis and in nothing else (see `families`); it joins the
@@ -214,27 +238,44 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set(xlabel=AXIS_NAMES.get(axis, axis), xlim=(-0.4, max(len(places), 1) - 0.6))
-        panels.name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
+        panels.name_places(
+            panel, [unset if value is None else str(value) for value in places], letters=24
+        )
         markers.draw(panel, what)
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
-            means = {position: _mean(values[mine[xs[mine] == position]]) for position in range(len(places))}
+            means = {
+                position: _mean(values[mine[xs[mine] == position]])
+                for position in range(len(places))
+            }
             known = {position: mean for position, mean in means.items() if math.isfinite(mean)}
             plot(panel, [*known], [*known.values()], styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
 
 
 @fixed_style()
-def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None) -> Figure:
+def timeline_figure(
+    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None
+) -> Figure:
     """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted where a diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
     kinds = {letter: kind for one in timelines for letter, kind in one.evidence.items()}
-    figure, axes = page("Diagnostics over epochs", styles, 2, 2, {"first fires": {"linestyle": ":"}})
+    figure, axes = page(
+        "Diagnostics over epochs", styles, 2, 2, {"first fires": {"linestyle": ":"}}
+    )
     for panel, what in zip(axes, (_COURSES[0], _STREAM, *_COURSES[1:]), strict=True):
-        curves = [_numbers(getattr(point, what.column) for point in one.points) for one in timelines]
-        prepare(panel, [*itertools.chain(*curves)], _as_known(what, kinds), thresholds, "not in these traces")
+        curves = [
+            _numbers(getattr(point, what.column) for point in one.points) for one in timelines
+        ]
+        prepare(
+            panel,
+            [*itertools.chain(*curves)],
+            _as_known(what, kinds),
+            thresholds,
+            "not in these traces",
+        )
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
             if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
@@ -251,8 +292,19 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
-    ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
-    shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
+    ends = [
+        mean + side * 2 * std
+        for one in drawn
+        if one.null
+        for mean, std in [one.null]
+        for side in (-1, 1)
+    ]
+    shown = [
+        -1,
+        *np.unique(
+            np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
+        ).tolist(),
+    ]
     signs = {"null ± 2 std": panels.NULL} if ends else {}
     figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel, layer in itertools.zip_longest(axes, shown):
@@ -270,14 +322,24 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
 
 
 def _over_epochs(
-    panel: Axes, timelines: Sequence[Timeline], curves: Sequence[Floats], styles: Sequence[MethodStyle]
+    panel: Axes,
+    timelines: Sequence[Timeline],
+    curves: Sequence[Floats],
+    styles: Sequence[MethodStyle],
 ) -> None:
     """A curve per run, each with its last point marked."""
     epochs = [point.epoch for one in timelines for point in one.points]
     panel.set(xlabel="epoch", xlim=(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
-        plot(panel, [point.epoch for point in one.points], ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
+        plot(
+            panel,
+            [point.epoch for point in one.points],
+            ys,
+            style,
+            alpha=panels.FAINT,
+            markevery=slice(-1, None),
+        )
 
 
 def _gamma_at(point: EpochPoint, layer: int) -> float | None:
@@ -299,7 +361,10 @@ FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure
 def architectures(table: AuditTable) -> list[str]:
     """Each run's network: its axis, what was measured, or else the file or folder that it is in."""
     homes = collections(table)
-    known = (table.axes[i].get("arch") or table.report(i).provenance.get("arch") for i in range(len(table)))
+    known = (
+        table.axes[i].get("arch") or table.report(i).provenance.get("arch")
+        for i in range(len(table))
+    )
     return [str(name or PurePath(home).stem) for name, home in zip(known, homes, strict=True)]
 
 
@@ -322,7 +387,9 @@ class Markers(NamedTuple):
     xs: Floats
     rows: Indices
 
-    def draw(self, panel: Axes, what: Panel, also: Sequence[float] | Floats = (), baselines: bool = True) -> None:
+    def draw(
+        self, panel: Axes, what: Panel, also: Sequence[float] | Floats = (), baselines: bool = True
+    ) -> None:
         """A marker per run in a panel: filled where its diagnostic fires, half filled where it is undecided.
 
         It is grey where that was not measured. What has no finite number is noted.
@@ -340,13 +407,22 @@ class Markers(NamedTuple):
         doubtful = (table.undecided(self.thresholds) & bit) != 0
         floors: Floats = np.asarray(table.baseline, dtype=np.float64)
         margin = self.thresholds.frozen_acc_margin_pp / 100
-        marks = {panels.MUTED: floors, panels.LIMIT: floors + margin} if what.letter == "d" and baselines else {}
+        marks = (
+            {panels.MUTED: floors, panels.LIMIT: floors + margin}
+            if what.letter == "d" and baselines
+            else {}
+        )
         shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
         named = _as_known(what, table.kinds)
         prepare(panel, shown, named, self.thresholds, f"({what.letter}) not measured on any run")
         for colour, mark in marks.items():
             known = rows[np.isfinite(mark[rows])]
-            look: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
+            look: dict[str, Any] = {
+                "linestyle": "none",
+                "marker": "_",
+                "markersize": 5,
+                "zorder": 1.5,
+            }
             panel.plot(self.xs[known], mark[known], color=colour, **look)
         finite = rows[np.isfinite(values[rows])]
         for name, style in self.styles.items():
@@ -354,13 +430,31 @@ class Markers(NamedTuple):
             faces = {panels.UNMEASURED: ~measured, "white": measured & ~fires, style.colour: fires}
             for face, are in faces.items():
                 some = mine[(are & ~doubtful)[mine]]
-                plot(panel, self.xs[some], values[some], style, linestyle="none", markerfacecolor=face)
+                plot(
+                    panel,
+                    self.xs[some],
+                    values[some],
+                    style,
+                    linestyle="none",
+                    markerfacecolor=face,
+                )
             some = mine[doubtful[mine]]
             plot(panel, self.xs[some], values[some], style, linestyle="none", **panels.HALF)
-        lost = rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
+        lost = (
+            rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
+        )
         for i in lost:
-            said, colour = ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
-            word = panel.text(self.xs[i], 0.02, said, transform=panel.get_xaxis_transform(), color=colour, fontsize=6)
+            said, colour = (
+                ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
+            )
+            word = panel.text(
+                self.xs[i],
+                0.02,
+                said,
+                transform=panel.get_xaxis_transform(),
+                color=colour,
+                fontsize=6,
+            )
             word.set(rotation=90, ha="center", va="bottom")
 
 

@@ -18,19 +18,35 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.option_values import listed
-from fa_core.replication import experiments, source
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, in_protocol, to_html, to_markdown
-from fa_core.reporting.figures import FIGURES, architectures, axis_figure, gamma_figure, timeline_figure
+from fa_core.reporting.blocks import (
+    Block,
+    Bullets,
+    Figure,
+    Grid,
+    Heading,
+    Paragraph,
+    in_protocol,
+    to_html,
+    to_markdown,
+)
+from fa_core.reporting.figures import (
+    FIGURES,
+    architectures,
+    axis_figure,
+    gamma_figure,
+    timeline_figure,
+)
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import known_ending, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
+from fa_core.training.replication import experiments, source
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -71,7 +87,10 @@ def reporting_form(
     for number, (home, mine) in enumerate(_per_collection(table), start=1):
         blocks += _collection(mine, home, thresholds, number)
     if traces:
-        blocks += [Heading("Timeline", 2), *(drawn[name] for name in ("timeline", "gamma") if name in drawn)]
+        blocks += [
+            Heading("Timeline", 2),
+            *(drawn[name] for name in ("timeline", "gamma") if name in drawn),
+        ]
         blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(_measured(table))
@@ -85,7 +104,9 @@ def citations(table: AuditTable) -> Iterator[Block]:
     published = theirs.intersection(PurePath(str(source)).name for source in table.source)
     if published:
         yield Heading("Citations", 2)
-        yield Paragraph(f"The numbers of {listed(sorted(published))} are published: {source().words()}")
+        yield Paragraph(
+            f"The numbers of {listed(sorted(published))} are published: {source().words()}"
+        )
         yield Paragraph(source().bibtex())
 
 
@@ -100,13 +121,21 @@ def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
     for method in ("bp", "dfa"):
         for seed, h_L in enumerate(PUBLISHED[method][1][:2]):
             layers = [1.0, 1.0, 1.0, 1.0, h_L]
-            report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
-            made.append(AuditRow(source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report))
+            report = DiagnosticReport(
+                "", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers}
+            )
+            made.append(
+                AuditRow(
+                    source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report
+                )
+            )
     table = AuditTable.from_rows(made)
     thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
     for block in reporting_form(table, title=title):
         if isinstance(block, Grid):
-            blocks.append(replace(block, rows=(("",) * len(block.headings),) * BLANK_ROWS, marked=frozenset()))
+            blocks.append(
+                replace(block, rows=(("",) * len(block.headings),) * BLANK_ROWS, marked=frozenset())
+            )
         elif isinstance(block, Bullets) and block.numbered:
             blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
         elif isinstance(block, Figure):
@@ -147,7 +176,9 @@ CAPTIONS: Mapping[str, str] = {
 """Of the figures by the names that `write_report` knows; the others are called like the axis that they are over."""
 
 
-def figures_of(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()) -> dict[str, Figure]:
+def figures_of(
+    table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
+) -> dict[str, Figure]:
     """Every figure there is of some runs and traces, by its name."""
     found = timelines(traces, table, thresholds)
     axes = [axis for axis in varying_axes(table) if families(table, axis)]
@@ -165,10 +196,15 @@ def figures_of(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequ
         "Accuracy, growth and deepest gradient norm against {0}; each line joins the means over seeds of runs that "
         "differ in {0} alone."
     )
-    return {name: Figure(name, each, CAPTIONS.get(name, over.format(name))) for name, each in draw.items()}
+    return {
+        name: Figure(name, each, CAPTIONS.get(name, over.format(name)))
+        for name, each in draw.items()
+    }
 
 
-def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
+def _collection(
+    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int
+) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home, 2)
     yield from runs.verdict_table(table, thresholds)
     yield from runs.evidence_note(table)
@@ -177,7 +213,9 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         return
     for name, figure in figures_of(measured, thresholds).items():
         if name != "architectures":
-            yield replace(figure, name=f"{name}-{number}" if name in CAPTIONS else f"axis-{number}-{name}")
+            yield replace(
+                figure, name=f"{name}-{number}" if name in CAPTIONS else f"axis-{number}-{name}"
+            )
     parts = {
         "Over seeds": [
             *analyses.seeds_blocks(over_seeds(measured, thresholds), thresholds.protocol),
@@ -244,12 +282,18 @@ def write_report(
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     else:
-        content = to_csv(table, thresholds).encode() if kind == ".csv" else to_parquet(table, thresholds)
+        content = (
+            to_csv(table, thresholds).encode() if kind == ".csv" else to_parquet(table, thresholds)
+        )
     write_bytes(path, content)
     return [path]
 
 
-WRITERS: Mapping[str, Callable[[list[Block]], str]] = {".md": to_markdown, ".html": to_html, ".tex": to_latex}
+WRITERS: Mapping[str, Callable[[list[Block]], str]] = {
+    ".md": to_markdown,
+    ".html": to_html,
+    ".tex": to_latex,
+}
 """File ending → what writes blocks."""
 
 
@@ -278,7 +322,9 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     return [path, *files.values()]
 
 
-def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], name: str) -> Figure:
+def _figure(
+    table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], name: str
+) -> Figure:
     """One of `figures_of`.
 
     Raises:

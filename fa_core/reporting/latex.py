@@ -22,7 +22,9 @@ _MATH = r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to �
 _WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
 """Signs, each followed by its code."""
 _PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}
-_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()} | {pair[0]: pair[1:] for pair in _WORDS.split()}
+_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()} | {
+    pair[0]: pair[1:] for pair in _WORDS.split()
+}
 _PLAIN |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 _SIGNS = str.maketrans(_PLAIN)
 

@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
 from fa_core.errors import printable
-from fa_core.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.table import Floats
 
@@ -90,7 +90,9 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
         canvas = get_registered_canvas_class(ending)(figure)
         figure.dpi = _DOTS_PER_INCH
         # not savefig, which draws twice, for a layout that is final here
-        getattr(canvas, f"print_{ending}")(content, metadata={"Title": figure.get_label(), **_WITHOUT_DATES[kind]})
+        getattr(canvas, f"print_{ending}")(
+            content, metadata={"Title": figure.get_label(), **_WITHOUT_DATES[kind]}
+        )
     return content.getvalue()
 
 
@@ -154,24 +156,39 @@ def page(
     if left := len(styles) - len(shown):
         shown.append((f"and {left} more", MethodStyle("none", "")))
     handles: list[Any] = [
-        Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name) for name, style in shown
+        Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name)
+        for name, style in shown
     ]
     for words, sign in signs.items() if styles else ():
         is_colour = isinstance(sign, str)
         look = {"linestyle": "none", "color": INK, "markersize": 4.5, **({} if is_colour else sign)}
-        handles.append(Patch(color=sign, label=words) if is_colour else Line2D([], [], label=words, **look))
+        handles.append(
+            Patch(color=sign, label=words) if is_colour else Line2D([], [], label=words, **look)
+        )
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
     size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
-    panels = figure.subplots(rows, columns, squeeze=False, sharey="row" if share else False).ravel().tolist()
+    panels = (
+        figure.subplots(rows, columns, squeeze=False, sharey="row" if share else False)
+        .ravel()
+        .tolist()
+    )
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=across, columnspacing=1.6, handlelength=2.2)
+        figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=across,
+            columnspacing=1.6,
+            handlelength=2.2,
+        )
     return figure, panels
 
 
-def variants(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[str], dict[str, MethodStyle]]:
+def variants(
+    runs: Iterable[tuple[str, Mapping[str, Any]]],
+) -> tuple[list[str], dict[str, MethodStyle]]:
     """Each run's method, with the axes in which that method's runs differ; and the style of each such name.
 
     Variants have their method's colour and the next markers, the plain method its own.
@@ -181,17 +198,26 @@ def variants(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[str], 
     for method, axes in found:
         seen.setdefault(method, []).append(axes)
     differ = {
-        method: [axis for axis in sorted({*chain(*own)}) if len({repr(axes.get(axis)) for axes in own}) > 1]
+        method: [
+            axis
+            for axis in sorted({*chain(*own)})
+            if len({repr(axes.get(axis)) for axes in own}) > 1
+        ]
         for method, own in seen.items()
     }
-    names = [with_axes(method, {axis: axes.get(axis) for axis in differ[method]}) for method, axes in found]
+    names = [
+        with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
+        for method, axes in found
+    ]
     own = method_styles(method for method, _ in found)
     of = dict(zip(names, (method for method, _ in found), strict=True))
     places: Counter[str] = Counter()
     styles = {}
     for name, method in sorted(of.items(), key=lambda one: one[0] != one[1]):
         colour, marker = own[method]
-        styles[name] = MethodStyle(colour, MARKERS[(MARKERS.index(marker) + places[method]) % len(MARKERS)])
+        styles[name] = MethodStyle(
+            colour, MARKERS[(MARKERS.index(marker) + places[method]) % len(MARKERS)]
+        )
         places[method] += 1
     return names, {name: styles[name] for name in of}
 
@@ -204,7 +230,9 @@ def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
         above = max((level - low) / (high - low), above + 0.05)
         panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
         label = f"{name} {brief(level, 3)}" if "pp" not in name else name
-        panel.text(AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6)
+        panel.text(
+            AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6
+        )
 
 
 def laid_out(figure: Figure) -> Figure:
@@ -214,7 +242,9 @@ def laid_out(figure: Figure) -> Figure:
     return figure
 
 
-def prepare(panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str) -> None:
+def prepare(
+    panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str
+) -> None:
     """Name a panel, and scale it to its values and its diagnostic's threshold, if it has one.
 
     Without finite values it says ``empty``.
@@ -228,7 +258,9 @@ def prepare(panel: Axes, values: Sequence[float], what: Panel, thresholds: Diagn
     if not known:
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
-        panel.text(0.5, 0.5, empty, transform=panel.transAxes, ha="center", va="center", color=MUTED)
+        panel.text(
+            0.5, 0.5, empty, transform=panel.transAxes, ha="center", va="center", color=MUTED
+        )
 
 
 def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
@@ -253,8 +285,12 @@ def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float =
     decades = [exponent for exponent in range(first, last + 1) if exponent % stride == 0]
     panel.set_yscale("log")
     panel.set_ylim(10.0**low, 10.0**high)
-    panel.set_yticks([10.0**exponent for exponent in decades], [power_of_ten(exponent) for exponent in decades])
-    panel.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)) if high - low < 4 else NullLocator())
+    panel.set_yticks(
+        [10.0**exponent for exponent in decades], [power_of_ten(exponent) for exponent in decades]
+    )
+    panel.yaxis.set_minor_locator(
+        LogLocator(subs=range(2, 10)) if high - low < 4 else NullLocator()
+    )
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -266,7 +302,11 @@ def _drawable(value: float, log: bool) -> float:
 
 
 def plot(
-    panel: Axes, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats, style: MethodStyle, **look: Any
+    panel: Axes,
+    xs: Sequence[float] | Floats,
+    ys: Sequence[float] | Floats,
+    style: MethodStyle,
+    **look: Any,
 ) -> None:
     """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines, says otherwise."""
     drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
@@ -279,10 +319,19 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
     across, height = panel.get_yaxis_transform(), value
     if low <= value <= high:
-        panel.axhspan(value, high if DIAGNOSTICS[letter].fires_above else low, color=LIMIT, alpha=0.06, linewidth=0)
+        panel.axhspan(
+            value,
+            high if DIAGNOSTICS[letter].fires_above else low,
+            color=LIMIT,
+            alpha=0.06,
+            linewidth=0,
+        )
         panel.axhline(value, color=LIMIT, **_DASHED)
     else:
-        across, (height, where) = panel.transAxes, (1.0, "above") if value > high else (0.0, "below")
+        across, (height, where) = (
+            panel.transAxes,
+            (1.0, "above") if value > high else (0.0, "below"),
+        )
         label = f"{label}\n({where}\nthis axis)"
     panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
 

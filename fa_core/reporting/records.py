@@ -17,22 +17,27 @@ from fa_core.analysis.margins import partial_audit
 from fa_core.analysis.seeds import Difference, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import UsageError, missing_package
-from fa_core.gamma import CREDIT, credit_numbers
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.gamma import CREDIT, credit_numbers
 from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
 
 _ENDS = {
     f"{number}_{end}": (name, place)
-    for number, name in [("headline_acc", "acc"), *((one.number, one.column) for one in DIAGNOSTICS.values())]
+    for number, name in [
+        ("headline_acc", "acc"),
+        *((one.number, one.column) for one in DIAGNOSTICS.values()),
+    ]
     for place, end in enumerate(("low", "high"))
 }
 """Columns of the ends of the 95 % intervals → what they are about, and which end."""
 
 
-def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[dict[str, Any]]:
+def records(
+    table: AuditTable, thresholds: DiagnosticThresholds | None = None
+) -> list[dict[str, Any]]:
     """One flat dict per run; None where something was not measured. The names of `CREDIT` are its credit.
 
     ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
@@ -58,7 +63,9 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     "a,b",0.5
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_no_formula(cell) for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(
+        [_no_formula(cell) for cell in row] for row in rows
+    )
     return text.getvalue()
 
 
@@ -87,7 +94,9 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         **dict.fromkeys([*RECORDED, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64"),
         **dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>"),
     }
-    return _parquet(records(table, thresholds), {name: kinds.get(name, "string") for name in COLUMNS})
+    return _parquet(
+        records(table, thresholds), {name: kinds.get(name, "string") for name in COLUMNS}
+    )
 
 
 def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> bytes:
@@ -97,7 +106,9 @@ def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> byt
     except ImportError:
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     lists = pa.list_(pa.float64())
-    columns = pa.schema([(name, lists if kind == "list<double>" else kind) for name, kind in kinds.items()])
+    columns = pa.schema(
+        [(name, lists if kind == "list<double>" else kind) for name, kind in kinds.items()]
+    )
     content = io.BytesIO()
     plain = [{**row, "axes": _cell(row["axes"])} for row in rows]
     pq.write_table(pa.Table.from_pylist(plain, schema=columns), content)
@@ -113,7 +124,9 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     kind = path.suffix.lower()
     if kind not in known:
         hint = f"end the name in {', '.join(known[:-1])} or {known[-1]}"
-        raise UsageError(f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint)
+        raise UsageError(
+            f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint
+        )
     return kind
 
 
@@ -133,18 +146,28 @@ def seeds_file(analysis: SeedTable, path: Path) -> bytes:
         UsageError: another ending, or pyarrow is not installed.
     """
     rows = [
-        {**{name: getattr(group, name) for name in [*_OVER_SEEDS][:4]}, "number": number, **asdict(stat)}
+        {
+            **{name: getattr(group, name) for name in [*_OVER_SEEDS][:4]},
+            "number": number,
+            **asdict(stat),
+        }
         for group in analysis.groups
         for number, stat in group.stats.items()
     ]
     if known_ending(path, (".csv", ".parquet")) == ".parquet":
         return _parquet(rows, _OVER_SEEDS)
-    return csv_text([_OVER_SEEDS, *([_cell(row[name]) for name in _OVER_SEEDS] for row in rows)]).encode()
+    return csv_text(
+        [_OVER_SEEDS, *([_cell(row[name]) for name in _OVER_SEEDS] for row in rows)]
+    ).encode()
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
     ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
-    inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
+    inexact = (
+        f"{letter}={kind}"
+        for letter, kind in sorted(report.kinds.items())
+        if letter in report.coverage
+    )
     return {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),
@@ -152,8 +175,14 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
         "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
-        **{column: ends[name][place] if name in ends else None for column, (name, place) in _ENDS.items()},
-        **{name: None if math.isnan(value) else value for name, value in zip(CREDIT, credit, strict=True)},
+        **{
+            column: ends[name][place] if name in ends else None
+            for column, (name, place) in _ENDS.items()
+        },
+        **{
+            name: None if math.isnan(value) else value
+            for name, value in zip(CREDIT, credit, strict=True)
+        },
     }
 
 
@@ -170,19 +199,33 @@ def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
 ) -> list[dict[str, Any]]:
     """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
+    return [
+        {**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()}
+        for one in analysis
+    ]
 
 
 def seeds_record(
-    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable, apart: Sequence[Difference]
+    rows: Sequence[AuditRow],
+    thresholds: DiagnosticThresholds,
+    analysis: SeedTable,
+    apart: Sequence[Difference],
 ) -> dict[str, Any]:
     """Every condition over its seeds, their differences, and what numbers rest on where they are not exact."""
-    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
-    return {**analysis.to_dict(), "differences": [one.to_dict() for one in apart], "partial": partial}
+    partial = {
+        row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds
+    }
+    return {
+        **analysis.to_dict(),
+        "differences": [one.to_dict() for one in apart],
+        "partial": partial,
+    }
 
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
     """First fires and early stops per run and per method, or why there are none."""
-    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
+    skipped = (
+        [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
+    )
     methods = [one.to_dict() for one in by_method(found)]
     return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}

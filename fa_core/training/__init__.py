@@ -1,1 +1,1 @@
-"""What is to be trained; `fa_core.train` trains it."""
+"""What is to be trained; `fa_core.training.train` trains it."""

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from fa_core import plugins
-from fa_core.baseline import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.errors import UsageError
+from fa_core.facts.runs import canonical_method
+from fa_core.judgement.baseline import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
-from fa_core.runs import canonical_method
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -47,7 +47,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
 
     def __post_init__(self) -> None:
-        for name, chosen, known in (("optimizer", self.optimizer, OPTIMIZERS), ("schedule", self.schedule, SCHEDULES)):
+        for name, chosen, known in (
+            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("schedule", self.schedule, SCHEDULES),
+        ):
             if chosen not in known:
                 raise unknown_name(name, chosen, known)
         for name, lowest in {"epochs": 0, "batch_size": 1, "weight_decay": 0, "lam": 0}.items():
@@ -145,7 +148,11 @@ def plan_runs(
     alone = len(methods) == 1
     # which rule trains a control: no option of a rule
     of = {} if alone or "of" not in options else {"of": options.pop("of")}
-    by = {TRAINED_BY.get(m, m): {} if m in CONTROLS else options for m in methods if m not in WITHOUT_BASELINE}
+    by = {
+        TRAINED_BY.get(m, m): {} if m in CONTROLS else options
+        for m in methods
+        if m not in WITHOUT_BASELINE
+    }
     by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
     trained = [
         (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
@@ -161,7 +168,9 @@ def plan_runs(
     runs = [
         (method, args, lam, *size, seed)
         for method, args in trained
-        for lam, size, seed in itertools.product((0.0,) if method in UNPENALISED else penalties, sizes, seeds)
+        for lam, size, seed in itertools.product(
+            (0.0,) if method in UNPENALISED else penalties, sizes, seeds
+        )
     ]
     for method, args, lam, d, L, seed in runs:
         differs = {
@@ -179,8 +188,12 @@ def plan_runs(
                 seed=seed,
                 recipe=msgspec.structs.replace(recipe, lam=lam),
                 method_args=dict(args),
-                arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
-                axes={**(axes or {}), **{name: value for name, value in differs.items() if value is not None}},
+                arch_args=dict(arch_args or {})
+                | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
+                axes={
+                    **(axes or {}),
+                    **{name: value for name, value in differs.items() if value is not None},
+                },
                 eval_seed=eval_seed,
             )
         )
@@ -193,7 +206,13 @@ def there_already(folder: Path) -> UsageError:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else f"-{value}" if isinstance(value, str) else str(value)
+    return (
+        f"{value:g}"
+        if isinstance(value, float)
+        else f"-{value}"
+        if isinstance(value, str)
+        else str(value)
+    )
 
 
 METHODS = (

@@ -12,18 +12,24 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fa_core.diagnostics import Protocol
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import Protocol
 from fa_core.option_values import diagnostic_letters
 from fa_core.reporting.blocks import Block, in_protocol
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
-_BY = typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary.")
-_OUT = typer.Option(
-    metavar="FILE", help="Also write the numbers over seeds: .csv or .parquet.", parser=options.typed_path
+_BY = typer.Option(
+    metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."
 )
-_POPULATION = typer.Option("--population", help="Standard deviations over n, not over n − 1 as is usual.")
+_OUT = typer.Option(
+    metavar="FILE",
+    help="Also write the numbers over seeds: .csv or .parquet.",
+    parser=options.typed_path,
+)
+_POPULATION = typer.Option(
+    "--population", help="Standard deviations over n, not over n − 1 as is usual."
+)
 
 
 def seeds_command(
@@ -95,7 +101,9 @@ _HEALTHY = typer.Option(
     help="Methods that should pass; default: bp, ep of the published audit.",
     show_default=False,
 )
-_DEGENERATE_HELP = "Methods that should fire; default: dfa, state_bridge, credit_bridge of that audit."
+_DEGENERATE_HELP = (
+    "Methods that should fire; default: dfa, state_bridge, credit_bridge of that audit."
+)
 _DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP, show_default=False)
 
 
@@ -123,23 +131,28 @@ def sweep_command(
     """
     from fa_core.analysis.method_groups import published_groups
     from fa_core.analysis.threshold_sweep import sensitivities
+    from fa_core.facts.runs import canonical_method
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
-    from fa_core.runs import canonical_method
     from fa_core.table import AuditTable
 
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     table = runs.table
     good, bad = options.split_list(healthy) or None, options.split_list(degenerate) or None
     analysis = sensitivities(table, thresholds, good, bad)
-    record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
+    record, blocks = (
+        partial(sweep_record, table, thresholds, analysis),
+        sensitivity_blocks(analysis),
+    )
     groups = published_groups(AuditTable.from_rows(runs.unfiltered))
     groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")
     groups |= dict.fromkeys(map(canonical_method, bad or ()), "degenerate")
     _print(runs, thresholds.protocol, format, record, blocks, groups)
 
 
-_CHANCE = typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes.")
+_CHANCE = typer.Option(
+    metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."
+)
 
 
 def utility_command(
@@ -163,21 +176,29 @@ def utility_command(
     from fa_core.reporting.sections.analyses import utility_blocks
 
     if chance is not None and not 0.0 <= chance <= 1.0:
-        raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
+        raise UsageError(
+            f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes"
+        )
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = decision_utility(runs.table, thresholds, chance)
     _print(runs, thresholds.protocol, format, analysis.to_dict, utility_blocks(analysis))
 
 
-_STOP_ON = typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
-_EPOCHS = typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete.")
+_STOP_ON = typer.Option(
+    "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
+)
+_EPOCHS = typer.Option(
+    "--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."
+)
 
 
 def timeline_command(
     paths: options.NamedPaths,
     stop_on: Annotated[str, _STOP_ON] = "ab",
     epochs: Annotated[int | None, _EPOCHS] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")
+    ] = False,
     format: options.FormOption = "table",
     *,
     chosen: options.Chosen,
@@ -227,11 +248,17 @@ _FIGURE_HELP = (
 
 
 def report_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
+    ],
     paths: options.PathsArgument = None,
     figure: Annotated[str, typer.Option(metavar="NAME", help=_FIGURE_HELP)] = "audit",
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")] = "Four-diagnostic audit",
-    blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")
+    ] = "Four-diagnostic audit",
+    blank: Annotated[
+        bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
+    ] = False,
     *,
     chosen: options.Chosen,
 ) -> None:
@@ -267,7 +294,9 @@ def report_command(
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     runs = inputs.open_runs(paths, chosen)
-    for file in write_report(out, runs.table, chosen.criteria.thresholds, runs.traces, figure, title):
+    for file in write_report(
+        out, runs.table, chosen.criteria.thresholds, runs.traces, figure, title
+    ):
         print(output.link(file))
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from fa_core.baseline import FROZEN
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
+from fa_core.facts.runs import run_place
 from fa_core.files import real_path
+from fa_core.judgement.baseline import FROZEN
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_core.runs import run_place
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
@@ -31,23 +31,35 @@ MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
 
 
-_OUT = typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path)
-_BATCHES = typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
-_BATCH_SIZE = typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
+_OUT = typer.Option(
+    "--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path
+)
+_BATCHES = typer.Option(
+    metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10"
+)
+_BATCH_SIZE = typer.Option(
+    metavar="B", help="Samples in each.", show_default="the manifest's, else 128"
+)
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
 _CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
 _RESAMPLES_HELP = (
     "Bootstrap over batches and samples: an interval for each diagnostic, and how often the verdict is "
     "the same. 1000 are plenty; 0: none."
 )
-_PRECISION_HELP = "Compare the gradients with float64 ones, per layer: is the reference itself right?"
-_RESUME = typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
+_PRECISION_HELP = (
+    "Compare the gradients with float64 ones, per layer: is the reference itself right?"
+)
+_RESUME = typer.Option(
+    "--resume", help="Skip what FILE holds already, measured from the same files and settings."
+)
 _REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
 _FORMAT = typer.Option(
     help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold less "
     "(no hashes, intervals, credit)."
 )
-_SHARD = typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
+_SHARD = typer.Option(
+    metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."
+)
 
 
 def audit_command(
@@ -62,14 +74,20 @@ def audit_command(
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
     credit: Annotated[Literal["none", "gamma", "full"], _CREDIT] = "gamma",
-    resamples: Annotated[int, typer.Option(metavar="N", min=0, max=MOST_RESAMPLES, help=_RESAMPLES_HELP)] = 0,
+    resamples: Annotated[
+        int, typer.Option(metavar="N", min=0, max=MOST_RESAMPLES, help=_RESAMPLES_HELP)
+    ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     *,
     placement: Placement,
     resume: Annotated[bool, _RESUME] = False,
     replace: Annotated[bool, _REPLACE] = False,
-    notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
-    format: Annotated[Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"], _FORMAT] = "table",
+    notes: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")
+    ] = "",
+    format: Annotated[
+        Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"], _FORMAT
+    ] = "table",
     shard: Annotated[str, _SHARD] = "1/1",
     filter: options.FilterOption = "",
     criteria: options.Criteria,
@@ -108,30 +126,48 @@ def audit_command(
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria.baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
-    settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})
+    settings = MeasureOptions(
+        **{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given}
+    )
 
     as_recorded = options.Criteria(criteria.thresholds)
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
+        return list(
+            judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded)
+        )
 
     rows = inputs.selected(found, options.Chosen(as_recorded, None, None, filter))
     targets = in_part(measurable(rows), shard)
-    names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
+    names = {
+        str(row.checkpoint): with_seed(label, row)
+        for label, row in zip(labels(targets), targets, strict=True)
+    }
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
-        result = audit(targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust)
+        result = audit(
+            targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
+        )
     inputs.report_failures(result.failures)
     traces = {str(real_path(run_place(trace.source))): trace for trace in found.traces}
     published = format in ("audit-list", "penalty-log")
     if published and result.unsaved is None and not result.interrupted and out.exists():
         kept_rows = scan([out]).rows
-        write_json(out, audit_list(kept_rows) if format == "audit-list" else penalty_logs(kept_rows, traces=traces))
+        write_json(
+            out,
+            audit_list(kept_rows)
+            if format == "audit-list"
+            else penalty_logs(kept_rows, traces=traces),
+        )
     print_rows(result.rows, "table" if published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
-        kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
+        kept = (
+            f"{out} holds what is finished, --resume goes on"
+            if out.exists()
+            else "no run was finished"
+        )
         kept = kept if result.unsaved is None else "see above for what is finished"
         print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
@@ -158,12 +194,17 @@ def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
     """
     first, _, parts = shard.partition("/")
     if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
-        raise UsageError(f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8")
+        raise UsageError(
+            f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8"
+        )
     seeds = {row.seed for row in rows if row.method == FROZEN}
     units = [str(row.seed) if row.seed in seeds else str(row.checkpoint) for row in rows]
     mine = set(list(dict.fromkeys(units))[int(first) - 1 :: int(parts)])
     if rows and not mine:
-        raise UsageError(f"--shard {shard}: no run is left for this part", hint=f"write I/{len(set(units))} at most")
+        raise UsageError(
+            f"--shard {shard}: no run is left for this part",
+            hint=f"write I/{len(set(units))} at most",
+        )
     return [row for row, unit in zip(rows, units, strict=True) if unit in mine]
 
 
@@ -198,7 +239,9 @@ def verify_command(
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
-    rows = inputs.selected(found, options.Chosen(options.Criteria(DiagnosticThresholds()), None, None, filter))
+    rows = inputs.selected(
+        found, options.Chosen(options.Criteria(DiagnosticThresholds()), None, None, filter)
+    )
     with AuditProgress() as progress:
         how = Measuring(placement, progress, progress.plan, progress.notice)
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))

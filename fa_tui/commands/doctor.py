@@ -57,10 +57,22 @@ OPTIONAL = {
     "transformers": "`--model hf:FOLDER`",
     "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
-REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
+REQUIRED = (
+    "textual",
+    "rich",
+    "numpy",
+    "typer",
+    "msgspec",
+    "safetensors",
+    "watchfiles",
+    "platformdirs",
+    "tomlkit",
+)
 
 
-def doctor_command(format: Annotated[options.Form, typer.Option(help="How to print.")] = "table") -> None:
+def doctor_command(
+    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
+) -> None:
     """Say what this machine can do, and what is missing.
 
     Versions, devices, terminal, and the command that fixes it.
@@ -71,9 +83,17 @@ def doctor_command(format: Annotated[options.Form, typer.Option(help="How to pri
 
         fa-tui doctor --format json
     """
-    found = [(area.__name__, one) for area in (python, packages, plugins, devices, terminal) for one in area()]
-    text = "\n\n".join("\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0)))
-    output.print_result(format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text])
+    found = [
+        (area.__name__, one)
+        for area in (python, packages, plugins, devices, terminal)
+        for one in area()
+    ]
+    text = "\n\n".join(
+        "\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0))
+    )
+    output.print_result(
+        format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text]
+    )
     raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 
@@ -104,7 +124,9 @@ def packages() -> Iterator[Finding]:
         if name in failed:
             broken = "torchvision" if "torchvision" in failed[name] else name
             again = install_command(broken).replace("install", "install --force-reinstall", 1)
-            yield Finding(name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again)
+            yield Finding(
+                name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again
+            )
         elif version is not None:
             yield Finding(name, OK, version)
         elif use is None:
@@ -135,7 +157,9 @@ def _failed_imports(names: Sequence[str]) -> dict[str, str]:
     modules = {_MODULES.get(name, name): name for name in names}
     command = [sys.executable, "-c", _IMPORTS, *modules]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
     except subprocess.TimeoutExpired:
         return {}
     told = [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("\0")]
@@ -153,7 +177,9 @@ def plugins() -> Iterator[Finding]:
 def devices() -> Iterator[Finding]:
     """torch and what it can compute on, asked in a process of its own."""
     if importlib.util.find_spec("torch") is None:
-        yield Finding("torch", MISSING, "not installed: nothing can be measured", "pip install torch")
+        yield Finding(
+            "torch", MISSING, "not installed: nothing can be measured", "pip install torch"
+        )
         return
     torch = ask_torch(PROBE)
     if torch.error:
@@ -162,14 +188,23 @@ def devices() -> Iterator[Finding]:
     yield Finding("torch", OK, torch.version)
     listed = list_devices()
     for device in listed:
-        memory = f", {device.memory_total / 2**30:.0f} GiB" if device.memory_total and device.name != "cpu" else ""
+        memory = (
+            f", {device.memory_total / 2**30:.0f} GiB"
+            if device.memory_total and device.name != "cpu"
+            else ""
+        )
         yield Finding("device", OK, f"{device.name}: {device.label}{memory}")
     nvml, gpus = seen_by_nvml(), [name for name, _ in torch.gpus]
     sees = f"NVML sees {', '.join(nvml) or 'none'}; torch sees {', '.join(gpus) or 'none'}"
     if why := why_no_cuda():
         yield Finding("gpu", NOTE, f"{why}; {sees}" if nvml or gpus else why)
     elif not gpus:
-        yield Finding("gpu", NOTE, f"one is listed, but torch cannot use it: {sees}", "install a torch for this driver")
+        yield Finding(
+            "gpu",
+            NOTE,
+            f"one is listed, but torch cannot use it: {sees}",
+            "install a torch for this driver",
+        )
     else:
         yield looked_at("gpu", sees, len(nvml) == len(gpus))
 
@@ -183,13 +218,17 @@ def terminal() -> Iterator[Finding]:
     yield looked_at("TERM", term or "not set", term not in ("", "dumb"), needs)
     count = detect(os.environ).colours
     colours = "16 million" if count == TRUE_COLOUR else str(count) if count else "none"
-    yield Finding("colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours)
+    yield Finding(
+        "colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours
+    )
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     unicode = "utf" in encoding
     characters = encoding if unicode else f"{encoding}: ASCII glyphs"
     yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
-    yield looked_at("size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24")
+    yield looked_at(
+        "size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24"
+    )
 
 
 def _version(name: str) -> str | None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.facts.runs import canonical_method
 from fa_core.reporting.blocks import Block, bullets
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import canonical_method
 from fa_tui.options import Chosen, default_paths, numbers, split_list
 from fa_tui.views.filters import Look, arranged
 
@@ -111,7 +111,11 @@ class Runs(msgspec.Struct, frozen=True):
         from fa_tui.views.analysed import left_out_words
 
         kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        return bullets(left_out_words({name: (kept[name], count) for name, count in every.items()}, groups or {}))
+        return bullets(
+            left_out_words(
+                {name: (kept[name], count) for name, count in every.items()}, groups or {}
+            )
+        )
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
@@ -174,7 +178,11 @@ def selected(
 
 
 def _none_passes(chosen: Chosen) -> UsageError:
-    given = {"methods": ",".join(chosen.methods or ()), "seeds": ",".join(chosen.seeds or ()), "filter": chosen.filter}
+    given = {
+        "methods": ",".join(chosen.methods or ()),
+        "seeds": ",".join(chosen.seeds or ()),
+        "filter": chosen.filter,
+    }
     where = " ".join(f"--{name} {shlex.quote(text)}" for name, text in given.items() if text)
     return UsageError("no run passes it", where=where, hint="`fa-tui show` lists the runs")
 
@@ -206,5 +214,7 @@ def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> Unread
 def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:
     for one in wanted:
         if one not in present:
-            listed = ", ".join(sorted({str(value) for value in present if value is not None})) or "none"
+            listed = (
+                ", ".join(sorted({str(value) for value in present if value is not None})) or "none"
+            )
             raise UsageError(f"no run has {one}", where=option, hint=f"present: {listed}")

@@ -18,9 +18,15 @@ _AXES = "method, seed, source, or what the runs name, such as lam"
 
 
 _SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}."
-_SHOW = typer.Option("--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say")
-_ROWS = typer.Option("--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method")
-_COLUMNS = typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
+_SHOW = typer.Option(
+    "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
+)
+_ROWS = typer.Option(
+    "--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method"
+)
+_COLUMNS = typer.Option(
+    "--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed"
+)
 
 
 def open_command(
@@ -34,7 +40,9 @@ def open_command(
     columns: Annotated[str, _COLUMNS] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
-    long: Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Begin in the long view, as --sort does.")
+    ] = False,
     *,
     placement: Placement,
     log: options.Log,
@@ -71,5 +79,7 @@ def open_command(
     }
     setup = Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
     baseline = criteria.baseline or None
-    code = opening.open_explorer(paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup)
+    code = opening.open_explorer(
+        paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup
+    )
     raise typer.Exit(code)

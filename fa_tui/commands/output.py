@@ -73,13 +73,19 @@ def check_folder(out: Path) -> None:
         UsageError: there is no such folder.
     """
     if not out.parent.is_dir():
-        raise UsageError("no such folder", where=out.parent, hint="make it first, or write elsewhere")
+        raise UsageError(
+            "no such folder", where=out.parent, hint="make it first, or write elsewhere"
+        )
 
 
 def link(file: Path, to: TextIO | None = None) -> str:
     """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC 8)."""
     name = printable(str(file))
-    return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\" if (to or sys.stdout).isatty() else name
+    return (
+        f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
+        if (to or sys.stdout).isatty()
+        else name
+    )
 
 
 def say_written(file: Path) -> None:
@@ -149,7 +155,12 @@ def _print_grid(console: Console, grid: Grid) -> None:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
             most, is_word = None if i else widths[0], i < grid.words
-            table.add_column(grid.headings[i], justify="left" if is_word else "right", overflow="fold", max_width=most)
+            table.add_column(
+                grid.headings[i],
+                justify="left" if is_word else "right",
+                overflow="fold",
+                max_width=most,
+            )
         for number, row in enumerate(rows):
             table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
         console.print(table)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from fa_core.pitfalls.demonstrations import Demonstration
 
 
-_NAMES = typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False)
+_NAMES = typer.Argument(
+    metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False
+)
 _RUN_HELP = "Run folder with saved feedback for 4 to 7; default: the sample run wide/dfa_s42."
 _RUN = typer.Option("--run", metavar="FOLDER", help=_RUN_HELP, show_default=False)
 

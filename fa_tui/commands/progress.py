@@ -14,10 +14,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.jobs import JobState, JobView
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_tui.commands.inputs import cause_of
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
     from typing_extensions import Self
 
-    from fa_core.train import Moment
+    from fa_core.training.train import Moment
 
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -48,7 +55,9 @@ def stoppable() -> Iterator[Stopped]:
     """Within it, SIGTERM and SIGHUP come as what it gives, unless they are ignored (nohup) or handled already."""
     stop = Stopped("interrupted")
     in_charge = threading.current_thread() is threading.main_thread()
-    ours = [number for number in _SIGNALS if in_charge and signal.getsignal(number) is signal.SIG_DFL]
+    ours = [
+        number for number in _SIGNALS if in_charge and signal.getsignal(number) is signal.SIG_DFL
+    ]
 
     def take(number: int, frame: FrameType | None) -> None:
         # both signals often come together, and the second must not stop the keeping
@@ -75,7 +84,9 @@ class _Bars:
 
     def __init__(self, *columns: ProgressColumn) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._bars = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+        self._bars = Progress(
+            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+        )
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -104,8 +115,12 @@ class AuditProgress(_Bars):
         thresholds: what judges a run that is measured (default: the protocol's).
     """
 
-    def __init__(self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None) -> None:
-        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    def __init__(
+        self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
+    ) -> None:
+        super().__init__(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        )
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
@@ -156,7 +171,9 @@ class AuditProgress(_Bars):
             self._tasks[worker] = self._bars.add_task("", total=None)
         runs = sum(other == worker for other in self._running.values())
         what = f"{self._name(view) if runs == 1 else f'{runs} runs'} {view.device}"
-        self._bars.update(self._tasks[worker], completed=view.done, total=view.total or None, description=what)
+        self._bars.update(
+            self._tasks[worker], completed=view.done, total=view.total or None, description=what
+        )
 
     def _leave(self, job_id: str) -> None:
         """The run is not measured any more; a worker that measures none has no bar."""
@@ -202,7 +219,9 @@ class TrainingProgress(_Bars):
 
     def __init__(self, runs: int) -> None:
         name, last = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
-        super().__init__(name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), last)
+        super().__init__(
+            name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), last
+        )
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
 

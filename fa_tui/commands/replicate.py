@@ -19,11 +19,15 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 
 if TYPE_CHECKING:
-    from fa_core.replication import Compared, Experiment
+    from fa_core.training.replication import Compared, Experiment
 
 
-_NAME = typer.Argument(metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False)
-_QUICK_HELP = "One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
+_NAME = typer.Argument(
+    metavar="[NAME]", help="Which experiment; default: lists them.", show_default=False
+)
+_QUICK_HELP = (
+    "One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
+)
 _EVIDENCE_HELP = "Write every published claim, its command and what came out (.md, .html, .tex)."
 _EVIDENCE = typer.Option(metavar="FILE", help=_EVIDENCE_HELP, parser=options.typed_path)
 _OUT = typer.Option(metavar="PATH", help="Folder of the run folders.", parser=options.typed_path)
@@ -34,7 +38,9 @@ def replicate_command(
     cifar10: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-10.")] = "DIR",
     cifar100: Annotated[str, typer.Option(metavar="DIR", help="Folder of CIFAR-100.")] = "DIR",
     out: Annotated[Path, _OUT] = Path("replication"),
-    run: Annotated[bool, typer.Option("--run", help="Run the commands; finished runs are not trained again.")] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run the commands; finished runs are not trained again.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help=_QUICK_HELP)] = False,
     evidence: Annotated[Path | None, _EVIDENCE] = None,
     format: options.FormOption = "table",
@@ -56,7 +62,7 @@ def replicate_command(
 
         fa-tui replicate --evidence evidence.md --out replication
     """
-    from fa_core.replication import experiment, experiments
+    from fa_core.training.replication import experiment, experiments
 
     if evidence is not None:
         from fa_core.reporting.form import write_blocks
@@ -73,7 +79,9 @@ def replicate_command(
     commands = chosen.commands(cifar10, cifar100, str(out), quick)
     for command in commands if run else ():
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
-        if code := subprocess.run([sys.executable, "-m", "fa_tui", *command], check=False).returncode:
+        if code := subprocess.run(
+            [sys.executable, "-m", "fa_tui", *command], check=False
+        ).returncode:
             raise typer.Exit(code)
     figures, said = ([], [QUICK]) if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
@@ -88,11 +96,13 @@ QUICK = "One epoch of one seed, to see whether everything works: nothing is comp
 
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
     """An experiment's published figures with those of its finished runs, and why other runs are not compared."""
+    from fa_core.facts.runs import is_run
     from fa_core.formats import Scan
-    from fa_core.replication import compared, finished
-    from fa_core.runs import is_run
+    from fa_core.training.replication import compared, finished
 
-    folders = [folder for name in chosen.plans() if is_run(folder := Path(chosen.runs(str(out)), name))]
+    folders = [
+        folder for name in chosen.plans() if is_run(folder := Path(chosen.runs(str(out)), name))
+    ]
     runs, left_out = finished(chosen, inputs.open_paths(folders) if folders else Scan())
     published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
     return compared(chosen, runs, published), left_out
@@ -104,7 +114,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     Args:
         out: folder of the experiments' run folders, where some were trained.
     """
-    from fa_core.replication import claims, experiments, source
+    from fa_core.training.replication import claims, experiments, source
 
     samples = options.sample_runs()
     yield Heading("Evidence summary", 1)
@@ -113,20 +123,31 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     printed: dict[str, Any] = {}
     rows = []
     for claim in claims():
-        words = [str(samples / word) if word.endswith(".json") else word for word in claim.command.split()]
+        words = [
+            str(samples / word) if word.endswith(".json") else word
+            for word in claim.command.split()
+        ]
         as_json = [*words, "--format", "json"]
         if claim.command not in printed:
             command = [sys.executable, "-m", "fa_tui", *as_json]
-            printed[claim.command] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            printed[claim.command] = json.loads(
+                subprocess.run(command, check=True, capture_output=True).stdout
+            )
         here = claim.found_in(printed[claim.command])
         outcome = "agrees" if claim.agrees(here) else "differs"
         # only the table prints how many runs a list of them holds
         shown, place = (words, "the table") if claim.place.endswith("#") else (as_json, claim.place)
         figures = brief(claim.published, 7), brief(here, 7)
         rows.append((claim.text, shlex.join(["fa-tui", *shown]), place, *figures, outcome))
-    yield Grid(headings=("claim", "command", "where", "published", "here", "outcome"), rows=tuple(rows), words=3)
+    yield Grid(
+        headings=("claim", "command", "where", "published", "here", "outcome"),
+        rows=tuple(rows),
+        words=3,
+    )
     yield Heading("What training gives")
-    yield Paragraph(f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its own.")
+    yield Paragraph(
+        f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its own."
+    )
     for chosen in experiments():
         line = shlex.join(["fa-tui", "replicate", chosen.name, "--out", str(out)])
         yield from experiment_blocks(chosen, [line], *_figures(chosen, out))
@@ -150,7 +171,9 @@ def experiment_blocks(
 
 
 def _band(one: Compared) -> str:
-    return one.unchecked or (" … ".join(brief(end, 3) for end in one.band) if one.band else "the same")
+    return one.unchecked or (
+        " … ".join(brief(end, 3) for end in one.band) if one.band else "the same"
+    )
 
 
 def _published(one: Compared) -> str:
@@ -160,7 +183,9 @@ def _published(one: Compared) -> str:
 def _listed(values: Sequence[Any]) -> str:
     """Seed by seed: 4/4/3, – for never or no letter, ? for a seed that is missing."""
     shown = (brief(value) if isinstance(value, float) else str(value or "–") for value in values)
-    return "/".join("?" if value is None else text for value, text in zip(values, shown, strict=True))
+    return "/".join(
+        "?" if value is None else text for value, text in zip(values, shown, strict=True)
+    )
 
 
 _COLUMNS: Mapping[str, Callable[[Compared], str]] = {

@@ -10,7 +10,9 @@ import typer
 
 from fa_tui.commands import output
 
-_NAME = typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False)
+_NAME = typer.Argument(
+    metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False
+)
 
 
 def schema_command(name: Annotated[str | None, _NAME] = None) -> None:

@@ -16,7 +16,9 @@ from fa_tui.commands import inputs
 
 def serve_command(
     paths: options.PathsArgument = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")
+    ] = 0,
 ) -> None:
     """Serve the explorer to a browser on this machine.
 
@@ -47,5 +49,7 @@ def serve_command(
 def _announce(address: str, port: int) -> None:
     print(address, flush=True)
     tunnel = f"ssh -L {port}:127.0.0.1:{port} HOST"
-    hint = f"open this address in a browser on this machine; over SSH first: {tunnel}; Ctrl-C ends it"
+    hint = (
+        f"open this address in a browser on this machine; over SSH first: {tunnel}; Ctrl-C ends it"
+    )
     print(f"fa-tui: {hint}", file=sys.stderr)

@@ -13,7 +13,9 @@ from fa_tui.commands import output
 
 def settings_command(
     action: Annotated[Literal["list", "get", "set"], typer.Argument(help="What to do.")] = "list",
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which, such as thresholds.g_norm_floor.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Which, such as thresholds.g_norm_floor.")
+    ] = "",
     value: Annotated[str, typer.Argument(metavar="[VALUE]", help="For `set`.")] = "",
 ) -> None:
     """List, get or set the explorer's settings.
@@ -38,7 +40,11 @@ def settings_command(
         print(f"fa-tui: {problem.message}", file=sys.stderr)
     values = named_values(loaded.settings)
     if action == "list":
-        print(f"# {settings_file()}", *(f"{key} = {written(one)}" for key, one in values.items()), sep="\n")
+        print(
+            f"# {settings_file()}",
+            *(f"{key} = {written(one)}" for key, one in values.items()),
+            sep="\n",
+        )
     elif name in values:
         print(written(values[name]).strip('"'))
     else:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fa_core.decode import reason_of
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
-from fa_core.runs import canonical_method
+from fa_core.facts.runs import canonical_method
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 
 if TYPE_CHECKING:
     from fa_core.data.dataset import DataSet
-    from fa_core.train import RunPlan, Trained
+    from fa_core.training.train import RunPlan, Trained
 
 
 MOST_THREADS = 1024
@@ -33,19 +33,25 @@ _DATA_HELP = (
     "module:callable."
 )
 _TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
-_METHOD_ARG = typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable.")
+_METHOD_ARG = typer.Option(
+    metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."
+)
 _ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
 _STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) needs a frozen run in --out."
 
 
 def train_command(
-    method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
+    method: Annotated[
+        list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")
+    ],
     out: Annotated[Path, _OUT],
     arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
     data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
     epochs: Annotated[int, typer.Option(help="Passes over the training samples.")] = 30,
-    lam: Annotated[list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")] = ["0"],  # noqa: B006
+    lam: Annotated[
+        list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")
+    ] = ["0"],  # noqa: B006
     d: Annotated[list[str] | None, typer.Option("--d", help="Width; several make a sweep.")] = None,
     L: Annotated[list[str] | None, typer.Option("--L", help="Depth; several make a sweep.")] = None,
     terminal_ln: Annotated[bool | None, _TERMINAL_LN] = None,
@@ -58,8 +64,12 @@ def train_command(
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
     eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
     stop_on: Annotated[str, typer.Option(metavar="LETTERS", help=_STOP_ON_HELP)] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Train again over what is there.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     threads: Annotated[int | None, _THREADS] = None,
     *,
@@ -81,7 +91,12 @@ def train_command(
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
     """
     plans = plans_of(locals())
-    choice = {"resume": resume, "overwrite": overwrite, "stop_on": stop_on, "thresholds": thresholds}
+    choice = {
+        "resume": resume,
+        "overwrite": overwrite,
+        "stop_on": stop_on,
+        "thresholds": thresholds,
+    }
     try:
         with stoppable():
             _train(plans, out, device, threads, choice)
@@ -116,14 +131,20 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         depths=options.numbers("--L", given["L"], int),
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
-        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
+        axes={"terminal_ln": False}
+        if given["terminal_ln"] is False and given["arch"].startswith("resmlp")
+        else {},
     )
     if not plans:
-        raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")
+        raise UsageError(
+            "nothing to train", hint="name a method and a seed: --method dfa --seeds 42"
+        )
     return plans
 
 
-def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: dict[str, Any]) -> None:
+def _train(
+    plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: dict[str, Any]
+) -> None:
     """Train the runs one by one.
 
     Args:
@@ -140,18 +161,22 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     import torch
 
     from fa_core.engine.devices import resolve_devices
-    from fa_core.train import check_plans, train_run
+    from fa_core.training.train import check_plans, train_run
     from fa_tui.commands.progress import TrainingProgress
 
     if threads is not None:
         torch.set_num_threads(threads)
     target = resolve_devices(device)[0]
     samples = _loaded(plans[0].data).to(target)
-    check_plans(plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")})
+    check_plans(
+        plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")}
+    )
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:
             folder = out / plan.name
-            done = train_run(plan, samples, folder, device=target, on_moment=progress.update, **choice)
+            done = train_run(
+                plan, samples, folder, device=target, on_moment=progress.update, **choice
+            )
             progress.finished(_result(done))
 
 
@@ -164,7 +189,9 @@ def _loaded(spec: str) -> DataSet:
     except FaError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"--data {spec} raised {reason_of(error)}", hint="--debug shows where") from error
+        raise UsageError(
+            f"--data {spec} raised {reason_of(error)}", hint="--debug shows where"
+        ) from error
 
 
 def _result(done: Trained) -> str:

@@ -20,11 +20,19 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from fa_core import diagnostics
-from fa_core.diagnostics import ASSUMED, CONTROL, DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, Protocol
 from fa_core.errors import printable
-from fa_core.gain import failure_mode, floor_in_words
-from fa_core.gamma import aggregation_collapse
+from fa_core.judgement import diagnostics
+from fa_core.judgement.diagnostics import (
+    ASSUMED,
+    CONTROL,
+    DIAGNOSTICS,
+    LETTERS,
+    NOT_MEASURED,
+    DiagnosticThresholds,
+    Protocol,
+)
+from fa_core.judgement.gain import failure_mode, floor_in_words
+from fa_core.judgement.gamma import aggregation_collapse
 from fa_core.numbers import MISSING, brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -36,7 +44,9 @@ from fa_tui.views.filters import Look
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels, runs_words, with_seed
 
-EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
+EVIDENCE_LEGEND = (
+    "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
+)
 MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}
 
 NAMED_AT_MOST = 12
@@ -96,7 +106,9 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
         yield AuditRow(**{name: getattr(row, name) for name in _NAMES}, report=report)
 
 
-def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[dict[str, Any]]:
+def _known_from_columns(
+    rows: Iterable[AuditRow], thresholds: DiagnosticThresholds
+) -> Iterator[dict[str, Any]]:
     """What the report of each row caches, computed over all rows at once."""
     from fa_core.table import AuditTable
 
@@ -106,7 +118,9 @@ def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThreshol
     masks = (table.flags(thresholds), table.undecided(thresholds), table.coverage, table.nonfinite)
     columns = [*(mask.tolist() for mask in masks), table.verdicts(thresholds)]
     numbers = (table.numbers("growth"), table.numbers("margin_pp"))
-    for fired, undecided, measured, nonfinite, verdict, growth, margin in zip(*columns, *numbers, strict=True):
+    for fired, undecided, measured, nonfinite, verdict, growth, margin in zip(
+        *columns, *numbers, strict=True
+    ):
         yield {
             "max_per_block_growth": growth,
             "margin_pp": margin,
@@ -126,7 +140,11 @@ def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditR
 def evidence(row: AuditRow) -> dict[str, str]:
     """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``, ``assumed``."""
     kinds = row.report.kinds
-    return {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage} if kinds else {}
+    return (
+        {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage}
+        if kinds
+        else {}
+    )
 
 
 def record(row: AuditRow) -> dict[str, Any]:
@@ -205,7 +223,10 @@ class Doubts:
                 self._unproven.setdefault((letter, report.why_unproven(letter)), []).append(name)
                 continue
             self._found.setdefault(letter, []).append(name)
-            self._held[letter] = report.range_words(letter), DIAGNOSTICS[letter].limit(report.thresholds)
+            self._held[letter] = (
+                report.range_words(letter),
+                DIAGNOSTICS[letter].limit(report.thresholds),
+            )
 
     def lines(self) -> Iterator[str]:
         """A line per letter: the runs, the interval where it is one, and what would decide."""
@@ -213,9 +234,15 @@ class Doubts:
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {why}"
         for letter, names in sorted(self._found.items()):
             ends, limit = self._held[letter]
-            holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"
+            holds = (
+                f"its 95% interval [{ends}] holds"
+                if len(names) == 1
+                else "their 95% intervals hold"
+            )
             more = {"c": "--batches", "d": ""}.get(letter, "--norm-batches")
-            remedy = f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
+            remedy = (
+                f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
+            )
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {brief(limit)}; {remedy}"
 
 
@@ -223,7 +250,7 @@ class Standings:
     """How many judged runs are trustworthy, and on what; how many are not; added one by one.
 
     Attributes:
-        counts: word (`fa_core.diagnostics.standing`) → runs.
+        counts: word (`fa_core.judgement.diagnostics.standing`) → runs.
     """
 
     def __init__(self) -> None:
@@ -267,11 +294,15 @@ class Remarks:
         self._standings.add(row)
         self._thresholds = report.thresholds
         self._doubts.add(report, name)
-        self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
+        self._has_evidence = self._has_evidence or any(
+            kind != ASSUMED for kind in evidence(row).values()
+        )
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
         if report.lacks_gamma:
-            self._counted["Γ per layer is required: `fa-tui audit` measures it where feedback was saved"] += 1
+            self._counted[
+                "Γ per layer is required: `fa-tui audit` measures it where feedback was saved"
+            ] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
             if letter in report.thresholds.judges and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
@@ -299,7 +330,9 @@ class Remarks:
         yield diagnostics.cell_legend(protocol, controls=counts[CONTROL] > 0)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
-        yield from (f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items()))
+        yield from (
+            f"{words} ({runs_words(count)})" for words, count in sorted(self._counted.items())
+        )
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
         for found in self._said:
@@ -328,7 +361,9 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
         from fa_core.reporting.records import csv_text
 
         nothing = AuditRow(source="", key="", method="")
-        columns = dict.fromkeys(chain.from_iterable(map(record, chain([nothing], judged(rows, criteria)))))
+        columns = dict.fromkeys(
+            chain.from_iterable(map(record, chain([nothing], judged(rows, criteria))))
+        )
         records = (_flat(record(row)) for row in judged(rows, criteria))
         cells = ([values.get(name, "") for name in columns] for values in records)
         sys.stdout.write(csv_text(chain([columns], cells)))
@@ -342,7 +377,9 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``, intervals as ``growth=1.2..1.5``."""
     if "intervals" in values:
-        values["intervals"] = {name: f"{low}..{high}" for name, (low, high) in values["intervals"].items()}
+        values["intervals"] = {
+            name: f"{low}..{high}" for name, (low, high) in values["intervals"].items()
+        }
     for name in ("evidence", "axes", "margins_by_rule", "intervals"):
         if name in values:
             values[name] = " ".join(f"{key}={value}" for key, value in sorted(values[name].items()))
@@ -387,12 +424,16 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
         names, *others = zip(HEADINGS, *lines, strict=True)
         widths = [max(map(width_of, names)), *(max(map(len, column)) for column in others)]
         _print_lines(console, lines, widths, criteria.thresholds.protocol)
-    for note in (diagnostics.worded(each, criteria.thresholds.protocol) for each in remarks.lines()):
+    for note in (
+        diagnostics.worded(each, criteria.thresholds.protocol) for each in remarks.lines()
+    ):
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
-def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol) -> None:
+def _print_lines(
+    console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol
+) -> None:
     """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
 
     Args:
@@ -411,7 +452,10 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
     rest = sum(2 + widths[place] for place in shown[1:])
     widths[0] = min(widths[0], max(_LEAST_NAME, room - 2 - rest))
 
-    aligned = [f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}" for place in shown[1:]]
+    aligned = [
+        f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}"
+        for place in shown[1:]
+    ]
     template = "  ".join(["", *aligned])
     left = max(1, room - 1 - widths[0])
 
@@ -421,7 +465,9 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         numbers = template.format(*cells).rstrip()
         return name + (numbers if len(numbers) <= left else numbers[: left - 1] + "…")
 
-    rule = ("─" if speaks_unicode() else "-") * min(sum(2 + widths[place] for place in shown) - 2, room - 1)
+    rule = ("─" if speaks_unicode() else "-") * min(
+        sum(2 + widths[place] for place in shown) - 2, room - 1
+    )
     head = [text([headings.get(place, "") for place in range(len(HEADINGS))]), f" {rule}"]
     if console.is_terminal:
         console.print(Text(head[0], "bold"), Text(head[1]), sep="\n")

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fa_core.diagnostics import NOT_MEASURED, UNDECIDED, worded
 from fa_core.errors import printable
+from fa_core.judgement.diagnostics import NOT_MEASURED, UNDECIDED, worded
 from fa_core.option_values import diagnostic_letters
 from fa_core.report import GIVE_ONE, DiagnosticReport
 from fa_core.rows import AuditRow
@@ -26,7 +26,9 @@ WALKED_BACK, NOT_DECIDED = 1, 4
 _Require = Annotated[
     str,
     typer.Option(
-        metavar="LETTERS", help="Diagnostics that every run must have measured, exactly: abd.", show_default=False
+        metavar="LETTERS",
+        help="Diagnostics that every run must have measured, exactly: abd.",
+        show_default=False,
     ),
 ]
 
@@ -61,7 +63,9 @@ def show_command(
     raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort)))
 
 
-def check_command(paths: options.NamedPaths, require: _Require = "", *, chosen: options.Chosen) -> None:
+def check_command(
+    paths: options.NamedPaths, require: _Require = "", *, chosen: options.Chosen
+) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
     1 some run needs walk-back, 2 wrong usage, 3 unreadable input, 4 undecided: none needs walk-back, but one is
@@ -126,7 +130,9 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
     """
     report, source = row.report, printable(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
-        undecided = ", nothing decided fires" if report.flags and report.flags <= report.undecided else ""
+        undecided = (
+            ", nothing decided fires" if report.flags and report.flags <= report.undecided else ""
+        )
         yield f"{name}: {report.words_as(control=False)}{undecided} [{report.known}] ({source})"
         yield from (f"  {what}" for what in report.nonfinite.values())
     missing = _lacks(report, required) if report.coverage else ""
@@ -138,6 +144,8 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     """What is required of a run and was not measured exactly, with the reasons; ``""`` for nothing."""
-    reasons = {letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)}
+    reasons = {
+        letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)
+    }
     lacking = [f"({letter}) {printable(why)}" for letter, why in reasons.items() if why]
     return "; ".join([*lacking, *(["Γ per layer"] if report.lacks_gamma else [])])

@@ -27,7 +27,9 @@ _ARRIVALS_SECONDS = 0.25
 
 
 EMPTY_CELL = "no run in this cell: nothing to measure"
-NO_CHECKPOINT = "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
+NO_CHECKPOINT = (
+    "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
+)
 
 
 class JobControl:
@@ -63,7 +65,9 @@ class JobControl:
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
-                cell = self._app.session.cell(int(job.id), ascii_only=not self._app.terminal.unicode)
+                cell = self._app.session.cell(
+                    int(job.id), ascii_only=not self._app.terminal.unicode
+                )
                 measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
         return measured
 
@@ -100,7 +104,12 @@ class JobControl:
         app.explorer.marks_changed()
         queued = queued_words(session, [int(job) for job in started]) if started else ""
         known = sum(bool(session.coverage[int(job)]) for job in started)
-        app.say(f"{queued} to measure{' again and compare' * bool(known)}" if queued else "already queued", "dim")
+        app.say(
+            f"{queued} to measure{' again and compare' * bool(known)}"
+            if queued
+            else "already queued",
+            "dim",
+        )
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""
@@ -132,7 +141,13 @@ class JobControl:
         self._arrivals_due = bool(arrived)
         if arrived and self._app.screen_stack:  # without screens the app is closing
             after(_ARRIVALS_SECONDS, self._app, self._show_arrivals)
-            self._compared({measured.index: measured.again for measured in arrived if measured.again is not None})
+            self._compared(
+                {
+                    measured.index: measured.again
+                    for measured in arrived
+                    if measured.again is not None
+                }
+            )
             self._measured([measured for measured in arrived if measured.again is None])
 
     def _measured(self, arrived: Sequence[Measured]) -> None:
@@ -173,4 +188,8 @@ class JobControl:
             text = f"{name} deviates from its audit: {first}"
         else:
             text = f"{name} measured again: {compared.headline}"
-        app.say(f"{text}; M shows the differences", "warn" if deviating else "good", aloud=bool(deviating))
+        app.say(
+            f"{text}; M shows the differences",
+            "warn" if deviating else "good",
+            aloud=bool(deviating),
+        )

@@ -67,7 +67,9 @@ class Pace:
         """The job with the time that it took; while it runs with that so far, the time left and the rate."""
         if job.state != "running":
             return msgspec.structs.replace(job, took=self.took if job.over else None)
-        lasts = None if self._began is None or self.took is not None else self._clock() - self._began
+        lasts = (
+            None if self._began is None or self.took is not None else self._clock() - self._began
+        )
         left = self.seconds_left(job.total) if job.total else None
         return msgspec.structs.replace(job, took=lasts, left=left, rate=self.rate)
 
@@ -217,7 +219,9 @@ class MachineWatch(threading.Thread):
         pids: the workers' processes.
     """
 
-    def __init__(self, report: Callable[[Machine], object], pids: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self, report: Callable[[Machine], object], pids: Callable[[], Collection[int]]
+    ) -> None:
         super().__init__(name="machine", daemon=True)
         self._report, self._pids = report, pids
         self._stopped = threading.Event()
@@ -244,7 +248,9 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
         parts = [f"{device.name:<8} {device.label}"]
         if device.memory_used is not None and device.memory_total:
             bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
-            parts.append(f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}")
+            parts.append(
+                f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}"
+            )
         if device.load is not None:
             parts.append(f"{device.load:.0%} busy")
         lines.append("   ".join(parts))

@@ -20,10 +20,10 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
+from fa_core.facts.runs import AUDIT, is_run
 from fa_core.files import real_path
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import AUDIT, is_run
 from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import told_apart
 
@@ -67,8 +67,14 @@ class Setup(msgspec.Struct, frozen=True):
         usual, chosen = Placement(), msgspec.structs.asdict(self.placement or Placement())
         given = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
         if self.options is not None:
-            given |= {"data": self.options.data, "model": self.options.model, "taps": ",".join(self.options.taps)}
-        return [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+            given |= {
+                "data": self.options.data,
+                "model": self.options.model,
+                "taps": ",".join(self.options.taps),
+            }
+        return [
+            word for name, value in given.items() if value for word in (f"--{name}", str(value))
+        ]
 
     def preferring(self, device: str) -> Setup:
         """This one, on the device that the settings name where nothing but this machine was given."""
@@ -77,7 +83,9 @@ class Setup(msgspec.Struct, frozen=True):
         chosen = self.placement or Placement()
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
-        return msgspec.structs.replace(self, placement=msgspec.structs.replace(chosen, device=device))
+        return msgspec.structs.replace(
+            self, placement=msgspec.structs.replace(chosen, device=device)
+        )
 
 
 @dataclass
@@ -150,7 +158,9 @@ class Results:
 
             before = scan([self.out]).rows if self.out.exists() else []
             keyed = enumerate(before)
-            self._rows = {_identity(row) if row.checkpoint else (place, row.key): row for place, row in keyed}
+            self._rows = {
+                _identity(row) if row.checkpoint else (place, row.key): row for place, row in keyed
+            }
         return self._rows
 
 
@@ -174,13 +184,19 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
 
     row, old, new = again.row, again.row.report.provenance, _paired(again)
     # where the files are stays as it was written down, and so does what came from other runs
-    facts = {**old, **new.provenance, **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {})}
+    facts = {
+        **old,
+        **new.provenance,
+        **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {}),
+    }
     row = msgspec.structs.replace(row, report=msgspec.structs.replace(new, provenance=facts))
     source = Path(row.source)
     if is_run(source):
         kept = replace_audit(source / AUDIT, row.report)
     else:
-        kept = replace_audit(source, [row if each.key == row.key else each for each in scan([source]).rows])
+        kept = replace_audit(
+            source, [row if each.key == row.key else each for each in scan([source]).rows]
+        )
     return next(each for each in scan([source]).rows if each.key == row.key), kept
 
 
@@ -188,7 +204,10 @@ def _paired(again: Verification) -> DiagnosticReport:
     """The new measurement, with the recorded paired interval of (d) if its samples are right as before."""
     old, new = again.row.report, again.measured
     paired = old.intervals.get("margin_pp")
-    if paired is None or (old.right, old.frozen_baseline_acc) != (new.right, new.frozen_baseline_acc):
+    if paired is None or (old.right, old.frozen_baseline_acc) != (
+        new.right,
+        new.frozen_baseline_acc,
+    ):
         return new
     return msgspec.structs.replace(new, intervals={**new.intervals, "margin_pp": paired})
 
@@ -200,7 +219,10 @@ def lost_with(again: Verification) -> list[str]:
         "resamples": (old.resampling, new.resampling),
         "credit": (old.credit, new.credit),
         "float64 gradients": (old.reference_precision, new.reference_precision),
-        "the paired interval of (d)": (old.intervals.get("margin_pp"), new.intervals.get("margin_pp")),
+        "the paired interval of (d)": (
+            old.intervals.get("margin_pp"),
+            new.intervals.get("margin_pp"),
+        ),
     }
     return [name for name, (before, now) in held.items() if before and not now]
 
@@ -248,7 +270,9 @@ class Measuring:
         setup = self._setup.preferring(self._device)
         placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
         if self._pool is None:
-            self._pool = How(placement, self._moved, on_notice=self._on_notice, measure=measure).pool(runs)
+            self._pool = How(
+                placement, self._moved, on_notice=self._on_notice, measure=measure
+            ).pool(runs)
         elif placement.engine == LOCAL:
             self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
         return self._pool
@@ -265,7 +289,11 @@ class Measuring:
         from fa_core.engine.verify import find_checkpoint, recorded_options
 
         active = self.states()
-        new = [(index, row) for index, row in rows if row.checkpoint is not None and index not in active]
+        new = [
+            (index, row)
+            for index, row in rows
+            if row.checkpoint is not None and index not in active
+        ]
         if not new:
             return []
         pool = self._pool_for(len(self._unfinished) + len(new))
@@ -273,7 +301,10 @@ class Measuring:
         names = told_apart([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
-            options, checkpoint = self._setup.options or MeasureOptions(), real_path(str(row.checkpoint))
+            options, checkpoint = (
+                self._setup.options or MeasureOptions(),
+                real_path(str(row.checkpoint)),
+            )
             if row.report.coverage:
                 options = recorded_options(row, options)
                 checkpoint = find_checkpoint(row)

@@ -13,11 +13,16 @@ from textual.widget import Widget
 from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
-from fa_core.diagnostics import worded
 from fa_core.errors import FaError
+from fa_core.judgement.diagnostics import worded
 from fa_core.reporting.blocks import Block, Grid, in_protocol
 from fa_core.reporting.records import seeds_record, sweep_record
-from fa_core.reporting.sections.analyses import NO_LETTER_CHANGES, seeds_blocks, sensitivity_blocks, utility_blocks
+from fa_core.reporting.sections.analyses import (
+    NO_LETTER_CHANGES,
+    seeds_blocks,
+    sensitivity_blocks,
+    utility_blocks,
+)
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import Choice, SeveralScreen
@@ -50,10 +55,17 @@ class AnalysisScreen(JudgedScreen):
 
     BINDINGS = [
         *(
-            Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")
+            Binding(
+                str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}"
+            )
             for place, name in enumerate(NAMES, 1)
         ),
-        Binding("M", "healthy", "Groups", tooltip="which methods should pass, fire, or are left out of the sweep"),
+        Binding(
+            "M",
+            "healthy",
+            "Groups",
+            tooltip="which methods should pass, fire, or are left out of the sweep",
+        ),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
         Binding("A", "dismiss", "Back", show=False),
@@ -116,12 +128,19 @@ class AnalysisScreen(JudgedScreen):
         """A line per method with its group, the last one for the default."""
         for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
             note = runs_words(every) if some == every else f"{some} of {runs_words(every)}"
-            yield Choice(str(number) if number < 10 else "", f"{self.runs.group_of(name):10}  {name}", note, name)
+            yield Choice(
+                str(number) if number < 10 else "",
+                f"{self.runs.group_of(name):10}  {name}",
+                note,
+                name,
+            )
         yield Choice("0", "the default", "as they are without a choice", "")
 
     def _next_group(self, method: str) -> None:
         """Put a method into the next group, or (``""``) all into those they are in by default."""
-        chosen = {name: self.runs.group_of(name, chosen=bool(method)) for name in self.runs.counts()}
+        chosen = {
+            name: self.runs.group_of(name, chosen=bool(method)) for name in self.runs.counts()
+        }
         if method:
             chosen[method] = GROUPS[(GROUPS.index(chosen[method]) + 1) % len(GROUPS)]
         self.session.groups = {**(self.session.groups or {}), **chosen}
@@ -133,7 +152,12 @@ class AnalysisScreen(JudgedScreen):
 
     def _say_title(self) -> None:
         name = (f" {NAMES[self._open]} ", "strong")
-        self.set_title((" analysis ", "accent"), name, *scope_pieces(self.session), (self._bound_words(), "warn"))
+        self.set_title(
+            (" analysis ", "accent"),
+            name,
+            *scope_pieces(self.session),
+            (self._bound_words(), "warn"),
+        )
 
     def _bound_words(self) -> str:
         """That only some of the groups are averaged, or ``""``."""
@@ -169,14 +193,24 @@ class AnalysisScreen(JudgedScreen):
             # what is looked at first must be on a narrow screen too
             grid = analysed.reordered(grid, ("fires when", "gap", NO_LETTER_CHANGES))
         elif isinstance(self._found, Utility):
-            grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+            grid = analysed.with_methods(
+                grid, self._found, self.runs.measured(), self.table.view.width
+            )
         elif self._open == 2:
             # so are the source, the verdict and the accuracy
-            grid = analysed.reordered(grid, ("method", "from", "verdict", "acc", "fires on"), lines_up=False)
-        self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
+            grid = analysed.reordered(
+                grid, ("method", "from", "verdict", "acc", "fires on"), lines_up=False
+            )
+        self._said = [
+            *self.runs.left_out_words(groups=self._open == 0),
+            *map(with_keys, self._said),
+        ]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = Grid(headings=("",), rows=()), [_NONE_PASSES if len(self.session) else _NO_RUNS]
+            grid, self._said = (
+                Grid(headings=("",), rows=()),
+                [_NONE_PASSES if len(self.session) else _NO_RUNS],
+            )
         self.table.set_grid(grid)
         self._tell()
 
@@ -184,18 +218,39 @@ class AnalysisScreen(JudgedScreen):
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
         chart = self.curve.chart
-        groups = zip(("--healthy", "--degenerate"), self.runs.groups() if name == "sweep" else (), strict=False)
-        options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
+        groups = zip(
+            ("--healthy", "--degenerate"),
+            self.runs.groups() if name == "sweep" else (),
+            strict=False,
+        )
+        options = [
+            word for option, methods in groups if methods for word in (option, ",".join(methods))
+        ]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()
-        table = Table(name, self._blocks, self.table.line if self.table.line_count() else None, self._record)
+        table = Table(
+            name, self._blocks, self.table.line if self.table.line_count() else None, self._record
+        )
         names, judged, every = runs_words(len(rows)), session.thresholds, self.runs.rows is None
         own = partial(traces_of, rows)
-        copies = [*table_pieces(table), *run_pieces(rows, f"all {names}" if every else names, judged)]
+        copies = [
+            *table_pieces(table),
+            *run_pieces(rows, f"all {names}" if every else names, judged),
+        ]
         copies += commands(self.app, look, name, *options)
-        charts = [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else []
+        charts = (
+            [("runs that fire, runs that walk back (w)", chart)]
+            if self._open == 0 and chart is not None
+            else []
+        )
         return Shared(
-            copies, rows, names, judged, lambda: session.traces if every else own(session.traces), table, charts
+            copies,
+            rows,
+            names,
+            judged,
+            lambda: session.traces if every else own(session.traces),
+            table,
+            charts,
         )
 
     def _record(self) -> Any:
@@ -205,7 +260,9 @@ class AnalysisScreen(JudgedScreen):
             return found.to_dict()
         if isinstance(found, SeedTable):
             return seeds_record(self.session.scoped, thresholds, found, differences(table))
-        return sweep_record(table, thresholds, sensitivities(table, thresholds, *self.runs.groups()))
+        return sweep_record(
+            table, thresholds, sensitivities(table, thresholds, *self.runs.groups())
+        )
 
     @on(LineTable.Moved)
     def _tell(self) -> None:
@@ -215,7 +272,9 @@ class AnalysisScreen(JudgedScreen):
         if not len(self.runs):
             pass
         elif isinstance(found, Utility):
-            about = list(analysed.strategy_words(found.strategies[line], found.strategies[-1], found))
+            about = list(
+                analysed.strategy_words(found.strategies[line], found.strategies[-1], found)
+            )
         elif isinstance(found, SeedTable):
             told = analysed.group_words(found.groups[line]) if found.groups else ()
             about = [worded(words, self.session.thresholds.protocol) for words in told]

@@ -11,14 +11,22 @@ from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.diagnostics import cell_text, letters_of
+from fa_core.judgement.diagnostics import cell_text, letters_of
 from fa_core.numbers import short
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing import pieces
 from fa_tui.sharing.pieces import Shared, Table
-from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
+from fa_tui.views.comparison import (
+    MARKED,
+    Group,
+    agreement,
+    column_labels,
+    extremes_words,
+    groups_of,
+    place_of,
+)
 from fa_tui.views.filters import picking
 from fa_tui.views.grid import Grid
 from fa_tui.views.scale import covering
@@ -39,18 +47,32 @@ class CompareScreen(JudgedScreen):
 
     BINDINGS = [
         Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
-        Binding("p,shift+tab", "flip(-1)", "Previous", key_display="p", tooltip="compare the method before"),
-        Binding("z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"),
+        Binding(
+            "p,shift+tab",
+            "flip(-1)",
+            "Previous",
+            key_display="p",
+            tooltip="compare the method before",
+        ),
+        Binding(
+            "z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
+        ),
         Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("C", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session, *, at: int | None = None, grid: Grid | None = None) -> None:
+    def __init__(
+        self, session: Session, *, at: int | None = None, grid: Grid | None = None
+    ) -> None:
         super().__init__(session)
         self._scope = session.scope
         self._groups = groups_of(session, session.scope, grid)
         # the marked runs, if there are some, else those around the cursor
-        start = (place for place, group in enumerate(self._groups) if group.name == MARKED or at in group.rows)
+        start = (
+            place
+            for place, group in enumerate(self._groups)
+            if group.name == MARKED or at in group.rows
+        )
         self._at = next(start, 0)
         self._wanted = self.group
         self._shared = True
@@ -117,13 +139,22 @@ class CompareScreen(JudgedScreen):
         rows = [session.rows[row] for row in group.rows]
         names = ["".join(label).strip() for label in self._labels]
         verdicts = list(map(session.cell, group.rows))
-        table = Table("comparison", [pieces.compared_grid(names, self.view.lines, verdicts)], self._table_line())
+        table = Table(
+            "comparison",
+            [pieces.compared_grid(names, self.view.lines, verdicts)],
+            self._table_line(),
+        )
         of = f"{group.name}: {pieces.runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
         judged, charts = session.thresholds, self.charts.charts
         copies = [*pieces.cell_piece(self._value_here()), *pieces.table_pieces(table)]
-        copies += [*pieces.run_pieces(rows, of, judged), *commands(self.app, look, unnamed="compared")]
-        return Shared(copies, rows, of, judged, lambda: pieces.traces_of(rows, session.traces), table, charts)
+        copies += [
+            *pieces.run_pieces(rows, of, judged),
+            *commands(self.app, look, unnamed="compared"),
+        ]
+        return Shared(
+            copies, rows, of, judged, lambda: pieces.traces_of(rows, session.traces), table, charts
+        )
 
     def _value_here(self) -> str:
         """The value under the cursor with its digits."""
@@ -148,7 +179,9 @@ class CompareScreen(JudgedScreen):
     @on(CompareView.Turned)
     def _draw(self) -> None:
         seen = self._labels[self.view.window.first : self.view.window.end]
-        self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
+        self.charts.show(
+            self.view.reports, *self._scales, ["".join(label).strip() for label in seen]
+        )
         self._say()
 
     def _say(self) -> None:
@@ -163,17 +196,30 @@ class CompareScreen(JudgedScreen):
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)} (n p)"
         more = f", {group.left_out} more left out: mark some with space" if group.left_out else ""
-        texts = (f"{group.home} " if group.home else "", seen, " (< >)" if window.hides else "", more, place)
+        texts = (
+            f"{group.home} " if group.home else "",
+            seen,
+            " (< >)" if window.hides else "",
+            more,
+            place,
+        )
         about = [(text, "dim") for text in texts]
         scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
         bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
-        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent"))
+        self.set_title(
+            (" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent")
+        )
         self.agreement.set(*self._agreement(group))
         self._say_here()
 
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
         if len(group.rows) < 2:
-            return [(" one run: nothing to compare it with; mark two to six in the matrix (space)", "warn")]
+            return [
+                (
+                    " one run: nothing to compare it with; mark two to six in the matrix (space)",
+                    "warn",
+                )
+            ]
         session = self.session
         judged = [(session.flags[row], session.coverage[row]) for row in group.rows]
         if not any(coverage for _, coverage in judged):
@@ -184,22 +230,34 @@ class CompareScreen(JudgedScreen):
             who = f"the first {len(group.rows)} {who}"
         partly = found.partly()
         if found.disagree:
-            fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in found.disagree.items())
+            fired = (
+                f"{letter} fires on {fires} of {of}"
+                for letter, (fires, of) in found.disagree.items()
+            )
             same = [*found.everywhere, *partly]
             rest = f"; agree on {', '.join(same)}" if same else ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
-        flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
+        flags, doubt = (
+            letters_of(reduce(or_, map(masks.__getitem__, group.rows)))
+            for masks in session.judgement
+        )
         agree = found.everywhere
         if not agree:
-            said = f" {who} agree on {', '.join(partly)}" if partly else f" no diagnostic on two of these {who}"
+            said = (
+                f" {who} agree on {', '.join(partly)}"
+                if partly
+                else f" no diagnostic on two of these {who}"
+            )
             return [(said, "dim")]
         if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
             # no verdict of them all: one of them may stand on what another was not measured on
             return [(f" {who} agree on {', '.join([*agree, *partly])}", "dim")]
         flags = "".join(letter for letter in flags if letter in agree)
         control = all(session.rows[row].is_control for row in group.rows)
-        cell = cell_text(flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode)
+        cell = cell_text(
+            flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode
+        )
         tone = "bad" if flags else "good"
         return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
 
@@ -223,11 +281,17 @@ class CompareScreen(JudgedScreen):
         if entry.kind == "verdict":
             text = self.session.words(index)
         elif value is not None:
-            assumed = f" (frozen baseline {row.report.baseline_words()})" if column in entry.assumed else ""
+            assumed = (
+                f" (frozen baseline {row.report.baseline_words()})"
+                if column in entry.assumed
+                else ""
+            )
             text = f"{entry.name} = {short(value, 6)}{assumed}"
         elif entry.kind in ("h", "g", "growth"):
             text = f"no {entry.name} in this run"
-        line.set((f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim"))
+        line.set(
+            (f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim")
+        )
 
 
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
@@ -235,4 +299,6 @@ def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     norms = (session.table.residual_norms, session.table.bp_grad_norms)
     flats = (each.take(np.asarray(rows, dtype=np.intp)).flat for each in norms)
     drawn = (flat[np.isfinite(flat) & (flat > 0)] for flat in flats)
-    return Scales(*(covering([each.min(), each.max()] if len(each) else [], log=True) for each in drawn))
+    return Scales(
+        *(covering([each.min(), each.max()] if len(each) else [], log=True) for each in drawn)
+    )

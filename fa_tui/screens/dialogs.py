@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_core.files import real_path
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
@@ -70,10 +70,17 @@ def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") ->
     command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
     log = session.log.options if session.log else []
     line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
-    opening = line("open", [*look.options(prefers.show), *log, *app.setup.as_options()], usual=prefers.thresholds)
+    opening = line(
+        "open",
+        [*look.options(prefers.show), *log, *app.setup.as_options()],
+        usual=prefers.thresholds,
+    )
     lines = [pieces.command_piece(line(command, [*options, *log])), pieces.opening_piece(opening)]
     if unnamed and not look.filter:
-        return [piece._replace(note=f"of all runs: no filter names the {unnamed} ones") for piece in lines]
+        return [
+            piece._replace(note=f"of all runs: no filter names the {unnamed} ones")
+            for piece in lines
+        ]
     return lines
 
 
@@ -96,15 +103,24 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     own = partial(pieces.traces_of, exported)
     every = indices is None
     return Shared(
-        copies, exported, names, judged, lambda: session.traces if every else own(session.traces), charts=drawn
+        copies,
+        exported,
+        names,
+        judged,
+        lambda: session.traces if every else own(session.traces),
+        charts=drawn,
     )
 
 
 async def copy_something(app: ExplorerApp) -> None:
     """Ask what to copy, and copy it."""
-    text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
+    text = "\n".join(
+        strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
+    )
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy")
+    piece = await choose(
+        app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy"
+    )
     made = await asyncio.to_thread(piece.text)
     copied = await asyncio.to_thread(copy, made, app.send_soon)
     verb = "copied to" if copied.in_clipboard else "written to"
@@ -115,8 +131,13 @@ async def export_something(app: ExplorerApp) -> None:
     """Ask for a kind of file and its name, and write it."""
     shared = shared_by(app)
     kinds = exporting.kinds_of(shared)
-    notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
-    kind = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds])
+    notes = {
+        kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "")
+        for kind in kinds
+    }
+    kind = await choose(
+        app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds]
+    )
     free, hint = Path(kind.name + kind.ending), f"a file name; {kind.what}"
     free = exporting.free_name(free, partial(exporting.in_the_way, kind))
     check = partial(exporting.name_problem, kind)
@@ -146,14 +167,18 @@ async def choose_preset(app: ExplorerApp) -> None:
     if len(known) > len(PROTOCOLS):
         choices.append(Choice("x", "remove ...", "", "remove"))
     if removed:
-        choices.append(Choice("r", f"bring back {removed[-1][0]}", _values(removed[-1][1]), "restore"))
+        choices.append(
+            Choice("r", f"bring back {removed[-1][0]}", _values(removed[-1][1]), "restore")
+        )
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
     if answer == "save":
         await _save_preset(app, presets, known)
     elif answer == "remove":
-        mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
+        mine = [
+            Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS
+        ]
         name = await choose(app, "Remove", mine, "Remove")
         presets.remove(name)
         removed.append((name, known[name]))
@@ -171,10 +196,14 @@ def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) ->
         panel.post_message(ThresholdsChanged(thresholds, f"thresholds: {name}"))
 
 
-async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]) -> None:
+async def _save_preset(
+    app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
+) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() not in PROTOCOLS
-        return f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
+        return (
+            f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
+        )
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
     presets.save(name, app.session.thresholds)
@@ -186,7 +215,13 @@ async def change_setting(app: ExplorerApp) -> None:
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
     name = await choose(app, "Settings", choices, "Change")
-    text = await ask(app, name, text=written(values[name]).strip('"'), hint=str(settings_file()), check=lambda text: "")
+    text = await ask(
+        app,
+        name,
+        text=written(values[name]).strip('"'),
+        hint=str(settings_file()),
+        check=lambda text: "",
+    )
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
@@ -236,9 +271,17 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
-        count = len({value_on(axis, row, home) for row, home in zip(session.rows, homes, strict=True)})
+        count = len(
+            {value_on(axis, row, home) for row, home in zip(session.rows, homes, strict=True)}
+        )
         values = f"{count} value{'' if count == 1 else 's'}"
-        note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else values
+        note = (
+            "now"
+            if axis == now
+            else f"changes places with {plural(now)}"
+            if axis == other
+            else values
+        )
         choices.append(Choice(key, plural(axis), note, axis))
     chosen = await choose(app, f"The {place} of the matrix", choices)
     app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
@@ -251,7 +294,9 @@ async def choose_order(app: ExplorerApp) -> None:
     assert table is not None
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
-        note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
+        note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(
+            table.order, ""
+        )
         choices.append(Choice(key, column.title, note, column.name))
     chosen = await choose(app, "Sort by", choices, "Sort")
     table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
@@ -270,7 +315,9 @@ async def choose_flip(app: ExplorerApp) -> None:
     for name, flip in zip(names, explorer.turned, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
-    row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
+    row = await choose(
+        app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there"
+    )
     explorer.runs.go_to(row)
 
 
@@ -279,13 +326,18 @@ async def replace_audits(app: ExplorerApp) -> None:
     explorer, again = app.explorer, app.jobs.again
     rows = [row for row in explorer.chosen if row in again]
     if not rows:
-        app.say("nothing measured again here: m measures a run with an audit again and compares", "dim")
+        app.say(
+            "nothing measured again here: m measures a run with an audit again and compares", "dim"
+        )
         return
     lost = sorted({name for row in rows for name in lost_with(again[row])})
     note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
     note += f"; {' and '.join(lost)} only there" if lost else ""
     what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    choices = [Choice("c", "keep the audit as it is", "", None), Choice("r", "replace it by the new one", note, rows)]
+    choices = [
+        Choice("c", "keep the audit as it is", "", None),
+        Choice("r", "replace it by the new one", note, rows),
+    ]
     for row in rows:
         compared = again[row].comparison
         choices.append(Choice("", run_name(app.session, row), compared.headline, None))

@@ -49,26 +49,112 @@ def is_too_small(size: Size) -> bool:
 
 
 EXPLORER_KEYS: list[BindingType] = [
-    Binding("m", "measure", "Measure", tooltip="measure the marked runs, or this one; compare where there is an audit"),
-    Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
-    Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
     Binding(
-        "M", "app.ask('replace')", "Replace", show=False, tooltip="compare a new measurement (m); replace the audit"
+        "m",
+        "measure",
+        "Measure",
+        tooltip="measure the marked runs, or this one; compare where there is an audit",
     ),
-    Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
-    Binding("F", "app.ask('flips')", "Flips", show=False, tooltip="every run that flipped with the last step"),
+    Binding(
+        "t",
+        "toggle_table",
+        "Table",
+        tooltip="the long view: all columns of all runs; again: the matrix",
+    ),
+    Binding(
+        "slash",
+        "filter",
+        "Filter",
+        key_display="/",
+        tooltip="show only the runs that match what you type",
+    ),
+    Binding(
+        "M",
+        "app.ask('replace')",
+        "Replace",
+        show=False,
+        tooltip="compare a new measurement (m); replace the audit",
+    ),
+    Binding(
+        "n",
+        "next_flip",
+        "Next flip",
+        show=False,
+        tooltip="the next run that flipped with the last step",
+    ),
+    Binding(
+        "F",
+        "app.ask('flips')",
+        "Flips",
+        show=False,
+        tooltip="every run that flipped with the last step",
+    ),
     Binding("S", "ask('order')", "Sort by", show=False, tooltip="sort the long view by any column"),
-    Binding("x", "ask('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
-    Binding("X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
-    Binding("less_than_sign", "divide(4)", "Wider", show=False, key_display="<", tooltip="the run's pane wider"),
-    Binding("greater_than_sign", "divide(-4)", "Narrower", show=False, key_display=">", tooltip="its pane narrower"),
-    Binding("z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width"),
-    Binding("escape", "back", "Back", show=False, tooltip="to the runs, or from the long view to the matrix"),
-    Binding("C", "lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
-    Binding("T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
+    Binding(
+        "x",
+        "ask('columns')",
+        "Columns",
+        show=False,
+        tooltip="other columns: seeds, λ, sources, ...",
+    ),
+    Binding(
+        "X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."
+    ),
+    Binding(
+        "less_than_sign",
+        "divide(4)",
+        "Wider",
+        show=False,
+        key_display="<",
+        tooltip="the run's pane wider",
+    ),
+    Binding(
+        "greater_than_sign",
+        "divide(-4)",
+        "Narrower",
+        show=False,
+        key_display=">",
+        tooltip="its pane narrower",
+    ),
+    Binding(
+        "z",
+        "maximise",
+        "Maximise",
+        show=False,
+        tooltip="the runs, or the run's pane, on all of the width",
+    ),
+    Binding(
+        "escape",
+        "back",
+        "Back",
+        show=False,
+        tooltip="to the runs, or from the long view to the matrix",
+    ),
+    Binding(
+        "C",
+        "lens('compare')",
+        "Compare",
+        key_display="C",
+        tooltip="marked runs, or seeds, by layer",
+    ),
+    Binding(
+        "T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"
+    ),
     Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
-    Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="files, settings not read, or only in part"),
+    Binding(
+        "J",
+        "app.show_jobs",
+        "Jobs",
+        key_display="J",
+        tooltip="queue, progress, logs, cancel, retry",
+    ),
+    Binding(
+        "P",
+        "app.show_problems",
+        "Problems",
+        key_display="P",
+        tooltip="files, settings not read, or only in part",
+    ),
 ]
 
 
@@ -252,7 +338,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
         self.remove_class("-runs-alone", "-run-alone")
         if not alone:
-            self.add_class("-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone")
+            self.add_class(
+                "-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone"
+            )
         pane = self._side
         pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
         self.call_after_refresh(self._draw_charts)
@@ -395,7 +483,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""
         if not self.turned:
-            self.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
+            self.say(
+                "no run flipped with the last step: { } move a slider to the next verdict that does",
+                "dim",
+            )
             return
         rows = [flip.row for flip in self.turned]
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
@@ -448,13 +539,20 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def _show_title(self) -> None:
         if is_too_small(self.size):
-            self.set_title(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
+            self.set_title(
+                ("too small,", "warn"),
+                (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""),
+            )
             return
 
         def opened(room: int) -> str:
-            return self._title or short_paths(self.app.paths, room, self.app.terminal.glyphs.ellipsis)
+            return self._title or short_paths(
+                self.app.paths, room, self.app.terminal.glyphs.ellipsis
+            )
 
-        self.set_title(*title_pieces(self.shown_runs.overview(), self.session, self.size.width, opened))
+        self.set_title(
+            *title_pieces(self.shown_runs.overview(), self.session, self.size.width, opened)
+        )
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self) -> None:

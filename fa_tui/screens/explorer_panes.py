@@ -224,7 +224,9 @@ class RunsShown:
         matrix, order = self.matrix, self.order
         axes = "" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes)
         quantity = matrix.quantity.label if matrix.quantity and not self.in_table else ""
-        return Overview(axes, quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}")
+        return Overview(
+            axes, quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}"
+        )
 
     def cell_text(self) -> str:
         """What the cell under the cursor says."""

@@ -70,21 +70,29 @@ class ProblemsScreen(Screen[None]):
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    BINDINGS = [Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")]
+    BINDINGS = [
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
+    ]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._lines = [*(problem.message for problem in session.problems), *session.uneven]
-        self._words = ", ".join(filter(None, [problem_words(session), "mixed settings" if session.uneven else ""]))
+        self._words = ", ".join(
+            filter(None, [problem_words(session), "mixed settings" if session.uneven else ""])
+        )
         self.pane = TextLines(self._lines or ["Every path was read."])
 
     def shared(self) -> Shared:
         """The list."""
-        return Shared([Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")])
+        return Shared(
+            [Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")]
+        )
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):
-            yield Line((" problems ", "accent"), (f" {self._words or 'none'}", "strong"), id="title")
+            yield Line(
+                (" problems ", "accent"), (f" {self._words or 'none'}", "strong"), id="title"
+            )
             yield self.pane
         yield KeyBar()
 
@@ -96,9 +104,13 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
     """The help of the focused widget and of what holds it (`help.toml`), then the screen's keys."""
     node = screen.focused
     said: set[str] = set()
-    texts = msgspec.toml.decode(Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str])
+    texts = msgspec.toml.decode(
+        Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str]
+    )
     for holder in node.ancestors_with_self if node is not None else [screen]:
-        text = next((texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), "")
+        text = next(
+            (texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), ""
+        )
         title, _, body = text.partition("\n")
         # what a slider says of itself, all of them together say too
         lines = [line for line in body.rstrip().splitlines() if not line or line not in said]
@@ -137,7 +149,9 @@ class JumpScreen(Question[Widget | None]):
 
     BINDINGS = [
         leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
+        Binding(
+            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"
+        ),
     ]
 
     def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
@@ -157,7 +171,9 @@ class JumpScreen(Question[Widget | None]):
 
     def on_click(self, event: events.Click) -> None:
         if not isinstance(event.widget, KeyBar):
-            self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
+            self.dismiss(
+                self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None
+            )
 
     def on_resize(self, event: events.Resize) -> None:
         self._opened_at = self._opened_at or event.size
@@ -183,7 +199,9 @@ class Palette(CommandPalette, Question[None]):
     """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
 
     def __init__(self) -> None:
-        super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
+        super().__init__(
+            placeholder="type what to do; enter does it, esc leaves", id="--command-palette"
+        )
         self.set_class(not self.app.terminal.unicode, "-ascii")
 
     def _on_mount(self, event: events.Mount) -> None:
@@ -238,9 +256,21 @@ class ExplorerCommands(Provider):
             show = self.screen.matrix.show
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
-                yield f"Show {quantity.label}", "a number per run instead of letters", partial(show, quantity)
+                yield (
+                    f"Show {quantity.label}",
+                    "a number per run instead of letters",
+                    partial(show, quantity),
+                )
         for name, thresholds in Presets().read().items():
-            yield f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds)
+            yield (
+                f"Thresholds: {name}",
+                "move all sliders",
+                partial(use_preset, app, name, thresholds),
+            )
         yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
         for theme in app.themes_here:
-            yield f"Theme: {theme}", "change the colours, now and from now on", partial(app.dress, theme)
+            yield (
+                f"Theme: {theme}",
+                "change the colours, now and from now on",
+                partial(app.dress, theme),
+            )

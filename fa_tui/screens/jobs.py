@@ -43,7 +43,15 @@ _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """What is at work comes first, then what failed; what is over comes last, and of that the latest first."""
 _AROUND_NAME = 3
 _LEAST = {"name": 12, "bar": 6, "says": 12}
-_TURNS = (("says", 20), ("name", 38), ("bar", 10), ("says", 60), ("name", 1000), ("bar", 40), ("says", 1000))
+_TURNS = (
+    ("says", 20),
+    ("name", 38),
+    ("bar", 10),
+    ("says", 60),
+    ("name", 1000),
+    ("bar", 40),
+    ("says", 1000),
+)
 """Which column gets the cells that are left, and up to how many, one after the other."""
 
 
@@ -62,31 +70,49 @@ class JobsTable(LineTable):
         """Show other jobs."""
         here = self.job
         places = {job.id: place for place, job in enumerate(jobs)}
-        self._jobs = sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -places[job.id] if job.over else 0))
+        self._jobs = sorted(
+            jobs, key=lambda job: (_ORDER.get(job.state, 3), -places[job.id] if job.over else 0)
+        )
         self._fit()
         self.move_to(self._line_of(here))
 
     def _line_of(self, here: Listed | None) -> int:
         """Where a job went; from one that was at work and is over the cursor goes on to the next one at work."""
         now = next((line for line, job in enumerate(self._jobs) if here and job.id == here.id), 0)
-        ended = here is not None and here.state == "running" and bool(self._jobs) and self._jobs[now].over
+        ended = (
+            here is not None
+            and here.state == "running"
+            and bool(self._jobs)
+            and self._jobs[now].over
+        )
         return 0 if ended and not self._jobs[0].over else now
 
     def _fit(self) -> None:
         """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
         counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
-        devices = range(_DEVICES.start, min(_DEVICES.stop, _DEVICES.start + 1 + max(0, self.view.width - _WIDE)))
-        device = _within(devices, [1 + width_of(self._glyphs.say(job.device)) for job in self._jobs])
+        devices = range(
+            _DEVICES.start, min(_DEVICES.stop, _DEVICES.start + 1 + max(0, self.view.width - _WIDE))
+        )
+        device = _within(
+            devices, [1 + width_of(self._glyphs.say(job.device)) for job in self._jobs]
+        )
         process = _PROCESS if self.view.width >= _ROOMY else 0
-        longest = max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0) + _AROUND_NAME
+        longest = (
+            max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
+            + _AROUND_NAME
+        )
         cells = dict(_LEAST)
         room = self.view.width - (_STATE + counts + _TIME + device + process) - sum(cells.values())
         for column, most in _TURNS:
-            more = max(0, min(room, (min(most, longest) if column == "name" else most) - cells[column]))
+            more = max(
+                0, min(room, (min(most, longest) if column == "name" else most) - cells[column])
+            )
             cells[column] += more
             room -= more
         self._bar = cells["bar"]
-        self.set_widths(cells["name"], [_STATE, self._bar + counts, _TIME, device, process, cells["says"]])
+        self.set_widths(
+            cells["name"], [_STATE, self._bar + counts, _TIME, device, process, cells["says"]]
+        )
 
     def on_resize(self) -> None:
         self._fit()
@@ -117,7 +143,11 @@ class JobsTable(LineTable):
         seconds = job.took if job.left is None else job.left
         lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
-        text = self._short((job.state, "", lasts, job.device, process, job.says)[column], width - 1) if width else ""
+        text = (
+            self._short((job.state, "", lasts, job.device, process, job.says)[column], width - 1)
+            if width
+            else ""
+        )
         tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
         if column == 5 and job.silent:
             tone = "warn"
@@ -131,7 +161,9 @@ class JobsTable(LineTable):
             return []
         on, off = listing.share_bar(job.done / job.total, self._bar, self._glyphs)
         tone = "accent" if job.state == "running" else _TONES[job.state]
-        counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar)
+        counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(
+            width - self._bar
+        )
         return [(on, tone), (off, "dim"), (counts, "text")]
 
     def _short(self, text: str, width: int) -> str:
@@ -150,7 +182,11 @@ def process_words(job: Listed, memory: Mapping[int, int]) -> str:
     '71  400 MiB  2.5/s'
     """
     used = memory.get(job.pid)
-    words = (str(job.pid or ""), listing.size_words(used) if used else "", listing.rate_words(job.rate))
+    words = (
+        str(job.pid or ""),
+        listing.size_words(used) if used else "",
+        listing.rate_words(job.rate),
+    )
     return "  ".join(filter(None, words))
 
 
@@ -183,16 +219,38 @@ class JobsScreen(Screen[None]):
 
     BINDINGS = [
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
-        Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
+        Binding(
+            "x,delete",
+            "cancel",
+            "Cancel",
+            key_display="x",
+            tooltip="cancel the job under the cursor",
+        ),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
-        Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
-        Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
+        Binding(
+            "X",
+            "cancel_all",
+            "Cancel all",
+            key_display="X",
+            tooltip="cancel everything that is not finished",
+        ),
+        Binding(
+            "R",
+            "retry_all",
+            "Retry all",
+            key_display="R",
+            tooltip="begin all failed and cancelled jobs again",
+        ),
     ]
 
     def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
-        self.table, self.written, self.machine = JobsTable(), JobLog(id="log"), TextLines(id="machine")
+        self.table, self.written, self.machine = (
+            JobsTable(),
+            JobLog(id="log"),
+            TextLines(id="machine"),
+        )
         self.machine.can_focus = False
         # made now: the jobs change also while the screen closes
         self._head, self._log_title = Line(id="title"), Line(id="log-title")
@@ -239,7 +297,10 @@ class JobsScreen(Screen[None]):
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
+        active, failed = (
+            [job for job in jobs if not job.over],
+            [job for job in jobs if job.can_retry],
+        )
         # the line under the cursor may be a tenth of a second old
         here = [job for job in jobs if under is not None and job.id == under.id]
         cancel, retry = ([job for job in here if job in some] for some in (active, failed))
@@ -256,8 +317,12 @@ class JobsScreen(Screen[None]):
         rows = []
         for each in jobs:
             took = "" if each.took is None else listing.time_words(each.took)
-            rows.append((each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says))
-        grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6)
+            rows.append(
+                (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
+            )
+        grid = Grid(
+            headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
+        )
         table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
         return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
@@ -284,8 +349,14 @@ class JobsScreen(Screen[None]):
         job = self.table.job
         log = job.log if job is not None else ""
         # what its line has no room for, such as why it is tried again
-        said = [text] if job and (text := job.error or ("" if job.state == "done" else job.says)) else []
-        nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
+        said = (
+            [text]
+            if job and (text := job.error or ("" if job.state == "done" else job.says))
+            else []
+        )
+        nothing = (
+            [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
+        )
         at_work = process_words(job, self.table.memory) if job is not None else ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()

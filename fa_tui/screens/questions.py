@@ -30,7 +30,9 @@ ResultT = TypeVar("ResultT")
 
 def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = False) -> Binding:
     """The keys that close a question without an answer."""
-    return Binding(keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority)
+    return Binding(
+        keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority
+    )
 
 
 class Question(ModalScreen[ResultT]):
@@ -89,10 +91,14 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("space", "take", show=False),
     ]
 
-    def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object], does: str = "Select") -> None:
+    def __init__(
+        self, choices: Sequence[Choice], take: Callable[[Choice], object], does: str = "Select"
+    ) -> None:
         super().__init__()
         self.choices, self._take, self.at = list(choices), take, 0
-        self._bindings.key_to_bindings["enter"] = [Binding("enter", "take", does, tooltip="the line under the cursor")]
+        self._bindings.key_to_bindings["enter"] = [
+            Binding("enter", "take", does, tooltip="the line under the cursor")
+        ]
 
     @property
     def current(self) -> Choice | None:
@@ -126,7 +132,9 @@ class ChoiceList(PaintedScroll, can_focus=True):
         if self.choices:
             self.at = place % len(self.choices)
             top, height = self.scroll_offset.y, self.scrollable_content_region.height
-            self.scroll_to(y=min(self.at, max(top, self.at - height + 1)), animate=False, immediate=True)
+            self.scroll_to(
+                y=min(self.at, max(top, self.at - height + 1)), animate=False, immediate=True
+            )
             self.repaint()
 
     def action_take(self) -> None:
@@ -159,7 +167,13 @@ class ChoiceScreen(Dialog[Any]):
 
     BINDINGS = [
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
-        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
+        Binding(
+            "question_mark,f1",
+            "app.help",
+            "Help",
+            key_display="?",
+            tooltip="what this list is and its keys",
+        ),
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
@@ -189,7 +203,9 @@ class SeveralScreen(ChoiceScreen):
 
     BINDINGS = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
 
-    def __init__(self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]) -> None:
+    def __init__(
+        self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]
+    ) -> None:
         super().__init__(title, list(choices()), "Next group")
         self._choices, self._turn = choices, turn
 
@@ -211,10 +227,14 @@ class EntryScreen(Question[str | None]):
     BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
-        Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
+        Binding(
+            "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
+        ),
     ]
 
-    def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
+    def __init__(
+        self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+    ) -> None:
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
         self.entry, self.note = Entry(text, select_on_focus=True), Line(id="entry-note")
@@ -252,10 +272,16 @@ class QuitScreen(Dialog[bool]):
 
     BINDINGS = [
         Binding(
-            "y,q,enter,ctrl+c,ctrl+q", "dismiss(True)", "Leave", key_display="y", tooltip="cancel the jobs and leave"
+            "y,q,enter,ctrl+c,ctrl+q",
+            "dismiss(True)",
+            "Leave",
+            key_display="y",
+            tooltip="cancel the jobs and leave",
         ),
         Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
-        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
+        Binding(
+            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"
+        ),
     ]
 
     def __init__(self, jobs: int) -> None:
@@ -278,7 +304,9 @@ def _given(answer: ResultT | None) -> ResultT:
     return answer
 
 
-async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select") -> Any:
+async def choose(
+    app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select"
+) -> Any:
     """The value of the entry that is chosen.
 
     Raises:
@@ -287,7 +315,9 @@ async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: 
     return _given(await app.push_screen_wait(ChoiceScreen(title, choices, does)))
 
 
-async def ask(app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> str:
+async def ask(
+    app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+) -> str:
     """A line of text in which `check` finds no fault.
 
     Raises:

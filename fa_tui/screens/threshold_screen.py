@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.words import flipped_words, moved_words, walk_back_words
@@ -34,7 +34,9 @@ HEIGHTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
 """From so many cells on, the class."""
 
 
-def classes_at(size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]) -> list[str]:
+def classes_at(
+    size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]
+) -> list[str]:
     """The classes of a size, of classes that begin at so many cells.
 
     >>> classes_at(Size(80, 24), [(0, "-narrow"), (100, "-wide")], [(0, "-flat"), (10, "-low")])
@@ -58,7 +60,13 @@ class SlidersScreen(Screen[None]):
     app: ExplorerApp
 
     BINDINGS = [
-        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
+        Binding(
+            letter,
+            f"slider('{letter}')",
+            f"Slider {letter}",
+            show=False,
+            tooltip="go to this threshold",
+        )
         for letter in LETTERS
     ]
 
@@ -79,13 +87,17 @@ class SlidersScreen(Screen[None]):
         """Put the number of every run in scope on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
-                self.sliders.set_runs(letter, self.judged.values(letter), partial(self.judged.deciding, letter))
+                self.sliders.set_runs(
+                    letter, self.judged.values(letter), partial(self.judged.deciding, letter)
+                )
 
     def show_intervals(self, row: AuditRow | None) -> None:
         """Put the intervals of the run under the cursor on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
-                self.sliders.slider(letter).show_interval(None if row is None else row.report.interval(letter))
+                self.sliders.slider(letter).show_interval(
+                    None if row is None else row.report.interval(letter)
+                )
 
     def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
         """Show how many runs are walked back, and what just flipped.
@@ -147,7 +159,13 @@ class JudgedScreen(SlidersScreen):
     HORIZONTAL_BREAKPOINTS, VERTICAL_BREAKPOINTS = WIDTHS, HEIGHTS
 
     BINDINGS = [
-        Binding("escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix")
+        Binding(
+            "escape",
+            "back",
+            "Back",
+            key_display="esc",
+            tooltip="from the sliders to the runs, then to the matrix",
+        )
     ]
 
     def body(self) -> Iterable[Widget]:

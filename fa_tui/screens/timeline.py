@@ -44,20 +44,61 @@ class TimelineScreen(JudgedScreen):
     """
 
     BINDINGS = [
-        Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
-        Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
-        Binding("left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="where letters changed"),
-        Binding("right_square_bracket", "jump(1)", "Next change", key_display="]", tooltip="next change of letters"),
+        Binding(
+            "comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"
+        ),
+        Binding(
+            "full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"
+        ),
+        Binding(
+            "left_square_bracket",
+            "jump(-1)",
+            "Previous change",
+            key_display="[",
+            tooltip="where letters changed",
+        ),
+        Binding(
+            "right_square_bracket",
+            "jump(1)",
+            "Next change",
+            key_display="]",
+            tooltip="next change of letters",
+        ),
         *(
-            Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")
+            Binding(
+                str(place),
+                f"only({place})",
+                shown.title,
+                show=False,
+                tooltip=f"{shown.title} alone",
+            )
             for place, shown in enumerate(epoch_chart.SHOWN, 1)
         ),
         Binding("0", "only(0)", "All charts", show=False, tooltip="all charts"),
-        Binding("o", "bright", "Others", tooltip="other curves: none, dimmed; bright alone this line; all bright"),
-        Binding("plus,equals_sign", "zoom(1)", "Zoom", key_display="+ -", tooltip="fewer epochs around this one"),
-        Binding("minus", "zoom(-1)", "Zoom out", show=False, key_display="-", tooltip="more epochs"),
+        Binding(
+            "o",
+            "bright",
+            "Others",
+            tooltip="other curves: none, dimmed; bright alone this line; all bright",
+        ),
+        Binding(
+            "plus,equals_sign",
+            "zoom(1)",
+            "Zoom",
+            key_display="+ -",
+            tooltip="fewer epochs around this one",
+        ),
+        Binding(
+            "minus", "zoom(-1)", "Zoom out", show=False, key_display="-", tooltip="more epochs"
+        ),
         Binding("s", "stop_on", "Stop on", tooltip="which diagnostics would have stopped a run"),
-        Binding("P", "app.show_problems", "Problems", show=False, tooltip="what was not read, or only in part"),
+        Binding(
+            "P",
+            "app.show_problems",
+            "Problems",
+            show=False,
+            tooltip="what was not read, or only in part",
+        ),
         Binding("T", "dismiss", "Back", show=False),
     ]
 
@@ -78,16 +119,22 @@ class TimelineScreen(JudgedScreen):
         self._stops: list[EarlyStop | None] = []
 
     def body(self) -> Iterable[Widget]:
-        self.charts = [epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN]
+        self.charts = [
+            epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN
+        ]
         self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
         self.matrix = epoch_chart.EpochMatrix(self._epochs)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
         yield self.scrubber
-        self.lines = {name: Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")}
+        self.lines = {
+            name: Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")
+        }
         for name in ("run", "numbers", "fires", "stop-acc"):
             self.lines[name].add_class("-wide-only")
         self.notes = TextLines(id="notes")
-        yield Horizontal(self.matrix, Vertical(*self.lines.values(), self.notes, id="said"), id="below")
+        yield Horizontal(
+            self.matrix, Vertical(*self.lines.values(), self.notes, id="said"), id="below"
+        )
 
     def on_mount(self) -> None:
         self._read()
@@ -121,7 +168,10 @@ class TimelineScreen(JudgedScreen):
             self.app.say(str(epoch_views.without_traces(self.session)), "warn", aloud=False)
 
     def _read(self) -> None:
-        self._points = {shown.column: epoch_chart.points_of(self._epochs.replay, shown) for shown in epoch_chart.SHOWN}
+        self._points = {
+            shown.column: epoch_chart.points_of(self._epochs.replay, shown)
+            for shown in epoch_chart.SHOWN
+        }
         self._nulls = null_bands(self._epochs.replay.traces, self.session.table)
         # what no run records has a chart only where it is asked for
         known = any(y == y for run in self._points["gamma"] for _, y in run)
@@ -218,7 +268,11 @@ class TimelineScreen(JudgedScreen):
         """The runs as they are at the epoch of the scrubber, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
         lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
-        charts = [(each.shown.title, each.chart) for each in self.charts if each.display and each.chart is not None]
+        charts = [
+            (each.shown.title, each.chart)
+            for each in self.charts
+            if each.display and each.chart is not None
+        ]
         return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
     # What is shown.
@@ -228,21 +282,34 @@ class TimelineScreen(JudgedScreen):
         self._stops = epochs.stops(self._stop_on)
         fires = {} if chosen is None else epochs.first_fires(chosen)
         bright = self._bright_runs(chosen)
-        runs = epoch_chart.drawn_runs(range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0])
+        runs = epoch_chart.drawn_runs(
+            range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0]
+        )
         last = max((replay.numbers(run)[-1] for run in bright or runs), default=replay.epochs[-1])
-        x = epoch_chart.zoomed(epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom)
+        x = epoch_chart.zoomed(
+            epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom
+        )
         # beyond the last one drawn nothing moves
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
-        looks = [self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND for run in runs]
+        looks = [
+            self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND
+            for run in runs
+        ]
         first = {run: epochs.first_fires(run) for run in runs}
         stop, null = (None, None) if chosen is None else (self._stops[chosen], self._nulls[chosen])
         stopped = None if stop is None else stop.epoch
         drawn = epoch_chart.Drawn(runs, looks, chosen, x, first, stopped, null)
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                others = f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})" if self._alone else ""
-                chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
+                others = (
+                    f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})"
+                    if self._alone
+                    else ""
+                )
+                chart.show(
+                    epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others
+                )
         self._drawn = len(runs)
         self._say_title()
         self._say(chosen, fires)
@@ -253,7 +320,9 @@ class TimelineScreen(JudgedScreen):
         showing = self.matrix.quantity.label if self.matrix.quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
-        words = epoch_views.title_words(self._epochs, runs, self._drawn, showing, skipped, scope, self._missing)
+        words = epoch_views.title_words(
+            self._epochs, runs, self._drawn, showing, skipped, scope, self._missing
+        )
         self.set_title(*words)
 
     def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
@@ -264,11 +333,16 @@ class TimelineScreen(JudgedScreen):
             said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
-            there, notes = epoch_views.accuracy_words(stop), "; ".join(epochs.replay.traces[chosen].notes)
+            there, notes = (
+                epoch_views.accuracy_words(stop),
+                "; ".join(epochs.replay.traces[chosen].notes),
+            )
             said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
             said["numbers"] = epoch_views.number_words(epochs, chosen)
             said["fires"] = epoch_views.fire_words(fires, kinds)
-            said["stop"] = epoch_views.stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)
+            said["stop"] = epoch_views.stop_words(
+                epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds
+            )
             said["stop-acc"] = [(f"  {there}", "dim")]
         for name, line in self.lines.items():
             line.set(*said.get(name, ()))

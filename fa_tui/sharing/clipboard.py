@@ -63,7 +63,11 @@ def copy(text: str, send: Callable[[str], None]) -> Copied:
         return Copied("the clipboard, if the terminal allows it")
     path = state_folder() / _FILE
     write_bytes(path, data)
-    why = "too long for the terminal's clipboard" if len(sequence) > LONGEST else "this terminal has no clipboard"
+    why = (
+        "too long for the terminal's clipboard"
+        if len(sequence) > LONGEST
+        else "this terminal has no clipboard"
+    )
     return Copied(f"{path} ({why})", in_clipboard=False)
 
 
@@ -72,20 +76,28 @@ def _programs(env: Mapping[str, str]) -> list[tuple[tuple[str, ...], str]]:
     here = [program for variable, program in _LOCAL if env.get(variable)]
     local = [("pbcopy",)] if sys.platform == "darwin" else here
     remote = any(env.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
-    installed = [] if remote else [(program, "the clipboard") for program in local if shutil.which(program[0])]
+    installed = (
+        []
+        if remote
+        else [(program, "the clipboard") for program in local if shutil.which(program[0])]
+    )
     return [*(_TMUX if env.get("TMUX") else ()), *installed]
 
 
 def _takes_sequence(env: Mapping[str, str]) -> bool:
     multiplexed = env.get("TMUX") or env.get("STY")
-    unable = env.get("TERM", "dumb").startswith(_WITHOUT) or env.get("TERM_PROGRAM") == "Apple_Terminal"
+    unable = (
+        env.get("TERM", "dumb").startswith(_WITHOUT) or env.get("TERM_PROGRAM") == "Apple_Terminal"
+    )
     return not multiplexed and not unable
 
 
 def _run(program: Sequence[str], data: bytes) -> bool:
     try:
         unread = subprocess.DEVNULL
-        done = subprocess.run(program, input=data, stdout=unread, stderr=unread, timeout=_SECONDS, check=False)
+        done = subprocess.run(
+            program, input=data, stdout=unread, stderr=unread, timeout=_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -79,7 +79,9 @@ def name_problem(kind: Kind, text: str) -> str:
 def target(kind: Kind, text: str) -> Path:
     """The file of a typed name; the ending may be left out."""
     path = typed_path(text.strip())
-    return path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
+    return (
+        path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
+    )
 
 
 def in_the_way(kind: Kind, path: Path) -> Path | None:
@@ -116,7 +118,9 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     """
     if kind not in OF_RUNS and kind is not CHARTS:
         assert shared.table is not None
-        return export_text(kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table))
+        return export_text(
+            kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table)
+        )
     path = _free(kind, text)
     if kind is CHARTS:
         write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
@@ -159,16 +163,27 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
                 alone = len(curve.points) == 1
                 drawn = f"#{colour}" if of_method else _COLOURS.get(curve.style)
                 marker, label = ("x", "") if alone else ("", curve.name or curve.mark)
-                panel.plot(*zip(*curve.points, strict=True), color=drawn, marker=marker, label=label)
+                panel.plot(
+                    *zip(*curve.points, strict=True), color=drawn, marker=marker, label=label
+                )
             if chart.band:
                 panel.axhspan(*chart.band, color=NULL, linewidth=0)
             if math.isfinite(chart.limit):
                 panel.axhline(chart.limit, linestyle="--", color="grey")
-            panel.set(title=title, xlabel=chart.x_label, xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))
-            panel.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
+            panel.set(
+                title=title,
+                xlabel=chart.x_label,
+                xlim=(chart.x.lo, chart.x.hi),
+                ylim=(chart.y.lo, chart.y.hi),
+            )
+            panel.set(
+                xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear"
+            )
             for scale, axis in ((chart.x, panel.xaxis), (chart.y, panel.yaxis)):
                 if scale.log:
-                    axis.set_major_formatter(lambda value, _: power_of_ten(round(math.log10(value))))
+                    axis.set_major_formatter(
+                        lambda value, _: power_of_ten(round(math.log10(value)))
+                    )
                     axis.set_minor_formatter(NullFormatter())
             if 0 < sum(bool(curve.name or curve.mark) for curve in chart.curves) <= _NAMED:
                 panel.legend(fontsize="x-small")

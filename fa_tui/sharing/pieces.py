@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from fa_core.analysis.timeline import timelines
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.numbers import MISSING, brief, exact
 from fa_core.reporting.blocks import Block, Grid, in_protocol, to_markdown
 from fa_core.reporting.records import timeline_record
@@ -69,7 +69,10 @@ class Table(NamedTuple):
     @property
     def grid(self) -> Grid:
         """The first table of it."""
-        return next((block for block in self.blocks if isinstance(block, Grid)), Grid(headings=("",), rows=()))
+        return next(
+            (block for block in self.blocks if isinstance(block, Grid)),
+            Grid(headings=("",), rows=()),
+        )
 
 
 class Shared(NamedTuple):
@@ -110,7 +113,9 @@ def opening_piece(line: str) -> Piece:
     return command_piece(line, "o", "command line to open it")
 
 
-def run_pieces(rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds) -> Iterator[Piece]:
+def run_pieces(
+    rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds
+) -> Iterator[Piece]:
     """Some runs as a table, a report and a figure; nothing of none."""
     if not rows:
         return
@@ -125,7 +130,12 @@ def table_pieces(table: Table) -> Iterator[Piece]:
     grid = table.grid
     if table.line is not None and table.line < len(grid.rows):
         line = Grid(headings=grid.headings, rows=(grid.rows[table.line],), words=grid.words)
-        yield Piece("n", "line", f"{grid.rows[table.line][0]}, as a Markdown table", lambda: to_markdown([line]))
+        yield Piece(
+            "n",
+            "line",
+            f"{grid.rows[table.line][0]}, as a Markdown table",
+            lambda: to_markdown([line]),
+        )
     yield Piece("t", "table", f"{table.name}, in Markdown", lambda: to_markdown(table.blocks))
     if table.record is not None:
         yield Piece("j", "JSON", f"{table.name}, with every digit", lambda: table_json(table))
@@ -171,7 +181,9 @@ def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
 
 
-def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]) -> Grid:
+def compared_grid(
+    names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]
+) -> Grid:
     """One line per layer and number, one column per run, then the ratio of the largest to the smallest.
 
     Args:
@@ -215,9 +227,13 @@ def command_line(
     """
     words = ["fa-tui", command, *map(_path, paths), *options]
     protocol = DiagnosticThresholds()
-    left_out = [each.threshold for each in DIAGNOSTICS.values() if each.letter not in thresholds.judges]
+    left_out = [
+        each.threshold for each in DIAGNOSTICS.values() if each.letter not in thresholds.judges
+    ]
     for name, value in msgspec.structs.asdict(thresholds).items():
-        if name not in left_out and not value == getattr(protocol, name) == getattr(usual or protocol, name):
+        if name not in left_out and not value == getattr(protocol, name) == getattr(
+            usual or protocol, name
+        ):
             words += [f"--{name.replace('_', '-')}", value if name == "protocol" else exact(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)
@@ -232,7 +248,9 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
     if baseline is None:
         return ""
     everyone = [] if baseline.default is None else [repr(baseline.default)]
-    return ",".join([*everyone, *(f"{method}={acc!r}" for method, acc in baseline.by_method.items())])
+    return ",".join(
+        [*everyone, *(f"{method}={acc!r}" for method, acc in baseline.by_method.items())]
+    )
 
 
 def _path(path: Path) -> str:
@@ -248,12 +266,16 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
         epochs: their replay.
         stop_on: the diagnostics that would end a run.
     """
-    found = timelines(epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline)
+    found = timelines(
+        epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline
+    )
     blocks = in_protocol(timeline_blocks(found), session.thresholds.protocol)
     return Table("timeline", list(blocks), record=lambda: timeline_record(found))
 
 
-def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]) -> Shared:
+def shared_replay(
+    epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]
+) -> Shared:
     """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
 
     Args:
@@ -268,7 +290,9 @@ def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: 
     one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
     named = one if len(runs) == 1 else f"{len(runs)} marked runs {at}"
     exported = rows if epochs.marked else epochs.rows
-    traces = [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
+    traces = (
+        [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
+    )
     pieces = [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more]
     names = f"{runs_words(len(exported))} {at}"
     return Shared(pieces, exported, names, epochs.thresholds, lambda: traces, table)

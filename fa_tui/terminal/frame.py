@@ -109,7 +109,9 @@ def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | N
 
 def _gain(was: _Chunks, comes: _Chunks, now: _Chunks) -> int:
     """How many more chunks of a line are right when another line comes in its place."""
-    return sum((one == right) - (other == right) for one, other, right in zip(comes, was, now, strict=True))
+    return sum(
+        (one == right) - (other == right) for one, other, right in zip(comes, was, now, strict=True)
+    )
 
 
 def _best_stretch(gains: Sequence[int]) -> tuple[int, int]:
@@ -179,7 +181,13 @@ class Frame:
     """
 
     def __init__(
-        self, width: int, height: int, colours: ColorSystem, *, scrolls: bool = True, erases: bool = True
+        self,
+        width: int,
+        height: int,
+        colours: ColorSystem,
+        *,
+        scrolls: bool = True,
+        erases: bool = True,
     ) -> None:
         self.size = (width, height)
         self._colours = colours
@@ -210,14 +218,24 @@ class Frame:
         if not (0 <= x < width and 0 <= y < height):
             return None
         if _are_simple(segments):
-            cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]
+            cells = [
+                cell for text, style, _ in segments for cell in _cells(text, style, self._colours)
+            ][: width - x]
             self._lines[y][x : x + len(cells)] = cells
             return None
         parts, length = ["\x1b[0m"], 0
         for text, style, _ in segments:
-            look, cells_wide, there = style or Style.null(), cell_len(text), f"\x1b[{y + 1};{x + length + 1}H"
+            look, cells_wide, there = (
+                style or Style.null(),
+                cell_len(text),
+                f"\x1b[{y + 1};{x + length + 1}H",
+            )
             # terminals do not agree on how wide some characters are: what follows is put where it belongs
-            blank = "" if _is_simple(text) else Strip.render_style(look, " " * cells_wide, self._colours) + there
+            blank = (
+                ""
+                if _is_simple(text)
+                else Strip.render_style(look, " " * cells_wide, self._colours) + there
+            )
             parts += [there, blank, Strip.render_style(look, text, self._colours)]
             length += cells_wide
         end = min(width, x + length)
@@ -225,7 +243,9 @@ class Frame:
         # a neighbour may be half of a wide character that was cut
         return Whole("".join(parts), y, max(0, x - 1), min(width, end + 1))
 
-    def _difference(self, whole: Sequence[Whole], before: _Lines, scroll: Scroll | None = None) -> str:
+    def _difference(
+        self, whole: Sequence[Whole], before: _Lines, scroll: Scroll | None = None
+    ) -> str:
         """What turns the picture `before` into this one: after a scroll, what is sent whole, then cells by colour."""
         for _, y, start, end in whole:
             before[y][start:end] = [None] * (end - start)
@@ -256,7 +276,9 @@ class Frame:
         return "".join([*out, "\x1b[0m"]) if out else ""
 
 
-def _runs(was: Sequence[Cell | None], now: Sequence[Cell | None]) -> Iterator[tuple[int, Codes, str]]:
+def _runs(
+    was: Sequence[Cell | None], now: Sequence[Cell | None]
+) -> Iterator[tuple[int, Codes, str]]:
     """(x, colours, text) of what changed in a line; a blank takes the colours of what is next to it, if it may."""
     start, text, unchanged, look = 0, "", "", _PLAIN
     for x, (old, cell) in enumerate(zip(was, now, strict=True)):
@@ -338,7 +360,9 @@ def _texts(lines: _Lines) -> list[str]:
 
 def _shown(segments: Iterable[Segment]) -> list[Segment]:
     """What of some segments is seen."""
-    return [Segment(_harmless(text), style) for text, style, control in segments if text and not control]
+    return [
+        Segment(_harmless(text), style) for text, style, control in segments if text and not control
+    ]
 
 
 def _are_simple(segments: Iterable[Segment]) -> bool:
@@ -374,5 +398,9 @@ def _codes(style: Style, colours: ColorSystem) -> Codes:
     attributes = style._attributes & style._set_attributes
     names = [code for bit, code in style._style_map.items() if attributes & (1 << bit)]
     foreground = style.color.downgrade(colours).get_ansi_codes() if style.color else ("39",)
-    background = style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False) if style.bgcolor else ("49",)
+    background = (
+        style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False)
+        if style.bgcolor
+        else ("49",)
+    )
     return ";".join(names), ";".join(foreground), ";".join(background)

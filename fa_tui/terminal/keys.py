@@ -62,7 +62,9 @@ class KeyQueue:
 
     async def take_text(self, text: str) -> None:
         """Handle many characters that came at once."""
-        await self._take_all([events.Key(_character_to_key(character), character) for character in text])
+        await self._take_all(
+            [events.Key(_character_to_key(character), character) for character in text]
+        )
 
     async def _take_all(self, keys: Sequence[events.Key]) -> None:
         room = max(0, _MOST_AHEAD - len(self._typed_ahead))
@@ -112,7 +114,9 @@ class KeyQueue:
         if not isinstance(entry, Input):
             return False
         ahead = self._typed_ahead
-        text = "".join(key.character or "" for key in takewhile(lambda key: key.is_printable, ahead))
+        text = "".join(
+            key.character or "" for key in takewhile(lambda key: key.is_printable, ahead)
+        )
         if len(text) < 2:
             return False
         self._typed_ahead = deque(islice(ahead, len(text), None))
@@ -128,7 +132,9 @@ class KeyQueue:
         if isinstance(screen, ModalScreen):
             # where something can be typed, the focus goes there
             return screen.focused is not None or not screen.focus_chain
-        return not any(worker.group == DIALOGS and not worker.is_finished for worker in self._app.workers)
+        return not any(
+            worker.group == DIALOGS and not worker.is_finished for worker in self._app.workers
+        )
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
         """Notice when a node, or one above it, has taken the key: this question follows it in each queue."""

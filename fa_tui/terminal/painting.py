@@ -214,11 +214,15 @@ class Painter:
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
             can = self._terminal
-            self._frame = Frame(size.width, size.height, colours, scrolls=can.scrolls, erases=can.erases)
+            self._frame = Frame(
+                size.width, size.height, colours, scrolls=can.scrolls, erases=can.erases
+            )
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # what this update leaves out is not known to be there
                 app.screen.call_next(app.screen.refresh)
-        text = self._frame.show(list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update)))
+        text = self._frame.show(
+            list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update))
+        )
         return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
 
     def _look(self) -> None:

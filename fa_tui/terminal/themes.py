@@ -15,15 +15,20 @@ import msgspec
 from textual.app import App
 from textual.theme import Theme
 
-from fa_core.method_style import METHOD_STYLES
+from fa_core.facts.method_style import METHOD_STYLES
 
 # not TOML: its parser takes longer to import than all else that the first paint reads
 _FILE = msgspec.json.decode(Path(__file__).with_name("themes.json").read_bytes())
 
 
-def _theme(name: str, *, colours: dict[str, Any], variables: dict[str, str], methods: dict[str, str]) -> Theme:
+def _theme(
+    name: str, *, colours: dict[str, Any], variables: dict[str, str], methods: dict[str, str]
+) -> Theme:
     """A theme; methods have the colours of the figures where it has none of its own for them."""
-    own = {f"method-{style.colour[1:]}": methods.get(name, style.colour) for name, style in METHOD_STYLES.items()}
+    own = {
+        f"method-{style.colour[1:]}": methods.get(name, style.colour)
+        for name, style in METHOD_STYLES.items()
+    }
     return Theme(name=name, variables=variables | own, **colours)
 
 
@@ -32,7 +37,8 @@ THEMES: tuple[Theme, ...] = tuple(_theme(name, **table) for name, table in _FILE
 DARK, LIGHT, ANSI = THEMES
 
 TONES: dict[str, str] = _FILE["tones"] | {
-    f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}" for style in METHOD_STYLES.values()
+    f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}"
+    for style in METHOD_STYLES.values()
 }
 """The kinds of text, each as a Textual style over the variables of the theme."""
 

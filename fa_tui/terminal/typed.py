@@ -84,7 +84,9 @@ class Parser(XTermParser):
             return len(data) - (len(text) - end - len(BRACKETED_PASTE_END))
         if len(text) > _MOST_PASTED:
             # the last characters may be the beginning of its end mark
-            text = text[: _MOST_PASTED - len(BRACKETED_PASTE_END)] + text[-len(BRACKETED_PASTE_END) :]
+            text = (
+                text[: _MOST_PASTED - len(BRACKETED_PASTE_END)] + text[-len(BRACKETED_PASTE_END) :]
+            )
         self._pasted, self._pasted_at = text, time.monotonic()
         return len(data)
 

@@ -12,8 +12,8 @@ from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import CONTROL
+from fa_core.judgement.baseline import CONTROLS
+from fa_core.judgement.diagnostics import CONTROL
 from fa_core.numbers import short
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
@@ -54,7 +54,9 @@ class Analysed:
         """Choose among the session's runs again: some came, went or changed."""
         session = self._session
         self.rows = session.scope
-        self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
+        self.table: AuditTable = (
+            session.table if self.rows is None else session.table.select(self.rows)
+        )
         self._published = published_groups(session.table) | published_groups(self.table)
 
     def __len__(self) -> int:
@@ -63,7 +65,9 @@ class Analysed:
     def counts(self) -> dict[str, tuple[int, int]]:
         """Method → how many of its runs are analysed, and how many there are."""
         # from the tables: rows of a big one are made when they are looked at
-        analysed, every = (Counter(table.method.tolist()) for table in (self.table, self._session.table))
+        analysed, every = (
+            Counter(table.method.tolist()) for table in (self.table, self._session.table)
+        )
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
@@ -118,14 +122,24 @@ def left_out_words(
         runs = [analysed for name, (analysed, _) in counts.items() if groups.get(name) == group]
         if runs and not any(runs):
             yield f"The filter leaves out every {group} run{all_runs}."
-    partly = [f"{name} {analysed} of {every}" for name, (analysed, every) in counts.items() if 0 < analysed < every]
+    partly = [
+        f"{name} {analysed} of {every}"
+        for name, (analysed, every) in counts.items()
+        if 0 < analysed < every
+    ]
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
 _LISTED = 60
 """Runs or seeds of a list: not ten thousand."""
-_LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖", "stability": "drift"}
+_LABELS = {
+    "headline_acc": "accuracy",
+    "margin_pp": "margin pp",
+    "h_L": "‖h_L‖",
+    "g_L": "‖g_L‖",
+    "stability": "drift",
+}
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
@@ -144,7 +158,10 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
     """The table with some columns, if it has them, moved to the front; all set left where they line up so."""
     first = [name for name in first if name in grid.headings]
-    order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
+    order = [
+        *map(grid.headings.index, first),
+        *(i for i, name in enumerate(grid.headings) if name not in first),
+    ]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
     words = len(order) if lines_up else 1 + max(map(order.index, range(grid.words)))
     return replace(grid, headings=headings, rows=tuple(rows), words=words)
@@ -171,13 +188,21 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     return replace(grid, headings=headings, rows=rows) if width <= room else grid
 
 
-def curve_words(curve: VerdictCurve, one: Sensitivity, *, controls: bool = False) -> list[tuple[str, str]]:
+def curve_words(
+    curve: VerdictCurve, one: Sensitivity, *, controls: bool = False
+) -> list[tuple[str, str]]:
     """What the chart's curves and its cursor are, and that they count controls, where there are some."""
     fired, walked = curve.at(one.threshold)
     span = f", no letter changes in {plateau_words(one)}" if one.plateau else ""
-    span += f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
+    span += (
+        f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
+    )
     counted = " with controls" if controls else ""
-    counts = [(f" fires on {fired}   ", ""), ("w", "accent"), (f" walks back {walked}{counted}   ", "")]
+    counts = [
+        (f" fires on {fired}   ", ""),
+        ("w", "accent"),
+        (f" walks back {walked}{counted}   ", ""),
+    ]
     return [(f" {curve.letter}", "accent"), *counts, (f"at {short(one.threshold)}{span}", "dim")]
 
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from fa_core.errors import UsageError, printable
-from fa_core.gamma import deep_gamma, null_gamma
+from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_tui.session import SCALAR_LIMIT, Session
@@ -34,7 +34,11 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
     Scale(lo=1.0, hi=3.0, log=True)
     """
-    finite = [value for value in values if value is not None and math.isfinite(value) and not (log and value <= 0)]
+    finite = [
+        value
+        for value in values
+        if value is not None and math.isfinite(value) and not (log and value <= 0)
+    ]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     return Scale(low, high, log) if low < high else None
 
@@ -91,15 +95,41 @@ def _known(value: float) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, "growth", magnitude, log=True),
+    Quantity(
+        "growth",
+        "growth",
+        "a",
+        lambda report: report.max_per_block_growth,
+        "growth",
+        magnitude,
+        log=True,
+    ),
     Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, "g_L", magnitude, log=True),
-    Quantity("drift", "drift", "c", lambda report: report.cross_batch_stability, "stability", _COSINE),
-    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", "{:+.2f}".format),
+    Quantity(
+        "drift", "drift", "c", lambda report: report.cross_batch_stability, "stability", _COSINE
+    ),
+    Quantity(
+        "margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", "{:+.2f}".format
+    ),
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
-    Quantity("gamma", "deep Γ", "", lambda run: _known(deep_gamma(run.credit, run.method_name)), "deep_gamma", _COSINE),
-    Quantity("null", "null Γ", "", lambda r: _known(null_gamma(r.credit, r.method_name)[0]), "null_gamma", _COSINE),
+    Quantity(
+        "gamma",
+        "deep Γ",
+        "",
+        lambda run: _known(deep_gamma(run.credit, run.method_name)),
+        "deep_gamma",
+        _COSINE,
+    ),
+    Quantity(
+        "null",
+        "null Γ",
+        "",
+        lambda r: _known(null_gamma(r.credit, r.method_name)[0]),
+        "null_gamma",
+        _COSINE,
+    ),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
@@ -165,7 +195,10 @@ class Column(NamedTuple):
 
 def identity_columns() -> list[Column]:
     """Method and seed, which never scroll away; their widths follow the runs."""
-    return [Column("method", "method", 0, own("method"), own("method")), Column("seed", "seed", 0, own("seed"), _seed)]
+    return [
+        Column("method", "method", 0, own("method"), own("method")),
+        Column("seed", "seed", 0, own("seed"), _seed),
+    ]
 
 
 def columns_of(session: Session) -> list[Column]:
@@ -177,7 +210,9 @@ def columns_of(session: Session) -> list[Column]:
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, _worded, Session.words),
-        Column("recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""),
+        Column(
+            "recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""
+        ),
     ]
 
 
@@ -192,7 +227,9 @@ def _worded(session: Session, row: int) -> tuple[str, str]:
 
 def _fitting(session: Session, name: str, cells: range) -> int:
     """As wide as the longest text of a column, within limits, and a gap."""
-    longest = max(map(width_of, map(printable, {getattr(row, name) for row in session.rows})), default=0)
+    longest = max(
+        map(width_of, map(printable, {getattr(row, name) for row in session.rows})), default=0
+    )
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
@@ -243,7 +280,9 @@ def _seed(session: Session, row: int) -> str:
 def _of_quantity(quantity: Quantity) -> Column:
     width = max(9, len(quantity.label) + 1) + 2
     key, text = partial(value_of, quantity), partial(_number, quantity)
-    return Column(quantity.name, quantity.label, width, key, text, right=True, letter=quantity.letter)
+    return Column(
+        quantity.name, quantity.label, width, key, text, right=True, letter=quantity.letter
+    )
 
 
 def _number(quantity: Quantity, session: Session, row: int) -> str:
@@ -260,7 +299,9 @@ def _of_axis(name: str) -> Column:
         value = key(session, row)
         return "" if value is None else plain(value)
 
-    return Column(name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True)
+    return Column(
+        name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True
+    )
 
 
 def _sortable(value: Any) -> Any:
@@ -288,7 +329,9 @@ def growths(norms: Sequence[float]) -> list[float]:
     [2.0, 4.0]
     """
     return [
-        after / max(before, NORM_RATIO_EPS) if math.isfinite(before) and math.isfinite(after) else math.nan
+        after / max(before, NORM_RATIO_EPS)
+        if math.isfinite(before) and math.isfinite(after)
+        else math.nan
         for before, after in itertools.pairwise(norms)
     ]
 

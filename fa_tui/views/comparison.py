@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
 from fa_core.analysis.seeds import GEOMETRIC
-from fa_core.diagnostics import BIT
+from fa_core.judgement.diagnostics import BIT
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
@@ -123,10 +123,14 @@ class ComparedLine(NamedTuple):
     @property
     def name(self) -> str:
         """``‖h_3‖``, ``growth 0→1``, ``margin pp``"""
-        return {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}.get(self.kind, "{}").format(self.label)
+        return {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}.get(self.kind, "{}").format(
+            self.label
+        )
 
 
-def groups_of(session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None) -> list[Group]:
+def groups_of(
+    session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None
+) -> list[Group]:
     """What can be compared: the marked runs if there are two or more, then every method over its seeds.
 
     Args:
@@ -157,11 +161,17 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
     """
     runs, name = (wanted.rows, (wanted.name, wanted.home)) if wanted else ((), None)
     same = [now for now, group in enumerate(groups) if (group.name, group.home) == name]
-    shared = [now for now, group in enumerate(groups) if group.name != MARKED and not {*runs}.isdisjoint(group.rows)]
+    shared = [
+        now
+        for now, group in enumerate(groups)
+        if group.name != MARKED and not {*runs}.isdisjoint(group.rows)
+    ]
     return [*same, *shared, max(0, min(place, len(groups) - 1))][0]
 
 
-def column_labels(session: Session, group: Group, *, by_place: bool = True) -> list[tuple[str, str]]:
+def column_labels(
+    session: Session, group: Group, *, by_place: bool = True
+) -> list[tuple[str, str]]:
     """A name per run in two parts, of which the first may be cut short.
 
     The seed where only seeds differ, else as `told_apart`.
@@ -176,10 +186,14 @@ def column_labels(session: Session, group: Group, *, by_place: bool = True) -> l
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
     """Whether runs are of one method, axes, place and depth, so that their mean says something."""
     lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
-    return len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
+    return (
+        len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
+    )
 
 
-def compared_lines(reports: Sequence[DiagnosticReport], factor: float = PARTS_AT) -> list[ComparedLine]:
+def compared_lines(
+    reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
+) -> list[ComparedLine]:
     """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are judged.
 
     None of it depends on the thresholds.
@@ -193,7 +207,9 @@ def compared_lines(reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
         ComparedLine("verdict", "verdict"),
         *_section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms)),
         *_section("growth", "growth per block", [growths(each) for each in norms], factor),
-        *_section("g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports], factor),
+        *_section(
+            "g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports], factor
+        ),
         *_numbers(reports),
     ]
 
@@ -218,14 +234,16 @@ class Agreement(NamedTuple):
 
     def partly(self) -> list[str]:
         """The other letters on which runs agree, each with the number of runs that it was measured on."""
-        return [f"{letter} on {n} of {self.runs}" for letter, n in self.agree.items() if n < self.runs]
+        return [
+            f"{letter} on {n} of {self.runs}" for letter, n in self.agree.items() if n < self.runs
+        ]
 
 
 def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
     """Diagnostics on which runs agree; those measured on fewer than two are left out.
 
     Args:
-        judged: per run, the masks (`fa_core.diagnostics.BIT`) of what fires and of what was measured.
+        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of what fires and of what was measured.
 
     >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])
     Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)})
@@ -251,7 +269,8 @@ def extremes(line: ComparedLine) -> tuple[int, int] | None:
         return None
     # one that is not finite is what makes the ratio infinite
     largest, smallest = (
-        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1])) for pick in (max, min)
+        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1]))
+        for pick in (max, min)
     )
     return largest[1], smallest[1]
 
@@ -267,7 +286,11 @@ def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str
     if line.spread is None or places is None:
         return ""
     known = ((place, line.spread.values[place]) for place in places)
-    ends = (f"{''.join(labels[place]).strip()} ({short(value, 6)})" for place, value in known if value is not None)
+    ends = (
+        f"{''.join(labels[place]).strip()} ({short(value, 6)})"
+        for place, value in known
+        if value is not None
+    )
     return "largest {}, smallest {}".format(*ends)
 
 
@@ -309,15 +332,22 @@ def _section(
     names = [block_name(layer.layer) if kind == "growth" else f"{layer.layer}" for layer in layers]
     ratios = [layer.ratio for layer in layers if layer.ratio is not None]
     agree = f": agree within ×{short(max(ratios))}" if ratios else ""
-    heading = title + (f": diverge at {kinds} {names[parting.layer]}" if parting else agree) + remark
+    heading = (
+        title + (f": diverge at {kinds} {names[parting.layer]}" if parting else agree) + remark
+    )
     return [
         ComparedLine("heading", heading),
-        *(ComparedLine(kind, name, layer, layer is parting) for name, layer in zip(names, layers, strict=True)),
+        *(
+            ComparedLine(kind, name, layer, layer is parting)
+            for name, layer in zip(names, layers, strict=True)
+        ),
     ]
 
 
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
-    assumed = frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
+    assumed = frozenset(
+        place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None
+    )
     lines = []
     for quantity in map(BY_NAME.__getitem__, ("growth", "g_L", "drift", "margin", "acc", "frozen")):
         values = tuple(quantity.of(report) for report in reports)

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from fa_core.analysis.margins import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
-from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.facts.runs import run_place
 from fa_core.formats import Trace
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.numbers import short
 from fa_core.rows import AuditRow
-from fa_core.runs import run_place
 from fa_core.table import Bits
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
@@ -59,7 +59,11 @@ class EpochSession(Session):
         """
         at_end = self.epoch == self.replay.epochs[-1]
         places = {_name(trace): run for run, trace in enumerate(replay.traces)}
-        moved = {run: places[_name(trace)] for run, trace in enumerate(self.replay.traces) if _name(trace) in places}
+        moved = {
+            run: places[_name(trace)]
+            for run, trace in enumerate(self.replay.traces)
+            if _name(trace) in places
+        }
         self.replay = replay
         self.fired = replay.flags(self.thresholds)
         self.unsure = replay.table.undecided(self.thresholds)
@@ -86,7 +90,11 @@ class EpochSession(Session):
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number at this epoch, for every run in which it was measured."""
         column = getattr(self.replay.table, DIAGNOSTICS[letter].column)
-        return [float(column[record]) for record in self._records() if self._coverage(record) & BIT[letter]]
+        return [
+            float(column[record])
+            for record in self._records()
+            if self._coverage(record) & BIT[letter]
+        ]
 
     def first_fires(self, run: int) -> dict[str, int | None]:
         """Letter → the first epoch at which it fires on a run, None if never; only letters that were measured."""
@@ -108,7 +116,10 @@ class EpochSession(Session):
     def saved_by(self, stops: Sequence[EarlyStop | None]) -> float:
         """The share of all epochs that early stops save, runs that go on to their end included."""
         totals = [self.replay.trained(run) for run in range(len(self.rows))]
-        trained = sum(total if stop is None else stop.epochs_trained for stop, total in zip(stops, totals, strict=True))
+        trained = sum(
+            total if stop is None else stop.epochs_trained
+            for stop, total in zip(stops, totals, strict=True)
+        )
         return 1.0 - trained / sum(totals) if sum(totals) else 0.0
 
     def _move(self) -> None:
@@ -167,7 +178,9 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
 
     def is_own(trace: Trace) -> bool:
         folder = Path(trace.source).parent
-        return (trace.source, trace.key) in keys or not places.isdisjoint((str(folder), str(folder.absolute())))
+        return (trace.source, trace.key) in keys or not places.isdisjoint(
+            (str(folder), str(folder.absolute()))
+        )
 
     return [*filter(is_own, traces)]
 
@@ -176,9 +189,13 @@ def without_traces(session: Session) -> UsageError:
     """Why there is no timeline of the runs in scope, and which runs have one."""
     homes = [*dict.fromkeys(homes_of([run_place(trace.source) for trace in session.traces]))]
     if not homes:
-        return UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
+        return UsageError(
+            "no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl"
+        )
     named = ", ".join(homes[:3]) + (f" and {len(homes) - 3} more" if len(homes) > 3 else "")
-    return UsageError(f"no traces in {session.scope_text}", hint=f"f takes all runs; {named} have some")
+    return UsageError(
+        f"no traces in {session.scope_text}", hint=f"f takes all runs; {named} have some"
+    )
 
 
 def _name(trace: Trace) -> tuple[str, str]:
@@ -187,7 +204,13 @@ def _name(trace: Trace) -> tuple[str, str]:
 
 
 def title_words(
-    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int, scope: str = "", missing: str = ""
+    epochs: EpochSession,
+    runs: int,
+    drawn: int | None,
+    quantity: str,
+    skipped: int,
+    scope: str = "",
+    missing: str = "",
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
 
@@ -210,7 +233,11 @@ def title_words(
         (scope, f" {scope} (f) ", "dim"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),
-        (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
+        (
+            skipped,
+            f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)",
+            "warn",
+        ),
         (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
         (drawn is not None and drawn < count, f"  {drawn} drawn", "dim"),
         (quantity, f"  showing {quantity} (v)", "accent"),
@@ -228,7 +255,12 @@ def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
 def number_words(epochs: EpochSession, run: int) -> Pieces:
     """What was measured on the run at the epoch."""
     report = epochs.rows[run].report
-    shown = ((BY_NAME["growth"], 3), (BY_NAME["g_L"], 3), (BY_NAME["drift"], 3), (BY_NAME["acc"], 4))
+    shown = (
+        (BY_NAME["growth"], 3),
+        (BY_NAME["g_L"], 3),
+        (BY_NAME["drift"], 3),
+        (BY_NAME["acc"], 4),
+    )
     texts = (
         f"{quantity.label if quantity.letter else 'acc'} {short(value, digits)}{_kind(report.kinds, quantity.letter)}"
         for quantity, digits in shown
@@ -252,7 +284,9 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
     return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
 
 
-def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kinds: Mapping[str, str]) -> Pieces:
+def stop_words(
+    name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kinds: Mapping[str, str]
+) -> Pieces:
     """Whether a run would have been stopped, and what that saves.
 
     Args:
@@ -281,7 +315,11 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
     """How many runs would have been stopped, and the share of all epochs that saves."""
     stopped = sum(stop is not None for stop in stops)
     share = (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim")
-    return [(f"stop on {' or '.join(stop_on)} (s): ", "dim"), (f"{stopped} of {runs_words(len(stops))}", ""), share]
+    return [
+        (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
+        (f"{stopped} of {runs_words(len(stops))}", ""),
+        share,
+    ]
 
 
 def _kind(kinds: Mapping[str, str], letter: str) -> str:

@@ -23,14 +23,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
-_ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L", "stability": "drift"}
+_ON_SCREEN = {
+    "λ": "lam",
+    "Γ": "gamma",
+    "accuracy": "acc",
+    "‖g_L‖": "g_L",
+    "‖h_L‖": "h_L",
+    "stability": "drift",
+}
 # an axis of that name goes before a letter
 _ON_SCREEN |= {quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter}
 
@@ -51,7 +58,13 @@ def meant(typed: str, known: Collection[str]) -> str | None:
 Test = Callable[[Session, int], bool]
 Value = Callable[[Session, int], Any]
 
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
+_COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+}
 _TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
 _BREAKS = re.compile(r"[\s,]")
 """What a name cannot have in a filter."""
@@ -79,7 +92,8 @@ _STATES: dict[str, Test] = {
     "undecided": lambda session, row: bool(session.undecided[row] or session.lacks_gamma[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(
-        (value := value_of(quantity, session, row)) is not None and not math.isfinite(value) for quantity in QUANTITIES
+        (value := value_of(quantity, session, row)) is not None and not math.isfinite(value)
+        for quantity in QUANTITIES
     ),
 }
 
@@ -103,7 +117,9 @@ class Filter:
         self.text = " ".join(text.split())
         terms = split(self.text)
         self._tests = [_term(term, axes) for term in terms]
-        self.live = any(term.lstrip("-").startswith(("flag", "undecided", "is", "verdict")) for term in terms)
+        self.live = any(
+            term.lstrip("-").startswith(("flag", "undecided", "is", "verdict")) for term in terms
+        )
 
     def rows(self, session: Session) -> list[int] | None:
         """The rows that pass, in order; None where nothing is filtered."""
@@ -144,7 +160,14 @@ def how_to_use(name: str) -> str:
     >>> how_to_use("growth"), how_to_use("flag"), how_to_use("lam")
     ('growth>1', 'flag:ab', 'lam:0.01')
     """
-    examples = {"flag": "ab", "covers": "d", "undecided": "c", "is": "walkback", "seed": "42,123", "lam": "0.01"}
+    examples = {
+        "flag": "ab",
+        "covers": "d",
+        "undecided": "c",
+        "is": "walkback",
+        "seed": "42,123",
+        "lam": "0.01",
+    }
     return f"{name}>1" if name in BY_NAME else f"{name}:{examples.get(name, '...')}"
 
 
@@ -291,7 +314,9 @@ class Look(NamedTuple):
         """
         if self.show and not self.show == usual == CELL_LETTERS:
             yield from ("--show", self.show)
-        for option, axis, default in zip(("--rows", "--columns"), self.axes, METHODS_BY_SEEDS, strict=True):
+        for option, axis, default in zip(
+            ("--rows", "--columns"), self.axes, METHODS_BY_SEEDS, strict=True
+        ):
             if axis != default:
                 yield from (option, axis)
         if self.filter:
@@ -322,7 +347,9 @@ def understood(look: Look, session: Session) -> Look:
     if look.sort:
         down = "-" if look.sort.startswith("-") else ""
         names = [column.name for column in every_column(session)]
-        look = look._replace(sort=down + _value_of_option("--sort", look.sort.removeprefix("-"), names), long=True)
+        look = look._replace(
+            sort=down + _value_of_option("--sort", look.sort.removeprefix("-"), names), long=True
+        )
     return look
 
 
@@ -349,7 +376,9 @@ def arranged(look: Look, rows: list[AuditRow], thresholds: DiagnosticThresholds)
     session = Session(rows, thresholds=thresholds)
     look = understood(look, session)
     kept = filter_of(look, session).rows(session)
-    return [rows[row] for row in ordered(session, range(len(rows)) if kept is None else kept, look.sort)]
+    return [
+        rows[row] for row in ordered(session, range(len(rows)) if kept is None else kept, look.sort)
+    ]
 
 
 def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:

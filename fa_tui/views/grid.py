@@ -11,9 +11,9 @@ from operator import eq, gt
 from typing import Any, NamedTuple
 
 from fa_core.errors import printable
+from fa_core.facts.runs import home_of, short_paths
 from fa_core.numbers import plain
 from fa_core.rows import AuditRow, differing_axes
-from fa_core.runs import home_of, short_paths
 from fa_tui.views.text import width_of
 
 _SIGNS = {"lam": "λ"}
@@ -113,7 +113,9 @@ def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
     once = list(dict.fromkeys(values))
     if axis in ("method", "source"):
         return once
-    if all(type(value) is int for value in once):  # a hundred thousand seeds in a tenth of the memory
+    if all(
+        type(value) is int for value in once
+    ):  # a hundred thousand seeds in a tenth of the memory
         return sorted(once)  # type: ignore[type-var]  # of ints only
     return sorted(once, key=rank)
 
@@ -141,7 +143,9 @@ class Cells:
         """These cells, their runs sorted by column."""
         if len(self.rows) > 1 and any(map(gt, self._columns, self._columns[1:])):
             order = sorted(range(len(self.rows)), key=self._columns.__getitem__)
-            self._columns, self.rows = (array("i", (of[i] for i in order)) for of in (self._columns, self.rows))
+            self._columns, self.rows = (
+                array("i", (of[i] for i in order)) for of in (self._columns, self.rows)
+            )
         return self
 
     def __getitem__(self, column: int) -> tuple[int, ...]:
@@ -216,7 +220,9 @@ class Labels:
 
     def __init__(self, axis: str, values: Sequence[Hashable]) -> None:
         self._axis, self._values = axis, values
-        self.widest = max((width_of(printable(self[column])) for column in range(len(self))), default=0)
+        self.widest = max(
+            (width_of(printable(self[column])) for column in range(len(self))), default=0
+        )
 
     def __len__(self) -> int:
         return len(self._values)
@@ -246,7 +252,9 @@ _Groups = dict[str, dict[str, Cells]]
 """Home → label → cells."""
 
 
-def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
+def build_grid(
+    rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS
+) -> Grid:
     """Lay rows out along two axes, under one heading per source where there are several.
 
     Args:
@@ -299,7 +307,9 @@ def _apart(runs: _Runs, varying: Mapping[str, Collection[str]]) -> _Groups:
     taken: set[tuple[str, str, int]] = set()
     copies: Counter[tuple[str, str, int]] = Counter()
     for index, row, home, column in zip(*runs, strict=True):
-        label = name = _line_label(row.method, row.axes, varying[home]) if varying[home] else row.method
+        label = name = (
+            _line_label(row.method, row.axes, varying[home]) if varying[home] else row.method
+        )
         while (home, label, column) in taken:
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
@@ -315,7 +325,9 @@ def _together(runs: _Runs, axes: Axes) -> _Groups:
     """Cells of all the runs that agree on both axes; one home for all where the source is an axis."""
     by_value: dict[str, dict[Hashable, Cells]] = {}
     along = _values_on(axes.lines, runs.rows, runs.homes)
-    for index, home, column, value in zip(runs.indices, runs.homes, runs.columns, along, strict=True):
+    for index, home, column, value in zip(
+        runs.indices, runs.homes, runs.columns, along, strict=True
+    ):
         lines = by_value.setdefault("" if "source" in axes else home, {})
         if value not in lines:
             lines[value] = Cells()

@@ -100,7 +100,9 @@ class Scale(msgspec.Struct, frozen=True):
         return short(value, digits)
 
 
-def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float] | None = None) -> Scale | None:
+def covering(
+    values: Iterable[float], *, log: bool, at_least: tuple[float, float] | None = None
+) -> Scale | None:
     """A scale that holds every finite value (every positive one if log) with round ends, or None if there is none.
 
     Args:
@@ -111,7 +113,11 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
     >>> covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False, at_least=(0.0, 10.0))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
-    shown = (value for value in chain(values, at_least or ()) if math.isfinite(value) and (value > 0 or not log))
+    shown = (
+        value
+        for value in chain(values, at_least or ())
+        if math.isfinite(value) and (value > 0 or not log)
+    )
     kept = array("d", shown)
     if not kept:
         return None
@@ -134,7 +140,28 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
 _WIDE_DECADES = 6
 """A log track longer than this steps in coarser rungs."""
 
-R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
+R20 = (
+    1.0,
+    1.12,
+    1.25,
+    1.4,
+    1.6,
+    1.8,
+    2.0,
+    2.24,
+    2.5,
+    2.8,
+    3.15,
+    3.55,
+    4.0,
+    4.5,
+    5.0,
+    5.6,
+    6.3,
+    7.1,
+    8.0,
+    9.0,
+)
 """Renard's preferred numbers, 20 per decade: even in the logarithm, short as decimals."""
 R10 = R20[::2]
 
@@ -159,8 +186,14 @@ def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> floa
     if value <= 0 or not 1e-300 < value < 1e300:
         return value
     exponent = math.floor(math.log10(value))
-    rungs = [float(f"{mantissa}e{power}") for power in range(exponent - 1, exponent + 3) for mantissa in mantissas]
-    return rungs[bisect.bisect_right(rungs, value) if upward else bisect.bisect_left(rungs, value) - 1]
+    rungs = [
+        float(f"{mantissa}e{power}")
+        for power in range(exponent - 1, exponent + 3)
+        for mantissa in mantissas
+    ]
+    return rungs[
+        bisect.bisect_right(rungs, value) if upward else bisect.bisect_left(rungs, value) - 1
+    ]
 
 
 class Track(msgspec.Struct, frozen=True):
@@ -248,7 +281,11 @@ def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
     """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on the axis."""
     least = (scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL)
     exponent = math.floor(math.log10(least))
-    steps = [(float(f"{m}e{power}"), max(0, -power)) for power in (exponent, exponent + 1) for m in _ROUND]
+    steps = [
+        (float(f"{m}e{power}"), max(0, -power))
+        for power in (exponent, exponent + 1)
+        for m in _ROUND
+    ]
     step, decimals = next(found for found in steps if found[0] >= least * (1 - 1e-9))
     first, last = math.ceil(scale.lo / step - 1e-9), math.floor(scale.hi / step + 1e-9)
     if first >= last:

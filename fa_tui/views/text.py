@@ -115,7 +115,11 @@ class Glyphs(msgspec.Struct, frozen=True):
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
-        return text if self.name == "unicode" else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
+        return (
+            text
+            if self.name == "unicode"
+            else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
+        )
 
     def bar(self, fraction: float) -> str:
         """The bar for a height in [0, 1]; the lowest is still visible."""
@@ -123,8 +127,14 @@ class Glyphs(msgspec.Struct, frozen=True):
 
 
 UNICODE = Glyphs()
-_ASCII_GLYPHS = {name: sign.translate(_TO_ASCII) for name, sign in asdict(UNICODE).items() if isinstance(sign, str)}
-ASCII = Glyphs(**_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False)
+_ASCII_GLYPHS = {
+    name: sign.translate(_TO_ASCII)
+    for name, sign in asdict(UNICODE).items()
+    if isinstance(sign, str)
+}
+ASCII = Glyphs(
+    **_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False
+)
 """The Unicode set as `say` spells it, but for two signs of one cell that another one has already."""
 
 
@@ -180,7 +190,9 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
     room = max(0, width - width_of(mark))
     start = max(0, len(text) - 8 * room)
     # an accent without its letter is no letter
-    while width_of(text[start:]) > room or (start < len(text) and not get_character_cell_size(text[start])):
+    while width_of(text[start:]) > room or (
+        start < len(text) and not get_character_cell_size(text[start])
+    ):
         start += 1
     return mark + text[start:]
 
@@ -235,7 +247,9 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
     whole = lead + text.strip()
     first = Text(whole).wrap(_CONSOLE, width)[0].plain.rstrip()
     rest = Text(whole[len(first) :].strip()).wrap(_CONSOLE, width - width_of(indent))
-    return [line for line in (first, *(indent + more.plain.rstrip() for more in rest)) if line.strip()]
+    return [
+        line for line in (first, *(indent + more.plain.rstrip() for more in rest)) if line.strip()
+    ]
 
 
 def _hanging(line: str) -> int:
@@ -314,7 +328,9 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
     if not paths:
         return ""
     for shown in range(len(paths), 1, -1):
-        line = ", ".join(_from_here(str(path)) for path in paths[:shown]) + _more(len(paths) - shown)
+        line = ", ".join(_from_here(str(path)) for path in paths[:shown]) + _more(
+            len(paths) - shown
+        )
         if width_of(line) <= width:
             return line
     more = _more(len(paths) - 1)

@@ -10,11 +10,11 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
+from fa_core.facts.runs import run_place
+from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.numbers import short
 from fa_core.rows import AuditRow, differing_axes
-from fa_core.runs import run_place
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import axes_text, homes_of
@@ -42,7 +42,9 @@ class Overview(msgspec.Struct, frozen=True):
     order: str = ""
 
 
-def title_pieces(view: Overview, session: Session, width: int, opened: Callable[[int], str]) -> Pieces:
+def title_pieces(
+    view: Overview, session: Session, width: int, opened: Callable[[int], str]
+) -> Pieces:
     """The top line; what is open gives way first, then the keys, then the program's name.
 
     Args:
@@ -54,7 +56,12 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
     count = f" {runs_words(len(session))}"
     facts = (
         (session.filter is None, count, "", "dim"),
-        (session.scope is not None, f" {len(session.in_scope)} of{count}: {session.scope_text}", "/ f", "dim"),
+        (
+            session.scope is not None,
+            f" {len(session.in_scope)} of{count}: {session.scope_text}",
+            "/ f",
+            "dim",
+        ),
         (session.wide, f" all{count}", "f", "warn"),
         (session.marked, f"  {len(session.marked)} marked", "", "accent"),
         (session.problems, f"  {problem_words(session)}", "P", "warn"),
@@ -66,7 +73,9 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
     )
-    keyed = [(f"{text} ({key})" if key else text, tone) for holds, text, key, tone in facts if holds]
+    keyed = [
+        (f"{text} ({key})" if key else text, tone) for holds, text, key, tone in facts if holds
+    ]
     bare = [(text, tone) for holds, text, _, tone in facts if holds]
     for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
         room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
@@ -97,8 +106,15 @@ def problem_words(session: Session) -> str:
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
     in_part = paths.intersection(row.source for row in session.rows)
     in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
-    wrong, in_part = sum(problem.path in settings for problem in session.problems), in_part - settings
-    counts = ((len(paths - settings - in_part), "not opened"), (len(in_part), "in part"), (wrong, "in settings"))
+    wrong, in_part = (
+        sum(problem.path in settings for problem in session.problems),
+        in_part - settings,
+    )
+    counts = (
+        (len(paths - settings - in_part), "not opened"),
+        (len(in_part), "in part"),
+        (wrong, "in settings"),
+    )
     return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
@@ -113,7 +129,9 @@ def walk_back_words(session: Session) -> str:
     return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
 
 
-def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> str:
+def flipped_words(
+    session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None
+) -> str:
     """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other way round.
 
     Args:
@@ -145,7 +163,9 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     flips = [flip for flip in flips if flip.before != flip.after]
     if len(flips) > limit:
         counts = Counter((session.rows[flip.row].method, change_words(flip)) for flip in flips)
-        parts = [f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)]
+        parts = [
+            f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)
+        ]
         rest = len(flips) - sum(count for _, count in counts.most_common(limit))
         return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
     turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
@@ -178,7 +198,11 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
     scope = session.scope
     hidden = 0 if scope is None else len({*rows} - {*scope})
     name = run_name(session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    return f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)" if hidden else name
+    return (
+        f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)"
+        if hidden
+        else name
+    )
 
 
 def change_words(flip: Flip) -> str:
@@ -219,7 +243,10 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     """
     axes = _axes_of_methods(rows)
     names = [(row.method, _axes_behind(row, axes[row.method])) for row in rows]
-    return ["".join(name) for name in _extended(names, rows, (_places, lambda rows: [row.key for row in rows]))]
+    return [
+        "".join(name)
+        for name in _extended(names, rows, (_places, lambda rows: [row.key for row in rows]))
+    ]
 
 
 def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
@@ -240,7 +267,9 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
     return found
 
 
-def _told_apart(rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True) -> list[tuple[str, str]]:
+def _told_apart(
+    rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True
+) -> list[tuple[str, str]]:
     """`told_apart` of rows of one method.
 
     Args:
@@ -297,7 +326,9 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
             shared.setdefault((found[place], rows[place].seed), []).append(place)
         alike = [places for places in shared.values() if len(places) > 1]
         for places in alike:
-            for place, word in zip(places, words_of([rows[place] for place in places]), strict=True):
+            for place, word in zip(
+                places, words_of([rows[place] for place in places]), strict=True
+            ):
                 method, rest = found[place]
                 found[place] = (method, f"{rest} {word}".rstrip())
     return [(printable(method), printable(rest)) for method, rest in found]

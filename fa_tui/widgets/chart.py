@@ -20,7 +20,7 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.screen import Screen
 
-from fa_core.diagnostics import DIAGNOSTICS
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
@@ -141,7 +141,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     for line in range(high, low + 1):
         cells.write(0, line, glyphs.say("░") * columns, "faint")
     # of the cross every other cell: each takes three bytes, more than all the words on the screen
-    for y, text, tone in ((chart.limit, glyphs.firing, "limit"), (chart.level, f" {glyphs.rule}", "dim")):
+    for y, text, tone in (
+        (chart.limit, glyphs.firing, "limit"),
+        (chart.level, f" {glyphs.rule}", "dim"),
+    ):
         if chart.y.contains(y):
             cells.write(0, lines - 1 - chart.y.cell(y, lines), (text * columns)[:columns], tone)
     for x, glyph in ((chart.stop, glyphs.say("┊")), (chart.cursor, glyphs.divider)):
@@ -161,10 +164,15 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     labels = tick_labels(chart.y, lines, edge, glyphs)
     heads = [(f"{labels.get(line, ''):>{edge}} ", "dim") for line in range(lines)]
     rows = [[head, (glyphs.divider, "dim"), *cells.row(line)] for line, head in enumerate(heads)]
-    left, right = chart.x.tick(chart.x.lo, glyphs), chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
+    left, right = (
+        chart.x.tick(chart.x.lo, glyphs),
+        chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else "",
+    )
     more = f"{chart.x_label}   +{left_out} more end{'s' if left_out > 1 else ''}"
     room = max(0, columns - len(left) - len(right))
-    middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[:room].center(room)
+    middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[
+        :room
+    ].center(room)
     return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
 
 
@@ -172,10 +180,15 @@ def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
     """Write the curves' marks at their ends; how many are left out."""
     ends: list[End] = []
     for curve in chart.curves:
-        last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
+        last = next(
+            (point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None
+        )
         if last is None or not curve.mark:
             continue
-        column, line = chart.x.cell(last[0], cells.columns), cells.lines - 1 - chart.y.cell(last[1], cells.lines)
+        column, line = (
+            chart.x.cell(last[0], cells.columns),
+            cells.lines - 1 - chart.y.cell(last[1], cells.lines),
+        )
         if curve.stays:
             cells.write(column, line, curve.mark, curve.style)
             taken.add((column, line))
@@ -238,7 +251,10 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
     steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
     for step in range(steps + 1):
         share = step / steps
-        yield round(start[0] + share * (end[0] - start[0])), round(start[1] + share * (end[1] - start[1]))
+        yield (
+            round(start[0] + share * (end[0] - start[0])),
+            round(start[1] + share * (end[1] - start[1])),
+        )
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
@@ -252,15 +268,22 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
     diagnostic = DIAGNOSTICS[curve.letter]
     drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
     # they are sorted, and many: the outermost two say how far they go
-    x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
+    x = covering(
+        [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log
+    ) or Scale(0.0, 1.0)
     kept: Sequence[int] = range(1, len(curve.points) + 1)
     if len(kept) > SLICES:
         # of each small slice of the axis the last step
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
         kept = sorted({*curve.points.searchsorted(slices, side="right").tolist()} - {0})
     points = [float(curve.points[at - 1]) for at in kept]
-    fired, walked = ([int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs))
-    curves = [Curve(steps(points, fired, x), "curve-1", curve.letter), Curve(steps(points, walked, x), "text", "w")]
+    fired, walked = (
+        [int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs)
+    )
+    curves = [
+        Curve(steps(points, fired, x), "curve-1", curve.letter),
+        Curve(steps(points, walked, x), "text", "w"),
+    ]
     # quarters of it are whole numbers
     y = Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4))
     label = f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}"
@@ -317,14 +340,22 @@ class LayerCharts(Horizontal):
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, self._canvases[name])
 
-    def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str]) -> None:
+    def show(
+        self,
+        reports: Sequence[DiagnosticReport],
+        h: Scale | None,
+        g: Scale | None,
+        names: Sequence[str],
+    ) -> None:
         """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
         for name, stream, scale in (("h", "residual_norms", h), ("g", "bp_grad_norms", g)):
             norms = [report.stream(stream) for report in reports]
             self._canvases[name].set_chart(layer_chart(norms, scale, names))
 
 
-def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None, names: Sequence[str] = ()) -> Chart:
+def layer_chart(
+    norms: Sequence[Sequence[float]], scale: Scale | None, names: Sequence[str] = ()
+) -> Chart:
     """One curve per run over l = 0..L, marked 1, 2, …
 
     Args:
@@ -338,7 +369,9 @@ def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None, names: Se
         if scale is not None
     ]
     depth = max(map(len, norms), default=0)
-    return Chart(curves, Scale(0.0, float(max(1, depth - 1))), scale or Scale(0.0, 1.0), x_label="layer")
+    return Chart(
+        curves, Scale(0.0, float(max(1, depth - 1))), scale or Scale(0.0, 1.0), x_label="layer"
+    )
 
 
 _LEAST = Size(50, 12)
@@ -404,10 +437,17 @@ class LineCharts(Vertical):
             left, top, least = 0, matrix.line_count() + 2, _LEAST
             room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
         self.set_class(beside, "-beside")
-        measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
+        measured = (
+            row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms
+        )
         rows = list(islice(measured, _RUNS + 1))
         more, rows = len(rows) > _RUNS, rows[:_RUNS]
-        self.display = bool(rows) and matrix.display and room.width >= least.width and room.height >= least.height
+        self.display = (
+            bool(rows)
+            and matrix.display
+            and room.width >= least.width
+            and room.height >= least.height
+        )
         if not self.display:
             return
         self.styles.offset = (left, top)
@@ -432,7 +472,9 @@ class LineCharts(Vertical):
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
         rows = self._session.in_scope
-        shown = [self._session.rows[row].report for row in rows] if len(rows) <= _SHARED else reports
+        shown = (
+            [self._session.rows[row].report for row in rows] if len(rows) <= _SHARED else reports
+        )
         h = [norm for report in shown for norm in report.residual_norms]
         g = [norm for report in shown for norm in report.bp_grad_norms]
         return covering(h, log=True), covering(g, log=True)

@@ -49,7 +49,9 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     name, end = glyphs.say(name), glyphs.say(end)
     if width_of(end) > width > len(glyphs.ellipsis):
         return cut_start(end, width, glyphs.ellipsis)
-    return cut(cut(name, max(len(glyphs.ellipsis), width - width_of(end)), glyphs.ellipsis) + end, width)
+    return cut(
+        cut(name, max(len(glyphs.ellipsis), width - width_of(end)), glyphs.ellipsis) + end, width
+    )
 
 
 SIDE_BY_SIDE = 6
@@ -92,10 +94,26 @@ class CompareView(LineTable):
     BINDINGS = [
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
-            "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs diverge, ..."
+            "right_square_bracket",
+            "landmark(1)",
+            "Next part",
+            key_display="]",
+            tooltip="where the runs diverge, ...",
         ),
-        Binding("less_than_sign,shift+left", "turn(-1)", "Runs before", key_display="<", tooltip="the runs before"),
-        Binding("greater_than_sign,shift+right", "turn(1)", "Runs after", key_display=">", tooltip="the runs after"),
+        Binding(
+            "less_than_sign,shift+left",
+            "turn(-1)",
+            "Runs before",
+            key_display="<",
+            tooltip="the runs before",
+        ),
+        Binding(
+            "greater_than_sign,shift+right",
+            "turn(1)",
+            "Runs after",
+            key_display=">",
+            tooltip="the runs after",
+        ),
     ]
 
     header = 2
@@ -115,7 +133,9 @@ class CompareView(LineTable):
         self._numbered = self._averaged = False
         self.bar_cells = 0
 
-    def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
+    def compare(
+        self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales
+    ) -> None:
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
         reports = [self._session.rows[row].report for row in rows]
@@ -138,7 +158,9 @@ class CompareView(LineTable):
         """Show the runs as the session's thresholds judge them now."""
         session = self._session
         seen = self._rows[self.window.first : self.window.end]
-        self.reports = [session.rows[row].report.with_thresholds(session.thresholds) for row in seen]
+        self.reports = [
+            session.rows[row].report.with_thresholds(session.thresholds) for row in seen
+        ]
         self._fit()
 
     def _fit(self) -> None:
@@ -162,7 +184,9 @@ class CompareView(LineTable):
             self.bar_cells = 0
         if bool(had) != bool(self.bar_cells):
             self.refresh_bindings()
-        self.set_widths(_LABEL, [each] * count + ([_RATIO] if count > 1 else []) + ([spread] if spread else []))
+        self.set_widths(
+            _LABEL, [each] * count + ([_RATIO] if count > 1 else []) + ([spread] if spread else [])
+        )
 
     def on_resize(self) -> None:
         self._fit()
@@ -172,7 +196,9 @@ class CompareView(LineTable):
         """The line under the cursor, and which of the runs (None right of them)."""
         if not self.lines:
             return None
-        return self.lines[self.line], self.window.first + self.column if self.column < self.window.size else None
+        return self.lines[
+            self.line
+        ], self.window.first + self.column if self.column < self.window.size else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There are others to turn to only where they do not fit."""
@@ -203,11 +229,19 @@ class CompareView(LineTable):
         peaks = {("growth", comparison.block_name(_peak(report))) for report in self.reports}
         lines = list(enumerate(self.lines))
         firsts = {0, *(number + 1 for number, line in lines if line.kind == "heading")}
-        return [at for at, line in lines if at in firsts or line.parts or (line.kind, line.label) in peaks]
+        return [
+            at
+            for at, line in lines
+            if at in firsts or line.parts or (line.kind, line.label) in peaks
+        ]
 
     def action_landmark(self, direction: int) -> None:
         """Go to the next line worth going to, or the last one before."""
-        ahead = [line for line in self.landmarks() if (line > self.line if direction > 0 else line < self.line)]
+        ahead = [
+            line
+            for line in self.landmarks()
+            if (line > self.line if direction > 0 else line < self.line)
+        ]
         if ahead:
             self.move_to(ahead[0] if direction > 0 else ahead[-1])
 
@@ -237,16 +271,28 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = self._ratio(entry) if column == self.window.size else (comparison.spread_words(entry), "dim")
-        return [(cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis).ljust(width - 1), tone)]
+        text, tone = (
+            self._ratio(entry)
+            if column == self.window.size
+            else (comparison.spread_words(entry), "dim")
+        )
+        return [
+            (cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis).ljust(width - 1), tone)
+        ]
 
     def _heading(self, column: int, width: int) -> str:
         """A column's heading; the outer ones of the runs show that there are more."""
         window = self.window
         if column >= window.size:
-            return shortened(("max/min", "mean ×/÷ or ±")[column - window.size], "", width, self._glyphs)
+            return shortened(
+                ("max/min", "mean ×/÷ or ±")[column - window.size], "", width, self._glyphs
+            )
         before = f"{self._glyphs.off_left} " if column == 0 and window.first else ""
-        after = f" {self._glyphs.off_right}" if column == window.size - 1 and window.end < window.total else ""
+        after = (
+            f" {self._glyphs.off_right}"
+            if column == window.size - 1 and window.end < window.total
+            else ""
+        )
         before += f"{column + 1} " if self._numbered else ""
         room = width - len(before) - len(after)
         return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
@@ -265,16 +311,23 @@ class CompareView(LineTable):
         value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
-        text, fires = self._written(entry, column, value, self.width_of(column) - 1 - self.bar_cells)
+        text, fires = self._written(
+            entry, column, value, self.width_of(column) - 1 - self.bar_cells
+        )
         bar, scale = "", self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        return [(text.ljust(_NUMBER + bool(self.bar_cells)), "bad" if fires else "text"), (bar, "accent")]
+        return [
+            (text.ljust(_NUMBER + bool(self.bar_cells)), "bad" if fires else "text"),
+            (bar, "accent"),
+        ]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
 
-    def _written(self, entry: comparison.ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
+    def _written(
+        self, entry: comparison.ComparedLine, column: int, value: float, room: int
+    ) -> tuple[str, bool]:
         """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it.
 
         The largest value of a line is marked, and the smallest.
@@ -290,7 +343,11 @@ class CompareView(LineTable):
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
-            after = f" {self._glyphs.grows}" if entry.label == comparison.block_name(_peak(report)) else ""
+            after = (
+                f" {self._glyphs.grows}"
+                if entry.label == comparison.block_name(_peak(report))
+                else ""
+            )
             fires = not value <= report.thresholds.h_norm_explosion_ratio
         digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
         texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]

@@ -12,11 +12,11 @@ from typing import Any
 
 from textual.binding import Binding
 
-from fa_core.confidence import Confidence, confidence, percent
-from fa_core.diagnostics import DIAGNOSTICS, UNDECIDED, Diagnostic, DiagnosticThresholds
-from fa_core.gain import failure_mode, floor_in_words
-from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
-from fa_core.intervals import LEVEL
+from fa_core.judgement.confidence import Confidence, confidence, percent
+from fa_core.judgement.diagnostics import DIAGNOSTICS, UNDECIDED, Diagnostic, DiagnosticThresholds
+from fa_core.judgement.gain import failure_mode, floor_in_words
+from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
+from fa_core.judgement.intervals import LEVEL
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport, in_order
 from fa_core.rows import AuditRow
@@ -86,7 +86,9 @@ def _factor(ratio: float) -> str:
     return next((text for digits in range(3, 8) if (text := short(ratio, digits)) != "1"), "1")
 
 
-def sparkline(values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0) -> str:
+def sparkline(
+    values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0
+) -> str:
     """One character per value or, in fewer cells, per group of values: its largest, a non-finite one before all.
 
     NaN and ±inf show the glyph for non-finite, zeros on a log scale that for zero.
@@ -103,7 +105,9 @@ def sparkline(values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, w
     if width and len(values) > width:
         bounds = [len(values) * cell // width for cell in range(width + 1)]
         groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
-        values = [max(group, key=lambda value: (not math.isfinite(value), value)) for group in groups]
+        values = [
+            max(group, key=lambda value: (not math.isfinite(value), value)) for group in groups
+        ]
     return "".join(_bar(value, scale, glyphs) for value in values)
 
 
@@ -119,7 +123,11 @@ def apart(cosine: float | None) -> str:
     >>> apart(1 - 3e-9), apart(1.0), apart(None)
     ('3e-9', '0', 'N/A')
     """
-    return "N/A" if cosine is None else short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
+    return (
+        "N/A"
+        if cosine is None
+        else short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
+    )
 
 
 def signed(value: float | None) -> str:
@@ -149,7 +157,9 @@ class RunPage:
         judged, coverage = (report.flags, report.undecided, report.coverage), report.coverage
         lines = [*self._part("title", judged, self._title)]
         if gone:
-            lines += self._wrapped(f"{self._glyphs.gone} no longer on disk: shown as it was read last", "note")
+            lines += self._wrapped(
+                f"{self._glyphs.gone} no longer on disk: shown as it was read last", "note"
+            )
         if coverage:
             found = None if report.resampling is None else confidence(report)
             same = None if found is None else found.same_verdict
@@ -206,11 +216,17 @@ class RunPage:
     def _tone(self) -> str:
         standing = self._report.standing(self._row.is_control)
         reading = self._report.thresholds.reading
-        return {reading.fails: "bad", reading.passes: "good", UNDECIDED: "warn"}.get(standing, "dim")
+        return {reading.fails: "bad", reading.passes: "good", UNDECIDED: "warn"}.get(
+            standing, "dim"
+        )
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
         report, control = self._report, self._row.is_control
-        on = f" ({report.known})" if report.flags and report.known != f"{report.thresholds.judges} measured" else ""
+        on = (
+            f" ({report.known})"
+            if report.flags and report.known != f"{report.thresholds.judges} measured"
+            else ""
+        )
         lines = self._wrapped(report.words_as(control) + on, self._tone)
         if mode := failure_mode(report, brief=True):
             lines += self._wrapped(f"mode: {mode}", "note")
@@ -241,7 +257,9 @@ class RunPage:
         letter, report, glyphs, width = diagnostic.letter, self._report, self._glyphs, self._width
         glyph, tone, text = glyphs.unmeasured, "dim", "dim"
         if letter in report.coverage:
-            glyph, tone = (glyphs.fires, "bad") if letter in report.flags else (glyphs.passes, "good")
+            glyph, tone = (
+                (glyphs.fires, "bad") if letter in report.flags else (glyphs.passes, "good")
+            )
             text = "text"
         if letter in report.undecided:
             glyph, tone = glyphs.undecided, "warn"
@@ -252,17 +270,30 @@ class RunPage:
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
             limit, _, besides = limit.partition(")")
-            head, body, under = state.split()[0], number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
+            head, body, under = (
+                state.split()[0],
+                number,
+                f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}",
+            )
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:
-            head, body, under = f"{state}:", rest, "  ".join(part for part in (place, margin) if part)
+            head, body, under = (
+                f"{state}:",
+                rest,
+                "  ".join(part for part in (place, margin) if part),
+            )
         # an interval, or a threshold and its name, is not broken
-        whole = _PAIR.sub(lambda pair: pair[0].replace(" ", "\0"), self._say(f"{glyph} {head} {body}"))
+        whole = _PAIR.sub(
+            lambda pair: pair[0].replace(" ", "\0"), self._say(f"{glyph} {head} {body}")
+        )
         wrapped = textwrap.wrap(whole, width, subsequent_indent=" " * _INDENT)
         first, *more = (line.replace("\0", " ") for line in wrapped)
         lead = len(glyph) + 1 + len(head)
-        lines: list[Row] = [[(first[:lead], tone), (first[lead:], text)], *([(line, text)] for line in more)]
+        lines: list[Row] = [
+            [(first[:lead], tone), (first[lead:], text)],
+            *([(line, text)] for line in more),
+        ]
         under = self._say(under)
         used = sum(width_of(piece) for piece, _ in lines[-1])
         if under and used + 2 + width_of(under) <= width:
@@ -276,12 +307,17 @@ class RunPage:
         """‖h_l‖ and ‖g_l‖ over the layers as one line each, on log scales."""
         lines: list[Row] = []
         room = max(1, min(_SPARK_CELLS, self._width - 24))
-        for name, values in (("‖h‖", self._report.residual_norms), ("‖g‖", self._report.bp_grad_norms)):
+        for name, values in (
+            ("‖h‖", self._report.residual_norms),
+            ("‖g‖", self._report.bp_grad_norms),
+        ):
             scale = covering(values, log=True)
             if len(values) < 2 or scale is None:
                 continue
             each = max(1, room // len(values))
-            wide = "".join(character * each for character in sparkline(values, scale, self._glyphs, room))
+            wide = "".join(
+                character * each for character in sparkline(values, scale, self._glyphs, room)
+            )
             ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
             lines.append([(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")])
         return [*lines, []] if lines else []
@@ -289,7 +325,11 @@ class RunPage:
     def _layers(self) -> list[Row]:
         """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then what fits."""
         report, width = self._report, self._width
-        h, g, more = report.by_layer("residual_norms"), report.by_layer("bp_grad_norms"), list(self._more_columns())
+        h, g, more = (
+            report.by_layer("residual_norms"),
+            report.by_layer("bp_grad_norms"),
+            list(self._more_columns()),
+        )
         layers = in_order([*h, *g, *(layer for _, column in more for layer in column)])
         if not layers:
             return []
@@ -306,8 +346,13 @@ class RunPage:
         heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
         lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
         left_out = len(layers) - 2 * _FIRST_AND_LAST
-        for layer in layers if left_out <= 0 else [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]:
-            row = [(f"{layer:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h.get(layer), h_scale, bar)]
+        for layer in (
+            layers if left_out <= 0 else [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]
+        ):
+            row = [
+                (f"{layer:>2} ".ljust(_LAYER), "dim"),
+                *self._number_and_bar(h.get(layer), h_scale, bar),
+            ]
             row.append(self._growth(growth_of.get(layer), growth_width, is_peak=layer == peak))
             row += self._number_and_bar(g.get(layer), g_scale, bar)
             row += [(column.get(layer, "").rjust(_COLUMN), "text") for _, column in more]
@@ -338,7 +383,10 @@ class RunPage:
         bar = ""
         if scale is not None and math.isfinite(value) and value > 0 and cells:
             bar = self._glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
-        return [(short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"), (bar.ljust(cells), "bar")]
+        return [
+            (short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"),
+            (bar.ljust(cells), "bar"),
+        ]
 
     def _growth(self, value: float | None, width: int, *, is_peak: bool) -> tuple[str, str]:
         mark = self._glyphs.grows if is_peak else ""
@@ -392,7 +440,10 @@ def _deep_gamma(report: DiagnosticReport) -> str:
     every = deep_gamma({"gamma": credit.get("gamma")})
     last, missing = credit.get("gamma_L"), credit.get("missing")
     if math.isfinite(every):
-        parts = [signed(deep) if math.isfinite(deep) else "N/A", f"{signed(every)} over l >= 1" if free else ""]
+        parts = [
+            signed(deep) if math.isfinite(deep) else "N/A",
+            f"{signed(every)} over l >= 1" if free else "",
+        ]
         parts.append(f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else "")
         return _listed(*parts, aggregation(free))
     reasons = dict.fromkeys(map(str, missing.values())) if isinstance(missing, Mapping) else {}
@@ -413,7 +464,11 @@ def _null(report: DiagnosticReport) -> str:
 def _zeros(shares: object) -> str:
     """Where the training credit has entries that are exactly 0, and how many."""
     layers = enumerate(shares) if isinstance(shares, list) else ()
-    found = [f"{percent(share)} at l = {l}" for l, share in layers if isinstance(share, (int, float)) and share > 0]
+    found = [
+        f"{percent(share)} at l = {l}"
+        for l, share in layers
+        if isinstance(share, (int, float)) and share > 0
+    ]
     return f"of a_l exactly 0: {_listed(*found)}" if found else ""
 
 
@@ -435,7 +490,11 @@ def _accuracy(report: DiagnosticReport) -> str:
     if report.headline_acc is None:
         return ""
     frozen = report.baseline_words()
-    return _listed(short(report.headline_acc, 4), report.headline_acc_source, frozen and f"frozen baseline {frozen}")
+    return _listed(
+        short(report.headline_acc, 4),
+        report.headline_acc_source,
+        frozen and f"frozen baseline {frozen}",
+    )
 
 
 def _batches(report: DiagnosticReport) -> str:
@@ -455,7 +514,9 @@ def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             # the row's own path is newer: a file may have been moved since
             continue
         if isinstance(value, Mapping):
-            value = ", ".join(f"{key} {each}" for key, each in value.items() if each not in (None, [], {}, ""))
+            value = ", ".join(
+                f"{key} {each}" for key, each in value.items() if each not in (None, [], {}, "")
+            )
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
         shown = _HASH.sub(r"\1…", str(value)) if value is not None else None
@@ -480,7 +541,9 @@ class DetailPane(PaintedScroll, can_focus=True):
     _thresholds = DiagnosticThresholds()
     _gone = False
 
-    def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False) -> None:
+    def show(
+        self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False
+    ) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
 
         Args:

@@ -15,7 +15,11 @@ class Entry(Input):
     @property
     def full_words(self) -> str:
         """That nothing more can be typed, where that is so."""
-        return f"at most {MOST_TYPED:,} characters: more is left out" if len(self.value) >= MOST_TYPED else ""
+        return (
+            f"at most {MOST_TYPED:,} characters: more is left out"
+            if len(self.value) >= MOST_TYPED
+            else ""
+        )
 
     def _on_paste(self, event: events.Paste) -> None:
         """Take all lines of a paste, with blanks between them: Textual would take the first alone."""

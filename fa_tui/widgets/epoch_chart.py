@@ -17,11 +17,11 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gamma import deep_gamma, deep_layers
-from fa_core.method_style import method_style
+from fa_core.facts.method_style import method_style
+from fa_core.facts.trace import Trace
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.judgement.gamma import deep_gamma, deep_layers
 from fa_core.numbers import short
-from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.scale import Scale, covering
@@ -196,7 +196,12 @@ class EpochChart(Vertical):
         yield self._canvas
 
     def show(
-        self, epochs: EpochSession, points: Points, drawn: Drawn, thresholds: DiagnosticThresholds, others: str = ""
+        self,
+        epochs: EpochSession,
+        points: Points,
+        drawn: Drawn,
+        thresholds: DiagnosticThresholds,
+        others: str = "",
     ) -> None:
         """Draw the quantity of the runs over their epochs.
 
@@ -209,24 +214,41 @@ class EpochChart(Vertical):
         """
         shown, chosen, x = self.shown, drawn.chosen, drawn.x
         trace = None if chosen is None else epochs.replay.traces[chosen]
-        bright = {run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark}
+        bright = {
+            run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark
+        }
         layers = None
         if shown.column == "layers":
             bright, layers = {}, [] if trace is None else layer_curves(trace, x)
         band = None if trace is None else null_band(trace, shown, drawn.null)
-        point = None if chosen is None or layers is not None else _at(epochs, points[chosen], chosen)
+        point = (
+            None if chosen is None or layers is not None else _at(epochs, points[chosen], chosen)
+        )
         self._title.set(
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
             (f"  {_value(points, point) if layers is None else _span(layers)}", ""),
             (f"  {null_words(band)}" if shown.is_gamma and chosen is not None else "", "dim"),
-            (f"  {fires_when(shown.letter, thresholds)}" if shown.letter in thresholds.reading.checks else "", "bad"),
+            (
+                f"  {fires_when(shown.letter, thresholds)}"
+                if shown.letter in thresholds.reading.checks
+                else "",
+                "bad",
+            ),
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
         acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
-        line = line_of(shown, thresholds, math.nan if acc is None else acc) if shown.letter else math.nan
-        seen = [curve.points for curve in layers or ()] or [*bright.values()] or [points[run] for run in drawn.runs]
+        line = (
+            line_of(shown, thresholds, math.nan if acc is None else acc)
+            if shown.letter
+            else math.nan
+        )
+        seen = (
+            [curve.points for curve in layers or ()]
+            or [*bright.values()]
+            or [points[run] for run in drawn.runs]
+        )
         inside = [[point for point in run if x.contains(point[0])] for run in seen]
         scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, shown)
         curves = list(self._curves(epochs, points, drawn, scale)) if layers is None else layers
@@ -238,7 +260,9 @@ class EpochChart(Vertical):
         self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
         self._canvas.set_chart(chart)
 
-    def _curves(self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale) -> Iterator[Curve]:
+    def _curves(
+        self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale
+    ) -> Iterator[Curve]:
         """The runs' curves, the chosen one's on top, and above all of them the first fires of the bright ones."""
         looks, glyphs = list(zip(drawn.runs, drawn.looks, strict=True)), self._glyphs
         for run, look in looks:
@@ -246,9 +270,16 @@ class EpochChart(Vertical):
             inside = (point for point in points[run] if drawn.x.contains(point[0]))
             seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in inside]
             if run == drawn.chosen:
-                yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark, name=epochs.label(run))
+                yield Curve(
+                    seen,
+                    "strong",
+                    glyphs.knob if glyphs.braille else look.mark,
+                    name=epochs.label(run),
+                )
             else:
-                yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
+                yield Curve(
+                    seen, look.style, look.mark, name=epochs.label(run) if look.mark else ""
+                )
         for run, look in looks:
             first = drawn.first[run].get(self.shown.letter)
             if look.mark and first is not None and drawn.x.contains(first):
@@ -268,7 +299,11 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     """
     one = DIAGNOSTICS[letter]
     words = limit_words(one, thresholds)
-    return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp" if letter == "d" else words
+    return (
+        f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp"
+        if letter == "d"
+        else words
+    )
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
@@ -315,7 +350,9 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
     return curves
 
 
-def null_band(trace: Trace, shown: Shown, null: tuple[float, float] | None) -> tuple[float, float] | None:
+def null_band(
+    trace: Trace, shown: Shown, null: tuple[float, float] | None
+) -> tuple[float, float] | None:
     """Two standard deviations to each side of the null's mean, where it is known.
 
     A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
@@ -323,7 +360,11 @@ def null_band(trace: Trace, shown: Shown, null: tuple[float, float] | None) -> t
     if null is None or not shown.is_gamma:
         return None
     mean, std = null
-    averaged = len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method)) if shown.column == "layers" else 1
+    averaged = (
+        len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method))
+        if shown.column == "layers"
+        else 1
+    )
     reach = 2 * std * math.sqrt(averaged)
     return mean - reach, mean + reach
 
@@ -353,7 +394,9 @@ def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown
     Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to look like progress.
     """
     values = [value for run in points for _, value in run]
-    scale = covering([*values, line], log=shown.log) or Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
+    scale = covering([*values, line], log=shown.log) or Scale(
+        0.1 if shown.log else 0.0, 1.0, log=shown.log
+    )
     if not shown.is_gamma and (shown.letter != "d" or scale.hi > _MOST_ACCURACY):
         return scale
     least = -1.0 if shown.is_gamma else 0.0
@@ -362,7 +405,9 @@ def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown
     return Scale(round(low, 6), round(high, 6)) if low < high else scale
 
 
-def fire_point(points: Sequence[tuple[float, float]], epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
+def fire_point(
+    points: Sequence[tuple[float, float]], epoch: int, top: Scale, glyphs: Glyphs
+) -> Curve:
     """The mark of a first fire: at the value that fires, or at the top where that is not finite."""
     value = dict(points).get(float(epoch), math.nan)
     if math.isfinite(value) and (value > 0 or not top.log):
@@ -381,8 +426,12 @@ def marks_for(names: Sequence[str]) -> list[str]:
     taken: list[str] = []
     spare = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     for name in names:
-        wanted = [character for character in name.lower() if character.isascii() and character.isalnum()]
-        taken.append(next((one for one in [*wanted, *spare] if one not in taken and one not in LETTERS), "+"))
+        wanted = [
+            character for character in name.lower() if character.isascii() and character.isalnum()
+        ]
+        taken.append(
+            next((one for one in [*wanted, *spare] if one not in taken and one not in LETTERS), "+")
+        )
     return taken
 
 
@@ -392,7 +441,12 @@ class EpochMatrix(Matrix):
     lead = 2
 
     BINDINGS = [
-        Binding("space", "mark", "Pin", tooltip="keep the curves of these runs bright, wherever the cursor goes"),
+        Binding(
+            "space",
+            "mark",
+            "Pin",
+            tooltip="keep the curves of these runs bright, wherever the cursor goes",
+        ),
         Binding("asterisk", "unmark", "Unpin", show=False, tooltip="pin no run any more"),
     ]
 
@@ -421,7 +475,11 @@ class EpochMatrix(Matrix):
         (text, tone), *rest = super().frozen(line)
         runs = [] if line is None else self._grid.lines[line].runs()
         look = next((self._looks[run] for run in runs if run in self._looks), None)
-        return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest] if look else [(text, tone), *rest]
+        return (
+            [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
+            if look
+            else [(text, tone), *rest]
+        )
 
     def action_unmark(self) -> None:
         """Pin no run any more."""
@@ -455,7 +513,12 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         self._fires: dict[str, int | None] = {}
 
     def set(
-        self, epochs: Sequence[int], x: Scale, epoch: int, flips: Sequence[int], fires: dict[str, int | None]
+        self,
+        epochs: Sequence[int],
+        x: Scale,
+        epoch: int,
+        flips: Sequence[int],
+        fires: dict[str, int | None],
     ) -> None:
         """Show a place.
 
@@ -482,7 +545,10 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
             if first is not None and scale.contains(first):
                 track[scale.cell(first, cells)] = (letter, "bad")
         sign = track[knob][0]
-        track[knob] = (sign if sign.isalpha() else self._glyphs.knob, "cursor" if self.has_focus else "accent")
+        track[knob] = (
+            sign if sign.isalpha() else self._glyphs.knob,
+            "cursor" if self.has_focus else "accent",
+        )
         return [[(f" epoch {self._epoch}".ljust(self.presses_from), "strong"), *track]]
 
     def _go(self, places: int) -> None:
@@ -527,7 +593,9 @@ def nearest(epochs: Sequence[int], wanted: float) -> int:
     return min(epochs, key=lambda epoch: abs(epoch - wanted))
 
 
-def drawn_runs(runs: Iterable[int], bright: Collection[int], chosen: int | None, alone: bool) -> list[int]:
+def drawn_runs(
+    runs: Iterable[int], bright: Collection[int], chosen: int | None, alone: bool
+) -> list[int]:
     """The runs that get a curve, the bright ones on those in the background; the chosen one last.
 
     >>> drawn_runs(range(5), {1, 2}, 2, alone=False), drawn_runs(range(5), {1, 2}, 2, alone=True)
@@ -540,7 +608,9 @@ def drawn_runs(runs: Iterable[int], bright: Collection[int], chosen: int | None,
     return kept if chosen is None else [*kept, chosen]
 
 
-def _at(epochs: EpochSession, points: Sequence[tuple[float, float]], run: int) -> tuple[float, float] | None:
+def _at(
+    epochs: EpochSession, points: Sequence[tuple[float, float]], run: int
+) -> tuple[float, float] | None:
     """The point of a run at the epoch of the scrubber: of its last record up to there."""
     record = epochs.replay.record_at(run, epochs.epoch)
     return None if record is None else points[record - epochs.replay.records(run).start]

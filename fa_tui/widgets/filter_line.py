@@ -42,7 +42,9 @@ class FilterLine(Vertical):
         Binding("enter", "keep", "Keep", priority=True),
         Binding("escape", "drop", "Drop", key_display="esc", priority=True),
         # a question mark can be typed here
-        Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
+        Binding(
+            "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
+        ),
     ]
 
     @dataclass
@@ -69,7 +71,9 @@ class FilterLine(Vertical):
         # behind a blank: what is typed now is a term of its own
         before = self._applied and f"{self._applied} "
         # made now: a click elsewhere may leave the line before its widgets are there
-        self.entry = Entry(before, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
+        self.entry = Entry(
+            before, placeholder="method:dfa flag:b growth>100", select_on_focus=False
+        )
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -111,8 +115,16 @@ class FilterLine(Vertical):
         found = chosen.rows(self._session)
         if not note and found == []:
             last = split(text)[-1]
-            begun = [name for name in names(self._axes) if name.lower().startswith(last.lower()) and not is_whole]
-            note = f"no run is called {last}; write {how_to_use(begun[0])}" if begun else "no run matches"
+            begun = [
+                name
+                for name in names(self._axes)
+                if name.lower().startswith(last.lower()) and not is_whole
+            ]
+            note = (
+                f"no run is called {last}; write {how_to_use(begun[0])}"
+                if begun
+                else "no run matches"
+            )
             chosen = self._without_last(text) if begun else chosen
             found = chosen.rows(self._session)
         if chosen.text != self._applied:

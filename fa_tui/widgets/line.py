@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
-from fa_core.diagnostics import cell_legend
+from fa_core.judgement.diagnostics import cell_legend
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.text import width_of, wrapped
 from fa_tui.widgets.matrix import Matrix
@@ -149,7 +149,12 @@ class StatusLine(Line):
             shades = [(" ", f"shade-{number}") for number in range(SHADES)]
             swatches = shades if self._matrix.style_of("shade-0") else [("..", "dim")]
             low, high = (quantity.say(end) for end in (scale.lo, scale.hi))
-            span = [(f"{low} ", ""), *swatches, (f" {high}", ""), (" log" if scale.log else "", "dim")]
+            span = [
+                (f"{low} ", ""),
+                *swatches,
+                (f" {high}", ""),
+                (" log" if scale.log else "", "dim"),
+            ]
         fires = f"   ({quantity.letter}) fires" if quantity.letter else ""
         several = "   ×3 median of 3" if cells.suffix_width else ""
         self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
@@ -197,7 +202,11 @@ class TabLine(Choices):
 
     def options(self, width: int) -> Sequence[Row]:
         return [
-            [(f" {place + 1} ", "accent"), (name, "entry" if place == self._open else "dim"), ("  ", "")]
+            [
+                (f" {place + 1} ", "accent"),
+                (name, "entry" if place == self._open else "dim"),
+                ("  ", ""),
+            ]
             for place, name in enumerate(self._names)
         ]
 
@@ -209,7 +218,9 @@ _PALETTE = "command_palette"
 """What every key does can be done from there too, also by mouse."""
 
 
-def offered(screen: Screen[object], wanted: Callable[[Binding], object]) -> Iterator[tuple[ActiveBinding, str]]:
+def offered(
+    screen: Screen[object], wanted: Callable[[Binding], object]
+) -> Iterator[tuple[ActiveBinding, str]]:
     """The bindings that work now, the first one of each action, and the key as it is shown.
 
     Args:
@@ -258,7 +269,9 @@ class KeyBar(Choices):
     @property
     def left_out(self) -> set[str]:
         """The keys of the hints that there is no room for."""
-        return {hint.key for hint in self._hints} - {hint.key for hint in self._fitting(self.size.width)}
+        return {hint.key for hint in self._hints} - {
+            hint.key for hint in self._fitting(self.size.width)
+        }
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)
@@ -266,7 +279,10 @@ class KeyBar(Choices):
 
     def _read(self, screen: Screen[object]) -> None:
         shown = offered(screen, lambda binding: binding.show and binding.description)
-        hints = [Hint(active.binding.key, self._glyphs.say(key), active.binding.description) for active, key in shown]
+        hints = [
+            Hint(active.binding.key, self._glyphs.say(key), active.binding.description)
+            for active, key in shown
+        ]
         # before help and quit
         pinned = [hint for hint in hints if hint.key == self._pinned]
         others = [hint for hint in hints if hint.key != self._pinned]
@@ -276,16 +292,26 @@ class KeyBar(Choices):
         self.repaint()
 
     def options(self, width: int) -> Sequence[Row]:
-        return [[(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")] for hint in self._fitting(width)]
+        return [
+            [(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")]
+            for hint in self._fitting(width)
+        ]
 
     def choose(self, place: int) -> None:
         self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
     def _fitting(self, width: int) -> list[Hint]:
-        return fitting(self._hints, width, self._more, 3 if self._pinned in [hint.key for hint in self._hints] else 2)
+        return fitting(
+            self._hints,
+            width,
+            self._more,
+            3 if self._pinned in [hint.key for hint in self._hints] else 2,
+        )
 
 
-def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None, kept: int = 2) -> list[Hint]:
+def fitting(
+    hints: Iterable[Hint], width: int, more: Hint | None = None, kept: int = 2
+) -> list[Hint]:
     """The hints that fit a width whole; the last ones (help, quit) go before all others.
 
     Args:

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 
-from fa_core.diagnostics import CONTROL
+from fa_core.judgement.diagnostics import CONTROL
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
@@ -58,13 +58,21 @@ class Matrix(RunsView):
     BINDINGS = [
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
         Binding("V", "show_next(-1)", "Numbers back", show=False),
-        Binding("enter", "next_here", "Next in cell", show=False, tooltip="the next of several runs in one cell"),
+        Binding(
+            "enter",
+            "next_here",
+            "Next in cell",
+            show=False,
+            tooltip="the next of several runs in one cell",
+        ),
     ]
 
     class ShowsChanged(Message):
         """Another quantity (or the verdict letters) is shown."""
 
-    def __init__(self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None) -> None:
+    def __init__(
+        self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None
+    ) -> None:
         super().__init__(session)
         self._grid: Grid = build_grid(())
         self._gap = 0
@@ -88,7 +96,11 @@ class Matrix(RunsView):
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
-        self._said = {number: self._glyphs.say(line.label) for number, line in enumerate(lines) if not line.is_heading}
+        self._said = {
+            number: self._glyphs.say(line.label)
+            for number, line in enumerate(lines)
+            if not line.is_heading
+        }
         self._lengths = lengths([*self._said.values()])
         fullest = max((len(line.cells.rows) for line in lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
@@ -106,11 +118,16 @@ class Matrix(RunsView):
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns, cell = self._grid.columns, self._cell_width
         room = self._room - self._count_width - len(columns) * cell
-        self._gap = next((gap for gap in (4, 3) if self._whole_names + len(columns) * gap <= room), 2)
+        self._gap = next(
+            (gap for gap in (4, 3) if self._whole_names + len(columns) * gap <= room), 2
+        )
         # with whole names, and with ever shorter ones; in the last, methods are cut
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
         fitting = [width for width in widths if width <= room - len(columns) * self._gap + 1]
-        scrolled = max(0, len(columns) - _COLUMNS_KEPT) * cell - min(len(columns), _COLUMNS_KEPT) * self._gap
+        scrolled = (
+            max(0, len(columns) - _COLUMNS_KEPT) * cell
+            - min(len(columns), _COLUMNS_KEPT) * self._gap
+        )
         chosen = fitting[0] if fitting else min(widths[-1], room + scrolled)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
         self._labels, room = self._said, self._name_width - self.lead - 1
@@ -130,7 +147,11 @@ class Matrix(RunsView):
     def _room(self) -> int:
         """Cells for names, counts and columns, without the scrollbar that so many lines will need."""
         width, height = self.size
-        return width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0) if width else 1000
+        return (
+            width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0)
+            if width
+            else 1000
+        )
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
@@ -139,13 +160,17 @@ class Matrix(RunsView):
 
     @property
     def _cell_width(self) -> int:
-        return max(self.cells.width_of(self.quantity), min(self._grid.columns.widest, _LONGEST_TITLE))
+        return max(
+            self.cells.width_of(self.quantity), min(self._grid.columns.widest, _LONGEST_TITLE)
+        )
 
     def on_resize(self) -> None:
         self._fit()
 
     def mixed(self, tone: str) -> Style:
-        return shade_style(self, int(tone[6:])) if tone.startswith("shade-") else super().mixed(tone)
+        return (
+            shade_style(self, int(tone[6:])) if tone.startswith("shade-") else super().mixed(tone)
+        )
 
     @property
     def row(self) -> int | None:
@@ -218,13 +243,23 @@ class Matrix(RunsView):
         """
         if line is not None:
             count = count_text(self._grid.lines[line], self._session)
-            tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-", CONTROL)) else "bad"
+            tone = (
+                "warn"
+                if count.endswith("MIXED")
+                else "dim"
+                if count.startswith(("0/", "-", CONTROL))
+                else "bad"
+            )
             name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
             return [(name, "text"), (count.ljust(self._count_width), tone)]
         lines, top = self._grid.lines, self.scroll_offset.y
-        above = next((at for at in range(min(top, len(lines) - 1), -1, -1) if lines[at].is_heading), top)
+        above = next(
+            (at for at in range(min(top, len(lines) - 1), -1, -1) if lines[at].is_heading), top
+        )
         if above < top:
-            source = clipped(lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs)
+            source = clipped(
+                lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs
+            )
             return [(padded(f" {source}", self.frozen_width), "source")]
         title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
         return [(title + self._session.thresholds.reading.fails.ljust(self._count_width), "head")]
@@ -235,7 +270,10 @@ class Matrix(RunsView):
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
             text = padded_left(title, width - self.cells.suffix_width) if self.quantity else title
-            return [(f"{padded(text, width)} ", "head"), (" " * (self.width_of(column) - width - 1), "text")]
+            return [
+                (f"{padded(text, width)} ", "head"),
+                (" " * (self.width_of(column) - width - 1), "text"),
+            ]
         rows = self._grid.lines[line].cells[column]
         row = self.cells.paint(rows, self.quantity, width) if rows else []
         if not self.flipped.isdisjoint(rows):
@@ -243,7 +281,11 @@ class Matrix(RunsView):
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
-        return [*row, (" " * (width - sum(len(text) for text, _ in row)), "text"), (mark or " ", "accent")]
+        return [
+            *row,
+            (" " * (width - sum(len(text) for text, _ in row)), "text"),
+            (mark or " ", "accent"),
+        ]
 
     def action_show_next(self, step: int) -> None:
         """Show the next quantity; after the last one the verdict letters again."""

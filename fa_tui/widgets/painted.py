@@ -226,7 +226,9 @@ class PaintedScroll(Toned, ScrollView):
         if line >= len(self._rows):
             return Strip.blank(self.size.width, self.rich_style)
         if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
-            return self.strip_of(self.cut_row(len(self._rows) - line) or self._rows[line], self._width)
+            return self.strip_of(
+                self.cut_row(len(self._rows) - line) or self._rows[line], self._width
+            )
         return self.strip_of(self._rows[line], self._width)
 
     def on_resize(self) -> None:

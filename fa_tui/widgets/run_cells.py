@@ -19,7 +19,7 @@ from textual.binding import Binding
 from textual.color import Color
 from textual.widget import Widget
 
-from fa_core.diagnostics import BIT
+from fa_core.judgement.diagnostics import BIT
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
@@ -57,7 +57,10 @@ def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
     >>> verdict_pieces("✗a-~·")
     (('', '✗a'), ('dim', '-'), ('warn', '~'), ('dim', '·'))
     """
-    tones = ["" if not place or sign.isalpha() else "warn" if sign == "~" else "dim" for place, sign in enumerate(cell)]
+    tones = [
+        "" if not place or sign.isalpha() else "warn" if sign == "~" else "dim"
+        for place, sign in enumerate(cell)
+    ]
     pieces = groupby(zip(tones, cell, strict=True), key=lambda pair: pair[0])
     return tuple((tone, "".join(sign for _, sign in pair)) for tone, pair in pieces)
 
@@ -70,7 +73,9 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     return [(text, tone or own) for tone, text in pieces]
 
 
-def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False) -> str:
+def several_text(
+    walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False
+) -> str:
     """Several runs in one cell: how many of those measured are walked back, and whether some are undecided.
 
     >>> from fa_tui.views.text import UNICODE
@@ -81,7 +86,9 @@ def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubt
     """
     if not measured:
         return f"{glyphs.unknown} -/{runs}"
-    return f"{glyphs.fires if walked else glyphs.passes}{'~' if doubtful else ' '}{walked}/{measured}"
+    return (
+        f"{glyphs.fires if walked else glyphs.passes}{'~' if doubtful else ' '}{walked}/{measured}"
+    )
 
 
 def several_tone(fired: int, measured: int) -> str:
@@ -122,9 +129,20 @@ class RunsView(LineTable):
 
     BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
-        Binding("plus", "mark_all", "Mark scope", show=False, key_display="+", tooltip="mark every run in scope"),
         Binding(
-            "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
+            "plus",
+            "mark_all",
+            "Mark scope",
+            show=False,
+            key_display="+",
+            tooltip="mark every run in scope",
+        ),
+        Binding(
+            "asterisk",
+            "mark_open",
+            "Mark all",
+            show=False,
+            tooltip="mark all runs that are not measured yet, or none",
         ),
     ]
 
@@ -152,7 +170,10 @@ class RunsView(LineTable):
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
         """Highlight the runs whose letters changed until the next step; of a few, bring the first into view."""
-        before, self.flipped = self.flipped, {flip.row for flip in flips if flip.before != flip.after}
+        before, self.flipped = (
+            self.flipped,
+            {flip.row for flip in flips if flip.before != flip.after},
+        )
         self.refresh_runs({flip.row for flip in flips} | before)
         if 0 < len(self.flipped) <= FEW_FLIPS:
             places = [place for row in self.flipped if (place := self.place_of(row))]
@@ -169,11 +190,16 @@ class RunsView(LineTable):
     def action_mark_open(self) -> None:
         """Mark every run in scope that can be measured and is not yet; or, where some are marked, unmark all."""
         session = self._session
-        unmeasured = {row for row in session.measurable(session.in_scope) if not session.coverage[row]}
+        unmeasured = {
+            row for row in session.measurable(session.in_scope) if not session.coverage[row]
+        }
         if session.marked or unmeasured:
             self._mark(set() if session.marked else unmeasured)
         else:
-            self.app.say("every run here is measured or has no checkpoint (open run folders); + marks all", "dim")
+            self.app.say(
+                "every run here is measured or has no checkpoint (open run folders); + marks all",
+                "dim",
+            )
 
     def action_mark_all(self) -> None:
         """Mark every run in scope."""
@@ -247,7 +273,10 @@ class RunCells:
         if not claims:
             return [(f"{self._glyphs.control} {len(rows)}", "dim")]
         rows = claims
-        walked, measured = sum(1 for row in rows if flags[row]), sum(1 for row in rows if coverage[row])
+        walked, measured = (
+            sum(1 for row in rows if flags[row]),
+            sum(1 for row in rows if coverage[row]),
+        )
         doubtful = any(self._session.undecided[row] for row in rows)
         text = several_text(walked, measured, len(rows), self._glyphs, doubtful=doubtful)
         return [(text, several_tone(walked, measured))]
@@ -269,7 +298,10 @@ class RunCells:
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""
         if self._scale is None or self._scale[0] is not quantity:
-            self._scale = (quantity, scale_of(values_of(quantity, self._session, self._rows), log=quantity.log))
+            self._scale = (
+                quantity,
+                scale_of(values_of(quantity, self._session, self._rows), log=quantity.log),
+            )
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, rows: Cell) -> str:

@@ -9,8 +9,8 @@ from itertools import accumulate
 
 from textual.binding import Binding
 
-from fa_core.diagnostics import BIT
 from fa_core.errors import printable
+from fa_core.judgement.diagnostics import BIT
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
@@ -38,7 +38,12 @@ class RunTable(RunsView):
     """
 
     BINDINGS = [
-        Binding("s", "sort", "Sort", tooltip="sort by the column under the cursor; again: the other way round"),
+        Binding(
+            "s",
+            "sort",
+            "Sort",
+            tooltip="sort by the column under the cursor; again: the other way round",
+        ),
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
@@ -58,22 +63,37 @@ class RunTable(RunsView):
         self._shown = self._ordered()
         # the verdict stays in sight, left of the columns
         self._columns = [column for column in columns_of(self._session) if column.name != "verdict"]
-        methods, seeds = ([getattr(row, name) for row in self._session.rows] for name in ("method", "seed"))
+        methods, seeds = (
+            [getattr(row, name) for row in self._session.rows] for name in ("method", "seed")
+        )
         if shown is not None:
             methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
         # a heading, with its arrow, is at least as wide as that
         longest = max(map(width_of, map(printable, {*methods})), default=0)
         method = max(7, min(METHOD_LIMIT, longest)) + 2
         seed = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
-        places = {place_label(row) for row in self._session.rows} if len(self._session) <= _MANY else {""}
-        longest = min(_SOURCE_LIMIT, max(map(width_of, places), default=0)) if len(places) > 1 else 0
-        self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": longest and longest + 2}
+        places = (
+            {place_label(row) for row in self._session.rows}
+            if len(self._session) <= _MANY
+            else {""}
+        )
+        longest = (
+            min(_SOURCE_LIMIT, max(map(width_of, places), default=0)) if len(places) > 1 else 0
+        )
+        self._frozen = {
+            "method": method,
+            "seed": seed,
+            "verdict": _VERDICT,
+            "source": longest and longest + 2,
+        }
         self.set_widths(2 + sum(self._frozen.values()), [column.width for column in self._columns])
         if kept is not None:
             self.go_to(kept)
 
     def _ordered(self) -> Sequence[int]:
-        return array("q", ordered(self._session, self._read, self.order)) if self.order else self._read
+        return (
+            array("q", ordered(self._session, self._read, self.order)) if self.order else self._read
+        )
 
     @property
     def row(self) -> int | None:
@@ -102,9 +122,14 @@ class RunTable(RunsView):
 
     def frozen(self, line: int | None) -> Row:
         if line is None:
-            titles = (("judged" if name == "verdict" else name) + self._arrow(name) for name in self._frozen)
+            titles = (
+                ("judged" if name == "verdict" else name) + self._arrow(name)
+                for name in self._frozen
+            )
             widths = self._frozen.values()
-            heading = "  " + "".join(title[:width].ljust(width) for title, width in zip(titles, widths, strict=True))
+            heading = "  " + "".join(
+                title[:width].ljust(width) for title, width in zip(titles, widths, strict=True)
+            )
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
         row = self._session.rows[index]
@@ -113,10 +138,24 @@ class RunTable(RunsView):
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.cursor_tone if line == self.line else "text"
         lit = "+flipped" if index in self.flipped else ""
-        verdict = [(text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)]
-        room, called = self._frozen["source"], padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"])
-        source = padded(cut_middle(self._glyphs.say(place_label(row)), max(0, room - 2), self._glyphs.ellipsis), room)
-        return [(f"{mark} ", "accent"), (called, tone), *verdict, ("  ", "text"), (source, "source")]
+        verdict = [
+            (text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)
+        ]
+        room, called = (
+            self._frozen["source"],
+            padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]),
+        )
+        source = padded(
+            cut_middle(self._glyphs.say(place_label(row)), max(0, room - 2), self._glyphs.ellipsis),
+            room,
+        )
+        return [
+            (f"{mark} ", "accent"),
+            (called, tone),
+            *verdict,
+            ("  ", "text"),
+            (source, "source"),
+        ]
 
     def cell(self, line: int | None, column: int) -> Row:
         kind, width = self._columns[column], self._columns[column].width - 2

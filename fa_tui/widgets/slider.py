@@ -19,8 +19,8 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.diagnostics import Diagnostic
-from fa_core.intervals import Interval
+from fa_core.judgement.diagnostics import Diagnostic
+from fa_core.judgement.intervals import Interval
 from fa_core.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, Track, covering, rug
@@ -60,15 +60,25 @@ class Flips:
         flip = self._at(self._index(threshold) - (not upward))
         if not math.isfinite(flip):
             return None
-        beyond = bisect.bisect_right(self.values, flip) if upward else bisect.bisect_left(self.values, flip) - 1
+        beyond = (
+            bisect.bisect_right(self.values, flip)
+            if upward
+            else bisect.bisect_left(self.values, flip) - 1
+        )
         round_number = just_past(flip, upward, self._at(beyond))
         if round_number is not None:
             return round_number
-        return flip if upward == self._above else math.nextafter(flip, math.inf if upward else -math.inf)
+        return (
+            flip
+            if upward == self._above
+            else math.nextafter(flip, math.inf if upward else -math.inf)
+        )
 
     def _at(self, index: int) -> float:
         """One of the values, or what is beyond them."""
-        return -math.inf if index < 0 else self.values[index] if index < len(self.values) else math.inf
+        return (
+            -math.inf if index < 0 else self.values[index] if index < len(self.values) else math.inf
+        )
 
     def _index(self, threshold: float) -> int:
         """How many flip values lie on the lower side of the threshold."""
@@ -129,7 +139,9 @@ class ThresholdSlider(Dragged, can_focus=True):
         Binding("left_square_bracket", "flip(-1)", "Letter change", key_display="[ ]"),
         Binding("right_square_bracket", "flip(1)", "Letter change up", show=False, key_display="]"),
         Binding("left_curly_bracket", "flip(-1, True)", "Verdict change", key_display="{ }"),
-        Binding("right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"),
+        Binding(
+            "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
+        ),
         Binding("home", "restore", "Default"),
     ]
 
@@ -209,24 +221,39 @@ class ThresholdSlider(Dragged, can_focus=True):
         marks = self._marks
         plateau = self._flips.plateau(self.value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
-        refused: Row = [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
+        refused: Row = (
+            [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
+        )
         if height < 2:
-            ticks = [mark and (self._glyphs.tick if mark in self._glyphs.bars else mark) for mark in marks]
+            ticks = [
+                mark and (self._glyphs.tick if mark in self._glyphs.bars else mark)
+                for mark in marks
+            ]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
         tones = self._tones(scale.cell(self.value, cells), cells)
-        runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
+        runs = joined(
+            [(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)]
+        )
         low, high = (scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi))
         low, high = (f"{low} ", f" {high}".ljust(8)) if width >= _WIDE else ("", "  ")
-        side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
+        side, room = (
+            f"fires {'above' if self._diagnostic.fires_above else 'below'}",
+            label_width - 3 - len(low),
+        )
         # a part of it would look like a mark on the track
         under = f"{side if len(side) < room else '':{room}}{low}"
-        track = [*self._draw_track([""] * cells, plateau), *self._draw_plateau(high, plateau, value_width)]
+        track = [
+            *self._draw_track([""] * cells, plateau),
+            *self._draw_plateau(high, plateau, value_width),
+        ]
         return [[*label, *(refused or runs), *value], [("   ", ""), (under, "dim"), *track]]
 
     def _draw_label(self, width: int) -> Row:
         letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
         text = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
-        at_low, at_high = (self._diagnostic.beyond(end, self.value) for end in self._interval or (0.0, 0.0))
+        at_low, at_high = (
+            self._diagnostic.beyond(end, self.value) for end in self._interval or (0.0, 0.0)
+        )
         undecided = (self._glyphs.undecided, "warn") if at_low != at_high else (" ", "")
         return [(f" {self.letter} ", letter), (text, label), undecided]
 
@@ -248,7 +275,9 @@ class ThresholdSlider(Dragged, can_focus=True):
             low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
             span = f"{low}{self._glyphs.ellipsis}{top}"
             if len(high) + 2 + len(span) <= width:
-                without = low == top or not float(low or "-inf") <= self.value <= float(top or "inf")
+                without = low == top or not float(low or "-inf") <= self.value <= float(
+                    top or "inf"
+                )
                 spans.append((without, span))
         if not spans:
             return [(high, "dim")]
@@ -259,7 +288,9 @@ class ThresholdSlider(Dragged, can_focus=True):
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
         knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
         spans = (plateau or (), self._interval or ())
-        (low, high), (left, right) = ([scale.cell(end, cells) for end in ends] or (cells, -1) for ends in spans)
+        (low, high), (left, right) = (
+            [scale.cell(end, cells) for end in ends] or (cells, -1) for ends in spans
+        )
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
@@ -303,7 +334,11 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a run's letters change, or its verdict."""
-        flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above) if verdict else self._flips
+        flips = (
+            Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
+            if verdict
+            else self._flips
+        )
         target = flips.next(self._pending, upward=direction > 0)
         if target is None:
             what = "no verdict changes" if verdict else "no run's letters change"
@@ -329,7 +364,9 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         # while a value is typed no other character is a key: what belongs in no number is refused
-        return character is not None and (character not in _MOVES if self._entry is not None else character in _STARTS)
+        return character is not None and (
+            character not in _MOVES if self._entry is not None else character in _STARTS
+        )
 
     def on_key(self, event: events.Key) -> None:
         character = event.character if event.is_printable else None

@@ -13,12 +13,12 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
-    from fa_core.baseline import FrozenBaseline
+    from fa_core.judgement.baseline import FrozenBaseline
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
@@ -127,11 +127,20 @@ class SlidersPanel(Vertical):
     BINDINGS = [
         Binding("up,k", "walk(-1)", "Slider above", show=False),
         Binding("down,j", "walk(1)", "Slider below", show=False),
-        Binding("u", "undo", "Undo", tooltip="undo the last change of a threshold or of the frozen baseline (w)"),
+        Binding(
+            "u",
+            "undo",
+            "Undo",
+            tooltip="undo the last change of a threshold or of the frozen baseline (w)",
+        ),
         Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
         # here too where a screen has another use for the letter
         Binding(
-            "p", "app.ask('presets')", "Presets", show=False, tooltip="thresholds saved by name: use, save, remove"
+            "p",
+            "app.ask('presets')",
+            "Presets",
+            show=False,
+            tooltip="thresholds saved by name: use, save, remove",
         ),
     ]
 
@@ -143,7 +152,10 @@ class SlidersPanel(Vertical):
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
         self._count = ""
-        self._sliders = {x: ThresholdSlider(one, one.limit(start), id=f"slider-{x}") for x, one in DIAGNOSTICS.items()}
+        self._sliders = {
+            x: ThresholdSlider(one, one.limit(start), id=f"slider-{x}")
+            for x, one in DIAGNOSTICS.items()
+        }
         self._sliders["a"].add_class("-expanded")
         self._show_judged()
 
@@ -169,7 +181,9 @@ class SlidersPanel(Vertical):
         """The slider of a diagnostic."""
         return self._sliders[letter]
 
-    def set_runs(self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list) -> None:
+    def set_runs(
+        self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list
+    ) -> None:
         """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see `ThresholdSlider`."""
         self._sliders[letter].deciding = deciding
         self._sliders[letter].set_runs(values)
@@ -192,7 +206,10 @@ class SlidersPanel(Vertical):
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
-        sliders, focused = [slider for slider in self._sliders.values() if slider.display], self.screen.focused
+        sliders, focused = (
+            [slider for slider in self._sliders.values() if slider.display],
+            self.screen.focused,
+        )
         if focused in sliders:
             to = max(0, min(sliders.index(focused) + direction, len(sliders) - 1))
             # at once, not `focus()`: the next key of a burst starts from there
@@ -222,7 +239,11 @@ class SlidersPanel(Vertical):
         moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
         series = None if message.how == "set" else f"{letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
-        self.post_message(ThresholdsChanged(moved, drag=series if message.how.startswith("drag") and series else ""))
+        self.post_message(
+            ThresholdsChanged(
+                moved, drag=series if message.how.startswith("drag") and series else ""
+            )
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be undone or redone is offered."""

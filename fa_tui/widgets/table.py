@@ -85,7 +85,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def view(self) -> Size:
         """The cells that lines are painted on: the widget without its scrollbars."""
         width, height = self.size
-        return Size(max(0, width - self.scrollbar_size_vertical), max(0, height - self.scrollbar_size_horizontal))
+        return Size(
+            max(0, width - self.scrollbar_size_vertical),
+            max(0, height - self.scrollbar_size_horizontal),
+        )
 
     @property
     def column_count(self) -> int:
@@ -133,7 +136,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def _filled(self, row: Row, width: int) -> list[Segment]:
         """A part of a line, with blanks behind it up to its width."""
         blanks = " " * (width - sum(width_of(text) for text, _ in row))
-        return [Segment(text, self.style_of(tone)) for text, tone in (*row, (blanks, "text")) if text]
+        return [
+            Segment(text, self.style_of(tone)) for text, tone in (*row, (blanks, "text")) if text
+        ]
 
     def _cell(self, line: int | None, column: int, second: bool) -> list[Segment]:
         row = self.subheader(column) if line is None and second else self.cell(line, column)
@@ -156,12 +161,17 @@ class LineTable(Toned, ScrollView, can_focus=True):
         before = bool("".join(segment.text for segment in cells[0])[:start].strip())
         after = bool(strip.text[end:].strip())
         if line is None:
-            before, after = before or first > 0, after or self._edges[-1] - self.scroll_offset.x > room
+            before, after = (
+                before or first > 0,
+                after or self._edges[-1] - self.scroll_offset.x > room,
+            )
         visible = strip.crop(start, end)
         if before:
             visible = Strip([self._sign(line, self._glyphs.off_left), *visible.crop(1, room)])
         if after:
-            visible = Strip([*visible.crop_extend(0, room - 1, None), self._sign(line, self._glyphs.off_right)])
+            visible = Strip(
+                [*visible.crop_extend(0, room - 1, None), self._sign(line, self._glyphs.off_right)]
+            )
         return visible
 
     def _sign(self, line: int | None, sign: str) -> Segment:
@@ -182,7 +192,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def refresh_frozen(self, lines: Iterable[int]) -> None:
         """Repaint the frozen part of the lines that are on screen."""
         top, seen = self.scroll_offset.y - self.header, range(self.header, self.view.height)
-        regions = [Region(0, line - top, self.frozen_width, 1) for line in lines if line - top in seen]
+        regions = [
+            Region(0, line - top, self.frozen_width, 1) for line in lines if line - top in seen
+        ]
         if regions:
             self.refresh(*regions)
 
@@ -195,7 +207,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
         left = self.scroll_offset.x
         right = left + self.view.width - self.frozen_width
         first = max(0, bisect_right(self._edges, left) - 1)
-        return min(first, self.column_count), min(self.column_count, bisect_right(self._edges, right))
+        return min(first, self.column_count), min(
+            self.column_count, bisect_right(self._edges, right)
+        )
 
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
@@ -207,7 +221,11 @@ class LineTable(Toned, ScrollView, can_focus=True):
             return
         before = (self.line, self.column)
         line = max(0, min(line, self.line_count() - 1))
-        self.line = line if self.rests_on(line) else self._resting_line(line, 1 if line >= self.line else -1)
+        self.line = (
+            line
+            if self.rests_on(line)
+            else self._resting_line(line, 1 if line >= self.line else -1)
+        )
         if column is not None and self.column_count:
             self.column = max(0, min(column, self.column_count - 1))
         if (self.line, self.column) != before:
@@ -223,7 +241,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """The nearest line the cursor may rest on, looking in one direction and then the other."""
         ahead = range(line, self.line_count()) if direction > 0 else range(line, -1, -1)
         behind = range(line, -1, -1) if direction > 0 else range(line, self.line_count())
-        return next((place for scan in (ahead, behind) for place in scan if self.rests_on(place)), self.line)
+        return next(
+            (place for scan in (ahead, behind) for place in scan if self.rests_on(place)), self.line
+        )
 
     def scroll_to_cursor(self) -> None:
         """Bring the cursor into view."""
@@ -310,7 +330,9 @@ class GridTable(LineTable):
             self._fit()
 
     def _fit(self) -> None:
-        name, *widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]
+        name, *widths = [
+            max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)
+        ]
         # names give way to the other columns
         name = min(name, max(_LEAST_NAME, self.view.width // 2)) if self.view.width else name
         self.set_widths(1 + name + _GAP, [width + _GAP for width in widths])

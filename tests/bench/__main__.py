@@ -39,7 +39,9 @@ BENCHES: Mapping[str, str] = {
 
 def main(argv: Sequence[str]) -> int:
     """Run the named benchmarks (all for none); returns 1 if one failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(argv)
@@ -47,7 +49,9 @@ def main(argv: Sequence[str]) -> int:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHES)}")
     print(machine(), flush=True)
     # without bytecode the imports dominate
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     if options.markdown:
         environment[MARKDOWN] = "1"
     failed = []
@@ -65,7 +69,8 @@ def machine() -> str:
     """What was measured on."""
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}" for name in ("torch", "textual", "numpy", "msgspec")
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("torch", "textual", "numpy", "msgspec")
     )
     return f"{processor()}, {os.cpu_count()} cores{load}, {gpu()}; Python {platform.python_version()}, {versions}"
 
@@ -76,13 +81,18 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def gpu() -> str:
     """The GPU's name, asked in a process of its own: the CUDA runtime stays out of this one."""
     code = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU: no GPU lines')"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 if __name__ == "__main__":

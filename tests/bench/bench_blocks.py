@@ -42,7 +42,11 @@ _PATIENCE = 30.0
 
 def seeds_table(path: Path, runs: int) -> Path:
     """Write an audit table of the published five methods over many seeds."""
-    reports = [report for key, report in json.loads(PUBLISHED.read_bytes())["reports"].items() if key.endswith("_s42")]
+    reports = [
+        report
+        for key, report in json.loads(PUBLISHED.read_bytes())["reports"].items()
+        if key.endswith("_s42")
+    ]
     many = {}
     for number in range(runs):
         report = reports[number % len(reports)]
@@ -75,7 +79,14 @@ class Step:
 
 def typed(text: str) -> list[str]:
     """The keys that type a text."""
-    names = {">": "greater_than_sign", ".": "full_stop", ":": "colon", "-": "minus", "/": "slash", " ": "space"}
+    names = {
+        ">": "greater_than_sign",
+        ".": "full_stop",
+        ":": "colon",
+        "-": "minus",
+        "/": "slash",
+        " ": "space",
+    }
     return [names.get(character, character) for character in text]
 
 
@@ -219,7 +230,11 @@ def watching() -> Iterator[Watch]:
 async def measured(path: Path, steps: Sequence[Step], tries: int) -> dict[str, list[Blocks]]:
     """The blocks of every step, each tried so often."""
     gc.disable()  # as `open_explorer` does until the first paint
-    app = ExplorerApp(Session(scan([path]).rows), title=path.name, terminal=Terminal("xterm-256color", True, 1 << 24))
+    app = ExplorerApp(
+        Session(scan([path]).rows),
+        title=path.name,
+        terminal=Terminal("xterm-256color", True, 1 << 24),
+    )
     found: dict[str, list[Blocks]] = {step.what: [] for step in steps}
     with watching() as watch:
         async with app.run_test(size=(120, 40)) as pilot:
@@ -273,21 +288,27 @@ CHARACTERS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--shape", choices=SHAPES, default="methods")
     parser.add_argument("--only", default="", help="steps whose words hold this")
     parser.add_argument("--without", default="-", help="steps whose words do not hold this")
     options = parser.parse_args(argv)
-    steps = [step for step in STEPS if options.only in step.what and options.without not in step.what]
+    steps = [
+        step for step in STEPS if options.only in step.what and options.without not in step.what
+    ]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CONFIG_HOME"] = folder  # settings are not this user's
         path = SHAPES[options.shape](Path(folder) / "runs.json", options.runs)
         found = asyncio.run(measured(path, steps, options.tries))
     lines = [(what, *shown(blocks)) for what, blocks in found.items()]
     load = os.getloadavg()[0]
-    title = f"One key at {options.runs:,} runs ({options.shape}), the longest block, load {load:.1f}"
+    title = (
+        f"One key at {options.runs:,} runs ({options.shape}), the longest block, load {load:.1f}"
+    )
     table(("key", "median", "longest", "gap", "collection"), lines, title)
 
 

@@ -25,8 +25,8 @@ from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import Job
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.engine.ray_pool import RayPool
+from fa_core.facts.runs import MANIFEST, WEIGHTS, Manifest
 from fa_core.models import build
-from fa_core.runs import MANIFEST, WEIGHTS, Manifest
 from tests.bench.figures import table
 from tests.fa_core.engine.cluster.nodes_for_tests import TestCluster
 
@@ -34,7 +34,9 @@ DATA = "synthetic:input=3072,train=256,test=10000"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--checkpoints", type=int, default=8)
     given = parser.parse_args()
@@ -74,7 +76,9 @@ def checkpoints(folder: Path, count: int) -> list[Path]:
 
 def rate(pool: Pool, runs: Sequence[Path], workers: int) -> float:
     """Checkpoints per second, every worker warm."""
-    for future in [pool.submit(Job(id=f"warm {n}", checkpoint=str(runs[0]))) for n in range(2 * workers)]:
+    for future in [
+        pool.submit(Job(id=f"warm {n}", checkpoint=str(runs[0]))) for n in range(2 * workers)
+    ]:
         future.result()
     begun = time.perf_counter()
     for future in [pool.submit(Job(id=str(run), checkpoint=str(run))) for run in runs]:

@@ -19,7 +19,17 @@ from pathlib import Path
 import torch
 
 from fa_core.models import StreamNet, build
-from tests.bench.bench_group import Clock, K, Samples, bare, clock_for, drawn, four_passes, fused, grouped
+from tests.bench.bench_group import (
+    Clock,
+    K,
+    Samples,
+    bare,
+    clock_for,
+    drawn,
+    four_passes,
+    fused,
+    grouped,
+)
 from tests.bench.bench_read import FLOOR, TABLE, measured, table_of
 from tests.bench.figures import amount, table
 
@@ -29,21 +39,42 @@ Row = tuple[str, ...]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
     torch.manual_seed(0)
     clock = clock_for(given.device)
-    table(("checkpoints", *HEAD), checkpoints(clock, given.rounds), "Milliseconds per checkpoint over checkpoints")
-    for name, key, values in (("depth L", "L", (1, 2, 4, 8, 16)), ("width d", "d", (32, 64, 128, 256, 512))):
+    table(
+        ("checkpoints", *HEAD),
+        checkpoints(clock, given.rounds),
+        "Milliseconds per checkpoint over checkpoints",
+    )
+    for name, key, values in (
+        ("depth L", "L", (1, 2, 4, 8, 16)),
+        ("width d", "d", (32, 64, 128, 256, 512)),
+    ):
         rows = [
-            sweep(str(value), [network(given.device, **{key: value})], samples(given.device), clock, given.rounds)
+            sweep(
+                str(value),
+                [network(given.device, **{key: value})],
+                samples(given.device),
+                clock,
+                given.rounds,
+            )
             for value in values
         ]
         table((name, *HEAD), rows, f"Milliseconds per checkpoint over {name}")
     rows = [
-        sweep(str(size), [network(given.device)], samples(given.device, batch=size), clock, given.rounds)
+        sweep(
+            str(size),
+            [network(given.device)],
+            samples(given.device, batch=size),
+            clock,
+            given.rounds,
+        )
         for size in (8, 32, 128, 512)
     ]
     table(("batch size", *HEAD), rows, "Milliseconds per checkpoint over batch size (10 batches)")
@@ -84,7 +115,9 @@ def sweep(at: str, nets: Sequence[StreamNet], given: Samples, clock: Clock, roun
         for way in ways:  # warms up
             way()
     taken = [[clock.seconds(way) for way in ways] for _ in range(rounds)]
-    milliseconds = [1000 * statistics.median(column) / len(nets) for column in zip(*taken, strict=True)]
+    milliseconds = [
+        1000 * statistics.median(column) / len(nets) for column in zip(*taken, strict=True)
+    ]
     over = statistics.median(mine / floor for floor, _, mine in taken)
     gain = statistics.median(peer / mine for _, peer, mine in taken)
     return (at, *(f"{value:.2f}" for value in milliseconds), f"{over:.2f}×", f"{gain:.2f}×")

@@ -28,7 +28,9 @@ BUDGET = 1.10
 class Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.f = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.f = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, h: Tensor) -> Tensor:
         out: Tensor = h + self.f(h)
@@ -42,7 +44,9 @@ class ResMLP(nn.Module):
         self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
         self.readout = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, return_hidden: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
@@ -59,7 +63,9 @@ def floor(net: nn.Module, batches: Batches) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--batches", type=int, default=10)
@@ -70,7 +76,10 @@ def main() -> None:
     torch.manual_seed(0)
     net = ResMLP(given.width, given.depth).to(given.device).eval().requires_grad_(False)
     batches = [
-        (torch.randn(128, 3072, device=given.device), torch.randint(10, (128,), device=given.device))
+        (
+            torch.randn(128, 3072, device=given.device),
+            torch.randint(10, (128,), device=given.device),
+        )
         for _ in range(given.batches)
     ]
     ways: dict[str, Callable[[], object]] = {
@@ -81,11 +90,16 @@ def main() -> None:
     figures = []
     for name, way in ways.items():
         clock.seconds(way), clock.seconds(lambda: floor(net, batches))
-        pairs = [(clock.seconds(lambda: floor(net, batches)), clock.seconds(way)) for _ in range(given.pairs)]
+        pairs = [
+            (clock.seconds(lambda: floor(net, batches)), clock.seconds(way))
+            for _ in range(given.pairs)
+        ]
         bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
         ratio = statistics.median(one / least for least, one in pairs)
         against = f"bare passes {amount(1000 * bare, 'ms')}"
-        figures.append(ratio_within(f"diagnose, {name}", ratio, BUDGET, amount(1000 * ours, "ms"), against))
+        figures.append(
+            ratio_within(f"diagnose, {name}", ratio, BUDGET, amount(1000 * ours, "ms"), against)
+        )
     report(f"diagnose: d={given.width}, L={given.depth}, {given.batches} batches of 128", figures)
 
 

@@ -47,11 +47,15 @@ class Keys:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--starts", type=int, default=7)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        many, most = (audit_table(Path(folder) / f"{runs}.json", runs) for runs in (10_000, 100_000))
+        many, most = (
+            audit_table(Path(folder) / f"{runs}.json", runs) for runs in (10_000, 100_000)
+        )
         figures = [
             *starts(options.starts),
             *steps(many, most),
@@ -85,7 +89,9 @@ def first_paint(program: Sequence[str]) -> tuple[float, float]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begun = time.perf_counter()
-    process = subprocess.Popen(program, stdin=child, stdout=child, stderr=child, env=environment, cwd=REPOSITORY)
+    process = subprocess.Popen(
+        program, stdin=child, stdout=child, stderr=child, env=environment, cwd=REPOSITORY
+    )
     os.close(child)
     seen = b""
     while MARK not in seen and select.select([master], [], [], 30)[0]:
@@ -118,13 +124,24 @@ def pressed(terminal: PseudoTerminal, keys: Sequence[str], limit: float = 20) ->
 
 def steps(many: Path, most: Path) -> Iterator[Figure]:
     """A step of slider (a)."""
-    for name, path, budget in (("15 runs", PUBLISHED, 8), ("10,000 runs", many, 12), ("100,000 runs", most, 45)):
+    for name, path, budget in (
+        ("15 runs", PUBLISHED, 8),
+        ("10,000 runs", many, 12),
+        ("100,000 runs", most, 45),
+    ):
         with opened(path) as terminal:
             terminal.press("a", quiet=0.5)
             step = pressed(terminal, THERE_AND_BACK)
             jump = pressed(terminal, ["["] * 6 + ["]"] * 6)
         limit = 400 if path is PUBLISHED else None
-        yield within(f"slider step, {name}", step.size, "B", limit, "changed cell of a DataTable 8,800 B", 8800)
+        yield within(
+            f"slider step, {name}",
+            step.size,
+            "B",
+            limit,
+            "changed cell of a DataTable 8,800 B",
+            8800,
+        )
         yield within(f"slider step, {name}, key to last byte", step.milliseconds, "ms", budget)
         yield within(f"slider step, {name}, processor time", step.processor, "ms", None)
         yield within(f"jump to the next flip, {name}", jump.size, "B", None)
@@ -161,7 +178,9 @@ def relayed() -> Iterator[Figure]:
         terminal.slow_down(RELAY)
         for name, key in SCREENS:
             for does, pressed_key in (("open", key), ("close", "escape")):
-                burst = terminal.press(pressed_key, quiet=0.45, limit=30)  # a cursor blinks every 0.5 s
+                burst = terminal.press(
+                    pressed_key, quiet=0.45, limit=30
+                )  # a cursor blinks every 0.5 s
                 yield within(f"{does} {name} at 2 KB/s", burst.last, "s", 6000 / RELAY + 0.5)
 
 
@@ -176,9 +195,21 @@ def scrolls(many: Path) -> Iterator[Figure]:
         held = terminal.hold(["down"] * 150, per_second=30, quiet=1.6)
     for name, keys in (("a line", line), ("a page", page)):
         yield within(f"long view scrolls {name}, 10,000 runs", keys.size, "B", None)
-        yield within(f"long view scrolls {name}, 10,000 runs, key to last byte", keys.milliseconds, "ms", None)
-        yield within(f"long view scrolls {name}, 10,000 runs, processor time", keys.processor, "ms", None)
-    yield within("long view, arrow held 5 s at 3 KB/s, after the last key", 1000 * held.after.last, "ms", None)
+        yield within(
+            f"long view scrolls {name}, 10,000 runs, key to last byte",
+            keys.milliseconds,
+            "ms",
+            None,
+        )
+        yield within(
+            f"long view scrolls {name}, 10,000 runs, processor time", keys.processor, "ms", None
+        )
+    yield within(
+        "long view, arrow held 5 s at 3 KB/s, after the last key",
+        1000 * held.after.last,
+        "ms",
+        None,
+    )
 
 
 def lags(many: Path) -> Iterator[Figure]:
@@ -187,14 +218,21 @@ def lags(many: Path) -> Iterator[Figure]:
         with opened(path) as terminal:
             terminal.press("a", quiet=0.5)
             held = terminal.hold(THERE_AND_BACK * 7 + ["left"] * 20, per_second=60)
-        yield within(f"slider held 5 s, {name}, after the last key", 1000 * held.after.last, "ms", None)
+        yield within(
+            f"slider held 5 s, {name}, after the last key", 1000 * held.after.last, "ms", None
+        )
     for answers in (True, False):
         with opened(many, answers=answers) as terminal:
             terminal.press("a", quiet=1.2)
             terminal.slow_down(SLOW_LINE)
             held = terminal.hold(THERE_AND_BACK * 3, per_second=60, quiet=1.6)
         kind = "answers" if answers else "is silent"
-        yield within(f"held 2 s at 3 KB/s, terminal {kind}, after the last key", 1000 * held.after.last, "ms", None)
+        yield within(
+            f"held 2 s at 3 KB/s, terminal {kind}, after the last key",
+            1000 * held.after.last,
+            "ms",
+            None,
+        )
 
 
 def resizes() -> Figure:
@@ -208,7 +246,14 @@ def resizes() -> Figure:
             terminal.read(quiet=0.008, limit=0.008)
         terminal.read(quiet=0.7)
         total = len(terminal.sent) - before
-    return within("60 resizes in 0.5 s", total / 1000, "KB", None, f"one resize {one / 1000:.1f} KB", one / 1000)
+    return within(
+        "60 resizes in 0.5 s",
+        total / 1000,
+        "KB",
+        None,
+        f"one resize {one / 1000:.1f} KB",
+        one / 1000,
+    )
 
 
 def memory() -> Iterator[Figure]:
@@ -225,7 +270,10 @@ def memory() -> Iterator[Figure]:
 def resident(terminal: PseudoTerminal) -> float:
     """Megabytes that a program has in memory."""
     status = Path(f"/proc/{terminal.process.pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+        / 1024
+    )
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ def scanned(folder: Path) -> Mapping[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folders", type=int, default=10_000)
     parser.add_argument("--strangers", type=int, default=5_000)
     parser.add_argument("--pairs", type=int, default=5)

@@ -63,9 +63,18 @@ def drawn(inputs: int, device: str, count: int = SAMPLES, batch: int = B) -> Sam
     x, y = torch.randn(count, inputs, device=device), torch.randint(10, (count,), device=device)
 
     def cut(start: int, stop: int, size: int) -> Batches:
-        return list(zip(x[start:stop].split(size), y[start:stop].split(size), strict=True)) if start < stop else []
+        return (
+            list(zip(x[start:stop].split(size), y[start:stop].split(size), strict=True))
+            if start < stop
+            else []
+        )
 
-    return Samples(cut(0, K * batch, batch), cut(K * batch, count, TEST_BATCH), cut(0, count, TEST_BATCH), count)
+    return Samples(
+        cut(0, K * batch, batch),
+        cut(K * batch, count, TEST_BATCH),
+        cut(0, count, TEST_BATCH),
+        count,
+    )
 
 
 def four_passes(net: StreamNet, samples: Samples) -> None:
@@ -184,13 +193,22 @@ def counted(nets: Sequence[StreamNet], samples: Samples) -> None:
     rows = []
     for name, (run, checkpoints) in ways.items():
         found = count(run)
-        rows.append((name, f"{found.operations / checkpoints:.0f}", f"{found.waits / checkpoints:.1f}"))
+        rows.append(
+            (name, f"{found.operations / checkpoints:.0f}", f"{found.waits / checkpoints:.1f}")
+        )
     table(("way", "operations", "waits"), rows, "Asked of the device, per checkpoint")
 
 
-def timed(nets: Sequence[StreamNet], samples: Samples, rounds: int, clock: Clock) -> dict[str, float]:
+def timed(
+    nets: Sequence[StreamNet], samples: Samples, rounds: int, clock: Clock
+) -> dict[str, float]:
     """Median seconds of every way for all checkpoints. One network after the other goes through the ways in turn."""
-    singles = {FLOORS[0]: bare, "four passes": four_passes, PEER: four_passes_and_baseline, "fused": fused}
+    singles = {
+        FLOORS[0]: bare,
+        "four passes": four_passes,
+        PEER: four_passes_and_baseline,
+        "fused": fused,
+    }
     groups = {FLOORS[1]: bare_group, "grouped": grouped}
     taken: list[dict[str, float]] = []
     for one in range(rounds + 1):
@@ -214,13 +232,20 @@ def timed(nets: Sequence[StreamNet], samples: Samples, rounds: int, clock: Clock
     spent = {name: statistics.median(found[name] for found in taken) for name in spent}
     ours, floor, four, peer = (
         amount(1000 * seconds / len(nets), "ms")
-        for seconds in (spent[chosen], min(spent[name] for name in FLOORS), spent["four passes"], spent[PEER])
+        for seconds in (
+            spent[chosen],
+            min(spent[name] for name in FLOORS),
+            spent["four passes"],
+            spent[PEER],
+        )
     )
     plain, gained = f"{gain:.2f}× as fast", f"{1 / _ratio(taken, chosen, PEER):.2f}× as fast"
     report(
         f"{len(nets)} checkpoints of the published size, per checkpoint",
         [
-            ratio_within("audit over the arithmetic", over, FLOOR_BUDGET, ours, f"bare pass {floor}"),
+            ratio_within(
+                "audit over the arithmetic", over, FLOOR_BUDGET, ours, f"bare pass {floor}"
+            ),
             Figure(
                 "audit against four passes",
                 plain,
@@ -230,7 +255,11 @@ def timed(nets: Sequence[StreamNet], samples: Samples, rounds: int, clock: Clock
                 gain >= wanted,
             ),
             # not like for like: the audit takes the baseline's accuracy as given
-            Figure("audit against " + PEER, gained, f"the same and the frozen network's accuracy {peer}"),
+            Figure(
+                "audit against " + PEER,
+                gained,
+                f"the same and the frozen network's accuracy {peer}",
+            ),
         ],
     )
     return spent
@@ -241,7 +270,9 @@ def _ratio(taken: list[dict[str, float]], name: str, *over: str) -> float:
     return statistics.median(found[name] / min(found[other] for other in over) for found in taken)
 
 
-def against_the_card(nets: Sequence[StreamNet], samples: Samples, took: float, clock: Clock) -> None:
+def against_the_card(
+    nets: Sequence[StreamNet], samples: Samples, took: float, clock: Clock
+) -> None:
     """Achieved FLOP/s and bytes/s of the group, over what a big product and a big copy reach on the same card."""
     with FlopCounterMode(display=False) as flops:
         bare_group(nets, samples)
@@ -253,16 +284,24 @@ def against_the_card(nets: Sequence[StreamNet], samples: Samples, took: float, c
     copy = statistics.median(clock.seconds(lambda: big.clone()) for _ in range(10))
     flop_rate, flop_ceiling = flops.get_total_flops() / took, 2 * 8192**3 / product
     byte_rate, byte_ceiling = moved / took, 2 * big.nbytes / copy
-    print(f"arithmetic: {flop_rate / 1e12:.1f} of {flop_ceiling / 1e12:.1f} TFLOP/s ({flop_rate / flop_ceiling:.0%})")
-    print(f"memory: {byte_rate / 1e9:.0f} of {byte_ceiling / 1e9:.0f} GB/s ({byte_rate / byte_ceiling:.0%})")
+    print(
+        f"arithmetic: {flop_rate / 1e12:.1f} of {flop_ceiling / 1e12:.1f} TFLOP/s ({flop_rate / flop_ceiling:.0%})"
+    )
+    print(
+        f"memory: {byte_rate / 1e9:.0f} of {byte_ceiling / 1e9:.0f} GB/s ({byte_rate / byte_ceiling:.0%})"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--networks", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, help="measure wall time with that many, not processor time with one")
+    parser.add_argument(
+        "--threads", type=int, help="measure wall time with that many, not processor time with one"
+    )
     given = parser.parse_args()
     clock = clock_for(given.device)
     if given.threads:

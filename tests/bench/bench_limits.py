@@ -36,7 +36,13 @@ def huge_file(folder: Path, options: argparse.Namespace) -> Path:
 def many_layers(folder: Path, options: argparse.Namespace) -> Path:
     """One report of a network with a million layers."""
     norms = [1.0 + number / options.layers for number in range(options.layers)]
-    whole = {"method_name": "DFA", "seed": 42, "residual_norms": norms, "bp_grad_norms": norms, "headline_acc": 0.5}
+    whole = {
+        "method_name": "DFA",
+        "seed": 42,
+        "residual_norms": norms,
+        "bp_grad_norms": norms,
+        "headline_acc": 0.5,
+    }
     path = folder / "deep.json"
     path.write_text(json.dumps({"reports": {"dfa_s42": whole}}))
     return path
@@ -46,7 +52,11 @@ def many_seeds(folder: Path, options: argparse.Namespace) -> Path:
     """Ten thousand seeds of one method."""
     _, one = next(iter(json.loads(PUBLISHED.read_bytes())["reports"].items()))
     path = folder / "seeds.json"
-    path.write_text(json.dumps({"reports": {f"dfa_s{seed}": one | {"method_name": "DFA"} for seed in range(10_000)}}))
+    path.write_text(
+        json.dumps(
+            {"reports": {f"dfa_s{seed}": one | {"method_name": "DFA"} for seed in range(10_000)}}
+        )
+    )
     return path
 
 
@@ -61,7 +71,9 @@ def many_files(folder: Path, options: argparse.Namespace) -> Path:
 def long_names(folder: Path, options: argparse.Namespace) -> Path:
     """Methods, notes and layers whose names have 10,000 characters."""
     _, one = next(iter(json.loads(PUBLISHED.read_bytes())["reports"].items()))
-    long = {f"{'x' * 10_000}{number}_s{number}": one | {"notes": "y" * 10_000} for number in range(15)}
+    long = {
+        f"{'x' * 10_000}{number}_s{number}": one | {"notes": "y" * 10_000} for number in range(15)
+    }
     (folder / "long.json").write_text(json.dumps({"reports": long}))
     return folder / "long.json"
 
@@ -103,10 +115,14 @@ def inputs(options: argparse.Namespace) -> Iterator[Figure]:
             begun = time.perf_counter()
             with opened(path) as terminal:
                 # its second of silence is part of `opened`
-                yield Figure(f"explorer, {name}, opened", amount(time.perf_counter() - begun - 1, "s"), size)
+                yield Figure(
+                    f"explorer, {name}, opened", amount(time.perf_counter() - begun - 1, "s"), size
+                )
                 terminal.press("a", quiet=0.5)
                 step = pressed(terminal, ["left", "right"] * 5)
-                yield Figure(f"explorer, {name}, a slider step", amount(step.milliseconds, "ms"), size)
+                yield Figure(
+                    f"explorer, {name}, a slider step", amount(step.milliseconds, "ms"), size
+                )
                 yield Figure(f"explorer, {name}, resident", amount(resident(terminal), "MB"), size)
 
 
@@ -116,7 +132,18 @@ def shown(path: Path) -> tuple[float, float]:
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL,"
         " stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
-    command = [sys.executable, "-c", code, sys.executable, "-m", "fa_tui", "show", str(path), "--format", "json"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        sys.executable,
+        "-m",
+        "fa_tui",
+        "show",
+        str(path),
+        "--format",
+        "json",
+    ]
     begun = time.perf_counter()
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT)
     return time.perf_counter() - begun, int(ran.stdout) / 1024
@@ -133,11 +160,20 @@ def misuse(options: argparse.Namespace) -> Iterator[Figure]:
         kinds = ["a", *["left", "right"] * 20, "escape", *["down", "up", "v", "v"] * 5]
         terminal.press(*kinds, quiet=1.0)
         before = resident(terminal)
-        terminal.hold((kinds * (options.keys // len(kinds)))[: options.keys], per_second=250, limit=120)
-        yield within(f"resident after {options.keys:,} keys over before", resident(terminal) / before, "×", 1.1)
+        terminal.hold(
+            (kinds * (options.keys // len(kinds)))[: options.keys], per_second=250, limit=120
+        )
+        yield within(
+            f"resident after {options.keys:,} keys over before",
+            resident(terminal) / before,
+            "×",
+            1.1,
+        )
         for name, keys in {"down": ["down"] * 5000, "down and up": ["down", "up"] * 2500}.items():
             held = terminal.hold(keys, per_second=1000)
-            yield within(f"{name} 1,000 times a second for 5 s, after the last", held.after.last, "s", None)
+            yield within(
+                f"{name} 1,000 times a second for 5 s, after the last", held.after.last, "s", None
+            )
         begun = time.perf_counter()
         for step in range(500):
             terminal.resize(100 + step % 40, 30 + step % 20)
@@ -145,7 +181,12 @@ def misuse(options: argparse.Namespace) -> Iterator[Figure]:
         let_go = time.perf_counter()
         terminal.resize(120, 40)
         settled = terminal.read(quiet=0.7, since=let_go)
-        yield within(f"500 resizes in {let_go - begun:.0f} s, after the last", 1000 * settled.last, "ms", None)
+        yield within(
+            f"500 resizes in {let_go - begun:.0f} s, after the last",
+            1000 * settled.last,
+            "ms",
+            None,
+        )
         terminal.wait_for("walk-back")
     with tempfile.TemporaryDirectory() as place:
         folder = unmeasured_runs(Path(place), 20)
@@ -159,13 +200,17 @@ def misuse(options: argparse.Namespace) -> Iterator[Figure]:
                 terminal.read(quiet=0.01, limit=0.01)
             share = 100 * (terminal.cpu_seconds() - used) / SECONDS
             step = pressed(terminal, ["down", "up"] * 5)
-            yield within(f"{changes / SECONDS:.0f} changed files a second, share of a core", share, "%", None)
+            yield within(
+                f"{changes / SECONDS:.0f} changed files a second, share of a core", share, "%", None
+            )
             yield within("a row down right after", step.milliseconds, "ms", None)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=1_400_000)
     parser.add_argument("--layers", type=int, default=1_000_000)
     parser.add_argument("--files", type=int, default=50_000)

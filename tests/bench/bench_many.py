@@ -22,7 +22,9 @@ STOCK = [sys.executable, "-m", "tests.bench.stock_table"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--checkpoints", type=int, default=256)
     options = parser.parse_args()
@@ -35,7 +37,10 @@ def main() -> None:
 
 def opening(many: Path, pairs: int) -> Iterator[Figure]:
     """First paint, in turns."""
-    runs = [[first_paint([*program, str(many)])[0] for program in (STOCK, EXPLORER)] for _ in range(pairs)]
+    runs = [
+        [first_paint([*program, str(many)])[0] for program in (STOCK, EXPLORER)]
+        for _ in range(pairs)
+    ]
     stock, ours = (statistics.median(column) for column in zip(*runs, strict=True))
     ratio = statistics.median(one / peer for peer, one in runs)
     yield ratio_within("opened", ratio, None, amount(ours, "s"), f"DataTable {amount(stock, 's')}")
@@ -50,7 +55,10 @@ def moving(many: Path) -> Iterator[Figure]:
         stock_size = resident(stock)
     with opened(many) as terminal:
         terminal.press("t", quiet=1.0)
-        ours = {"row": pressed(terminal, ["down"] * 20), "page": pressed(terminal, ["pagedown"] * 8)}
+        ours = {
+            "row": pressed(terminal, ["down"] * 20),
+            "page": pressed(terminal, ["pagedown"] * 8),
+        }
         size = resident(terminal)
         terminal.press("home")
         terminal.press("/", limit=1)
@@ -59,8 +67,12 @@ def moving(many: Path) -> Iterator[Figure]:
         terminal.wait_for("runs: growth>100")
     for name, peer in peers.items():
         own, times = ours[name], f"DataTable {amount(peer.milliseconds, 'ms')}"
-        yield within(f"{name} down", own.size, "B", None, f"DataTable {amount(peer.size, 'B')}", peer.size)
-        yield within(f"{name} down, key to last byte", own.milliseconds, "ms", None, times, peer.milliseconds)
+        yield within(
+            f"{name} down", own.size, "B", None, f"DataTable {amount(peer.size, 'B')}", peer.size
+        )
+        yield within(
+            f"{name} down, key to last byte", own.milliseconds, "ms", None, times, peer.milliseconds
+        )
     yield within("filter, key to last byte", statistics.median(typed), "ms", None)
     yield within("resident", size, "MB", None, f"DataTable {stock_size:.0f} MB", stock_size)
 
@@ -88,7 +100,9 @@ def measuring(runs: Path, checkpoints: int) -> Iterator[Figure]:
     yield Figure(f"{checkpoints} checkpoints from start to file", amount(took, "s"), per_second)
     yield within("slider step meanwhile", busy, "B", 400, f"at rest {rest.size:.0f} B", rest.size)
     resting = f"at rest {rest.milliseconds:.1f} ms to the last byte"
-    yield within("slider step meanwhile, key to first byte", lag, "ms", 25, resting, rest.milliseconds)
+    yield within(
+        "slider step meanwhile, key to first byte", lag, "ms", 25, resting, rest.milliseconds
+    )
 
 
 if __name__ == "__main__":

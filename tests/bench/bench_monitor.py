@@ -30,7 +30,10 @@ def share(method_name: str, rounds: int, device: str) -> float:
     net = build("resmlp", seed=0).to(device)
     method = make_method(method_name, net, 0)
     optimizer = torch.optim.AdamW(method.trained_parameters(net))
-    batches = [(torch.randn(BATCH, 3072, device=device), torch.randint(10, (BATCH,), device=device)) for _ in range(K)]
+    batches = [
+        (torch.randn(BATCH, 3072, device=device), torch.randint(10, (BATCH,), device=device))
+        for _ in range(K)
+    ]
     monitor = ProtocolMonitor(net, batches)
 
     def ten_steps() -> None:
@@ -55,7 +58,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     found = share(args.method, args.rounds, args.device)
-    figure = within("one audit per epoch of 50,000 samples", 100 * found, "%", 100 * BUDGET, "the epoch's training")
+    figure = within(
+        "one audit per epoch of 50,000 samples",
+        100 * found,
+        "%",
+        100 * BUDGET,
+        "the epoch's training",
+    )
     report("Monitor", [figure])
 
 

@@ -54,7 +54,9 @@ def aligned(net: ResMLP) -> ResMLP:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=9)
@@ -66,14 +68,18 @@ def main() -> None:
     batches = [(x.to(given.device), y.to(given.device)) for x, y in samples]
 
     def seconds(net: nn.Module, k: int) -> float:
-        return clock.seconds(lambda: diagnose(net.to(given.device), batches[:k], taps=["embed", "blocks.*"]))
+        return clock.seconds(
+            lambda: diagnose(net.to(given.device), batches[:k], taps=["embed", "blocks.*"])
+        )
 
     cases = [(net, k) for net in (plain, own) for k in (FEW, MANY)]
     rounds = [[seconds(net, k) for net, k in cases] for _ in range(given.pairs + 1)][1:]
     later = [((b - a) / (MANY - FEW), (d - c) / (MANY - FEW)) for a, b, c, d in rounds]
     bare, ours = (statistics.median(column) for column in zip(*later, strict=True))
     ratio = statistics.median(one / least for least, one in later)
-    few, first = (statistics.median(column) for column in zip(*((a, c) for a, _, c, _ in rounds), strict=True))
+    few, first = (
+        statistics.median(column) for column in zip(*((a, c) for a, _, c, _ in rounds), strict=True)
+    )
     figures = [
         ratio_within(
             "a batch after the trace",

@@ -62,7 +62,9 @@ for _ in range(50):
 times["flags_ms"] = 1000 * sorted(took)[len(took) // 2]
 """,
 )
-SCAN = _MEASURE.format(setup="from fa_core.formats import scan; import numpy", read="scan([path])", after="")
+SCAN = _MEASURE.format(
+    setup="from fa_core.formats import scan; import numpy", read="scan([path])", after=""
+)
 
 
 def table_of(count: int, path: Path) -> None:
@@ -102,7 +104,9 @@ def measured(code: str, path: Path) -> dict[str, float]:
 
 def compacted(path: Path, to: Path) -> None:
     """Write a table's reports alone, without a space between them: the least text for as many reports."""
-    to.write_text(json.dumps({"reports": json.loads(path.read_text())["reports"]}, separators=(",", ":")))
+    to.write_text(
+        json.dumps({"reports": json.loads(path.read_text())["reports"]}, separators=(",", ":"))
+    )
 
 
 def explorer_megabytes(path: Path) -> dict[str, float]:
@@ -121,15 +125,22 @@ def explorer_megabytes(path: Path) -> dict[str, float]:
 
 def _megabytes(terminal: PseudoTerminal, name: str) -> float:
     status = Path(f"/proc/{terminal.process.pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name)) * 1.024e-3
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name))
+        * 1.024e-3
+    )
 
 
 def shown(path: Path) -> float:
     """Processor seconds of `fa-tui show`."""
     before = os.times()
-    subprocess.run([sys.executable, "-m", "fa_tui", "show", str(path)], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "fa_tui", "show", str(path)], stdout=subprocess.DEVNULL, check=True
+    )
     after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
 
 
 def memory(path: Path) -> Iterator[Figure]:
@@ -137,11 +148,15 @@ def memory(path: Path) -> Iterator[Figure]:
     size = path.stat().st_size / 1e6
     taken = {"load_audits, at its peak": measured(TABLE, path)["megabytes"]}
     for name, megabytes in {**taken, **explorer_megabytes(path)}.items():
-        yield ratio_within(name, megabytes / size, MEMORY_BUDGET, amount(megabytes, "MB"), f"file {size:.0f} MB")
+        yield ratio_within(
+            name, megabytes / size, MEMORY_BUDGET, amount(megabytes, "MB"), f"file {size:.0f} MB"
+        )
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--reports", type=int, default=100_000)
     arguments.add_argument("--pairs", type=int, default=5)
     options = arguments.parse_args()
@@ -154,7 +169,9 @@ def main() -> None:
             writing.start()
             writing.join()
         size = path.stat().st_size / 1e6
-        runs = [[measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)]
+        runs = [
+            [measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)
+        ]
         show = statistics.median(shown(path) for _ in range(3))
         as_written, without_spaces = list(memory(path)), list(memory(compact))
     figures = []

@@ -28,13 +28,21 @@ def patterns(count: int = 8000, strength: float = 0.7) -> Samples:
     shown = strength * 3 * F.avg_pool2d(torch.randn(10, 3, 10, 10, generator=generator), 3, 1)
     x = torch.randn(count, 3, 16, 16, generator=generator)
     y = torch.randint(0, 10, (count,), generator=generator)
-    for image, label, (top, left) in zip(x, y, torch.randint(0, 9, (count, 2), generator=generator), strict=True):
+    for image, label, (top, left) in zip(
+        x, y, torch.randint(0, 9, (count, 2), generator=generator), strict=True
+    ):
         image[:, top : top + 8, left : left + 8] += shown[label]
     return x, y
 
 
 def reached(
-    name: str, net: StreamNet, train: Samples, test: Samples, rows: Callable[[int], Tensor], steps: int, cosine: bool
+    name: str,
+    net: StreamNet,
+    train: Samples,
+    test: Samples,
+    rows: Callable[[int], Tensor],
+    steps: int,
+    cosine: bool,
 ) -> str:
     """Accuracy and Γ_0..Γ_L of one run, as a line."""
     method = make_method(name, net)
@@ -51,7 +59,10 @@ def reached(
         method.extra_step(net, info)
     after = method_gamma(net, method, test[0][:128], test[1][:128])
     accuracy = float((net.eval()(test[0]).argmax(1) == test[1]).float().mean())
-    gammas = (" ".join("  N/A" if value is None else f"{value:5.2f}" for value in found) for found in (before, after))
+    gammas = (
+        " ".join("  N/A" if value is None else f"{value:5.2f}" for value in found)
+        for found in (before, after)
+    )
     return f"{name:14} {accuracy:.3f}   {'   '.join(gammas)}"
 
 
@@ -61,7 +72,17 @@ def main(names: list[str]) -> None:
         torch.manual_seed(0)
         net = build("resmlp", input_dim=16, d=32, L=3, seed=0)
         train, test = (data.train_x, data.train_y), (data.test_x, data.test_y)
-        print(reached(name, net, train, test, lambda step: torch.arange(64) + 64 * (step % 100), 300, False))
+        print(
+            reached(
+                name,
+                net,
+                train,
+                test,
+                lambda step: torch.arange(64) + 64 * (step % 100),
+                300,
+                False,
+            )
+        )
     x, y = patterns()
     for name in names:
         torch.manual_seed(0)

@@ -86,7 +86,9 @@ def measured() -> Constants:
         rows = scan([audits]).rows
         writing = median(lambda: write_audit_table(audits, rows), 3) / count
         report = audits.stat().st_size / count
-    return Constants(size, read, hashed, flops.get_total_flops(), seconds, report, writing, ray_task())
+    return Constants(
+        size, read, hashed, flops.get_total_flops(), seconds, report, writing, ray_task()
+    )
 
 
 def median(run: Callable[[], object], times: int = 9) -> float:
@@ -100,7 +102,9 @@ def ray_task(tasks: int = 400) -> float | None:
         import ray
     except ImportError:
         return None
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     try:
         empty = ray.remote(_nothing)
         ray.get([empty.remote() for _ in range(20)])
@@ -140,7 +144,12 @@ def million_table(c: Constants) -> None:
     whole = MILLION * c.writing
     rows = [
         ("arithmetic", hours(MILLION * c.seconds / 2), *both(MILLION * c.flops / GPU_FLOPS)),
-        ("weights from disk", hours(volume / DISK), hours(volume / DISK), hours(volume / SHARED_DISK)),
+        (
+            "weights from disk",
+            hours(volume / DISK),
+            hours(volume / DISK),
+            hours(volume / SHARED_DISK),
+        ),
         ("hashing and decoding", hours(loading / 2), *both(loading / LOADERS)),
         ("the table, written once", *[hours(whole)] * 3),
         ("tasks through one driver", "", "", "" if tasks is None else hours(tasks)),

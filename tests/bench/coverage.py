@@ -1,4 +1,4 @@
-"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.intervals`.
+"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.judgement.intervals`.
 
     python -m tests.bench.coverage [--repeats 2000] [--markdown]
 
@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.intervals import (
+from fa_core.judgement.intervals import (
     Interval,
     drift_interval,
     exact_share_interval,
@@ -62,7 +62,10 @@ def growth(samples: int, steps: list[float], noise: str, shared: float) -> Inter
     assert places is not None
     common, own = NOISE[noise](1, samples), NOISE[noise](depth, samples)
     # a sample takes all of its noise from the common part, or its own: the median of every layer stays 0
-    logs = np.where(RNG.random((1, samples)) < shared, common, own) * np.linspace(0.3, 0.8, depth)[:, None]
+    logs = (
+        np.where(RNG.random((1, samples)) < shared, common, own)
+        * np.linspace(0.3, 0.8, depth)[:, None]
+    )
     norms = np.exp(logs + np.concatenate([[0.0], np.log(steps).cumsum()])[:, None])
     ordered = np.sort(norms, axis=1)
     medians = ordered[:, (samples - 1) // 2]
@@ -99,7 +102,9 @@ TAILS: dict[str, Callable[[tuple[int, ...]], Floats]] = {
 """How large the noise of a batch is, per batch."""
 
 
-def directions(batches: int, noise_over_batch: float, spectrum: str, count: int, tail: str = "normal") -> Floats:
+def directions(
+    batches: int, noise_over_batch: float, spectrum: str, count: int, tail: str = "normal"
+) -> Floats:
     """(count, K, 64) batch-mean gradients of unit length: one signal, and noise of N/B times its power."""
     scale = np.sqrt(SPECTRA[spectrum] / SPECTRA[spectrum].sum() * noise_over_batch)
     noise = RNG.standard_normal((count, batches, 64)) * TAILS[tail]((count, batches, 1))
@@ -114,7 +119,9 @@ def mean_cosine(units: Floats) -> Floats:
     return found
 
 
-def drift(batches: int, noise_over_batch: float, spectrum: str, tail: str, repeats: int) -> tuple[float, float, float]:
+def drift(
+    batches: int, noise_over_batch: float, spectrum: str, tail: str, repeats: int
+) -> tuple[float, float, float]:
     """(c): its true value, the coverage of its interval, and that of the bootstrap over batches."""
     drawn = (directions(batches, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
     true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
@@ -156,16 +163,42 @@ def cases(repeats: int) -> Iterator[Case]:
     for noise, samples in product(NOISE, (20, 128, 1280)):
         for shared, (label, steps) in product((0.0, 0.9), STEPS.items()):
             share = covered(partial(growth, samples, steps, noise, shared), max(steps), repeats)
-            yield "(a) growth", f"{noise}, n = {samples}, {label}, {shared:.0%} of the noise shared", share, None
-        yield "(b) ‖g_L‖", f"{noise}, n = {samples}", covered(partial(median, samples, noise), 1.0, repeats), None
-    for tail, spectrum, batches, ratio in product(TAILS, SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 10.0)):
+            yield (
+                "(a) growth",
+                f"{noise}, n = {samples}, {label}, {shared:.0%} of the noise shared",
+                share,
+                None,
+            )
+        yield (
+            "(b) ‖g_L‖",
+            f"{noise}, n = {samples}",
+            covered(partial(median, samples, noise), 1.0, repeats),
+            None,
+        )
+    for tail, spectrum, batches, ratio in product(
+        TAILS, SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 10.0)
+    ):
         true, share, bootstrap = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
         case = f"noise {spectrum}, {tail}, K = {batches}, c = {true:.2f}"
         yield f"(c) drift, {tail}", case, share, bootstrap
     for samples in (20, 100, 360, 10_000):
-        for better, worse in ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.13), (0.45, 0.001)):
-            share = covered(partial(margin, samples, better, worse), 100 * (better - worse), repeats)
-            yield "(d) margin, paired", f"n = {samples}, right alone {better:.1%} and {worse:.1%}", share, None
+        for better, worse in (
+            (0.01, 0.01),
+            (0.025, 0.008),
+            (0.1, 0.0005),
+            (0.06, 0.04),
+            (0.18, 0.13),
+            (0.45, 0.001),
+        ):
+            share = covered(
+                partial(margin, samples, better, worse), 100 * (better - worse), repeats
+            )
+            yield (
+                "(d) margin, paired",
+                f"n = {samples}, right alone {better:.1%} and {worse:.1%}",
+                share,
+                None,
+            )
         for acc in (0.1, 0.5, 0.9, 0.98):
             share = covered(partial(accuracy, samples, acc), acc, repeats)
             yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share, None
@@ -183,17 +216,30 @@ def seeds_that_fire(seeds: int, p: float) -> Interval:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=2000, metavar="R", help="per simulation; the drift takes R/4")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=2000, metavar="R", help="per simulation; the drift takes R/4"
+    )
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     if options.markdown:
         os.environ[MARKDOWN] = "1"
-    print(f"Coverage of the 95 % intervals, {options.repeats} repeats (drift: {max(options.repeats // 4, 1)})\n")
+    print(
+        f"Coverage of the 95 % intervals, {options.repeats} repeats (drift: {max(options.repeats // 4, 1)})\n"
+    )
     found = list(cases(options.repeats))
-    shown = [(name, case, f"{share:.3f}", "" if peer is None else f"{peer:.3f}") for name, case, share, peer in found]
+    shown = [
+        (name, case, f"{share:.3f}", "" if peer is None else f"{peer:.3f}")
+        for name, case, share, peer in found
+    ]
     table(("interval", "drawn from", "coverage", "bootstrap"), shown)
-    table(("interval", "cases", "coverage", "bootstrap"), list(summary(found)), "Least, median and greatest")
+    table(
+        ("interval", "cases", "coverage", "bootstrap"),
+        list(summary(found)),
+        "Least, median and greatest",
+    )
 
 
 def summary(found: list[Case]) -> Iterator[tuple[str, ...]]:

@@ -41,14 +41,18 @@ class Figure:
     held: bool | None = None
 
 
-def within(what: str, value: float, unit: str, budget: float | None, against: str = "", floor: float = 0) -> Figure:
+def within(
+    what: str, value: float, unit: str, budget: float | None, against: str = "", floor: float = 0
+) -> Figure:
     """A figure whose budget is in its own unit; `floor` in that unit gives the ratio."""
     held = None if budget is None else value <= budget
     shown = "" if budget is None else f"≤ {amount(budget, unit)}"
     return Figure(what, amount(value, unit), against, value / floor if floor else None, shown, held)
 
 
-def ratio_within(what: str, ratio: float, budget: float | None, figure: str, against: str) -> Figure:
+def ratio_within(
+    what: str, ratio: float, budget: float | None, figure: str, against: str
+) -> Figure:
     """A figure whose budget is a ratio to its floor or peer."""
     held = None if budget is None else ratio <= budget
     return Figure(what, figure, against, ratio, "" if budget is None else f"≤ {budget:g}×", held)
@@ -69,7 +73,14 @@ def report(title: str, figures: Iterable[Figure]) -> None:
     table(
         HEAD,
         [
-            (f.what, f.figure, f.against, "" if f.ratio is None else f"{f.ratio:.2f}×", f.budget, verdicts[f.held])
+            (
+                f.what,
+                f.figure,
+                f.against,
+                "" if f.ratio is None else f"{f.ratio:.2f}×",
+                f.budget,
+                verdicts[f.held],
+            )
             for f in figures
         ],
         title,
@@ -88,7 +99,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -
     if title:
         print(title)
     for first, *others in lines:
-        cells = [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True)),
+        ]
         print("  " + "  ".join(cells).rstrip(), flush=True)
 
 
@@ -104,7 +118,9 @@ def budget_rows(markdown: str) -> list[list[str]]:
             title = line.strip("*").split(":")[0]
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == len(HEAD) and cells[-2].startswith(("≤", "≥")):
-            rows.append([cells[0] if cells[0].startswith(title) else f"{title}: {cells[0]}", *cells[1:]])
+            rows.append(
+                [cells[0] if cells[0].startswith(title) else f"{title}: {cells[0]}", *cells[1:]]
+            )
     return rows
 
 

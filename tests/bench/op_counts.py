@@ -70,7 +70,11 @@ class _Operations(TorchDispatchMode):
 
 def _by_mask(func: Any, args: Any) -> bool:
     """Picking by a mask needs to know how many there are."""
-    indices = args[1] if func.__name__.startswith("index") and len(args) > 1 and isinstance(args[1], list) else []
+    indices = (
+        args[1]
+        if func.__name__.startswith("index") and len(args) > 1 and isinstance(args[1], list)
+        else []
+    )
     return any(index is not None and index.dtype == torch.bool for index in indices)
 
 

@@ -29,7 +29,9 @@ class StockTable(App[None]):
             drift, headline = report["cross_batch_stability"], report["headline_acc"]
             margin = 100 * (headline - (report["frozen_baseline_acc"] or 0))
             fires = growth > 50 or gradients[-1] < 1e-7 or drift > 0.3 or margin < 2
-            numbers = (f"{number:.3g}" for number in (growth, gradients[-1], drift, margin, headline))
+            numbers = (
+                f"{number:.3g}" for number in (growth, gradients[-1], drift, margin, headline)
+            )
             table.add_row(key, "yes" if fires else "no", *numbers, report["notes"])
         table.focus()
 

@@ -54,7 +54,12 @@ class Walk:
         if code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
             self._importing.depth = max(0, depth + (1 if event == "call" else -1))
         # the bodies of modules and classes are not optimized
-        elif event == "call" and not depth and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(OWN):
+        elif (
+            event == "call"
+            and not depth
+            and code.co_flags & CO_OPTIMIZED
+            and code.co_filename.startswith(OWN)
+        ):
             self.calls += 1
             file = os.path.relpath(code.co_filename, ROOT)
             if file not in self.files:
@@ -132,13 +137,19 @@ def walk_audit() -> Mapping[str, Walk]:
     run = ROOT / "sample_runs" / "main" / "dfa_s42"
     with tempfile.TemporaryDirectory() as folder:
         log, start = Path(folder, "walk.log"), Path(folder, "sitecustomize.py")
-        start.write_text("from tests.bench.trace_walk import follow_child\nfollow_child()\n", encoding="utf-8")
+        start.write_text(
+            "from tests.bench.trace_walk import follow_child\nfollow_child()\n", encoding="utf-8"
+        )
         log.touch()
         path = os.pathsep.join(filter(None, [folder, str(ROOT), os.environ.get("PYTHONPATH")]))
-        os.environ.update({"PYTHONPATH": path, LOG: str(log), "FA_TUI_INDEX": str(Path(folder, "index"))})
+        os.environ.update(
+            {"PYTHONPATH": path, LOG: str(log), "FA_TUI_INDEX": str(Path(folder, "index"))}
+        )
         quiet = io.StringIO()
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet), walk.traced():
-            code = fa_tui(["audit", str(run), "--device", "cpu", "--out", str(Path(folder, "audit.json"))])
+            code = fa_tui(
+                ["audit", str(run), "--device", "cpu", "--out", str(Path(folder, "audit.json"))]
+            )
         if code:
             raise SystemExit(f"fa-tui audit ended with {code}: {quiet.getvalue()}")
         worker = Walk()
@@ -159,7 +170,9 @@ WALKS: Mapping[str, Callable[[], Mapping[str, Walk]]] = {
 
 def main(argv: Sequence[str]) -> None:
     """Print the walks that are named, all for none."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(WALKS))
     names = parser.parse_args(argv).names
     if unknown := [name for name in names if name not in WALKS]:

@@ -18,7 +18,10 @@ def audit_table(path: Path, runs: int) -> Path:
         scale = 1.0 + 0.9 * ((number * 7919) % 1000) / 1000
         norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
         method = key.rpartition("_s")[0]
-        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {**report, "residual_norms": norms}
+        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {
+            **report,
+            "residual_norms": norms,
+        }
     path.write_text(json.dumps({"reports": many}))
     return path
 

@@ -135,7 +135,10 @@ class PseudoTerminal:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -146,7 +149,11 @@ class PseudoTerminal:
             self.screen.resize(lines, columns)
 
     def read(
-        self, quiet: float = 0.15, limit: float = 20.0, since: float | None = None, patience: float = 0.0
+        self,
+        quiet: float = 0.15,
+        limit: float = 20.0,
+        since: float | None = None,
+        patience: float = 0.0,
     ) -> Burst:
         """Everything sent until nothing has come for `quiet` seconds (or `limit` is over).
 
@@ -171,7 +178,9 @@ class PseudoTerminal:
                     continue
                 break
             try:
-                chunk = os.read(self._fd, max(1, int(self._rate * _LINE_TICK)) if self._rate else 1 << 16)
+                chunk = os.read(
+                    self._fd, max(1, int(self._rate * _LINE_TICK)) if self._rate else 1 << 16
+                )
             except OSError:  # the program has gone
                 break
             last = time.perf_counter()
@@ -216,7 +225,9 @@ class PseudoTerminal:
 
     def press(self, *keys: str, quiet: float = 0.15, limit: float = 20.0) -> Burst:
         """Press keys (named as in `KEYS`, or text) and read what comes of it."""
-        return self.send("".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit)
+        return self.send(
+            "".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit
+        )
 
     def hold(
         self,
@@ -236,7 +247,9 @@ class PseudoTerminal:
         self.wait_until(until)
         first = len(self.sent) - already
         rest = self.read(quiet, limit, since=let_go)
-        return Held(during, Burst(bytes(self.sent[already:]), 0.0 if first else rest.first, rest.last))
+        return Held(
+            during, Burst(bytes(self.sent[already:]), 0.0 if first else rest.first, rest.last)
+        )
 
     def hang_up(self) -> None:
         """Close the line under the program, as a dropped connection does."""
@@ -306,14 +319,25 @@ class PseudoTerminal:
                 os.write(self._fd, reply)
         unfinished = _UNFINISHED.search(data)
         self._held = data[unfinished.start() :] if unfinished else b""
-        self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", data[: unfinished.start()] if unfinished else data))
+        self._stream.feed(
+            _UNKNOWN_TO_PYTE.sub(b"", data[: unfinished.start()] if unfinished else data)
+        )
 
 
 def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR")
+        if name in os.environ
+    }
     # the settings of whoever runs the tests stay out of them
     kept["XDG_CONFIG_HOME"] = os.devnull
-    kept |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PYTHONPATH": str(_REPOSITORY)}
+    kept |= {
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(_REPOSITORY),
+    }
     for name, value in changes.items():
         kept.pop(name, None)
         if value is not None:

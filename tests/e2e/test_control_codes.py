@@ -20,15 +20,25 @@ TITLE = "\x1b]0;stolen\x07"
 def hostile(tmp_path: Path) -> Path:
     """An audit whose every string would rename the window."""
     report: dict[str, Any] = DiagnosticReport(
-        method_name=f"DFA{TITLE}", notes=f"note{TITLE}", residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], seed=1
+        method_name=f"DFA{TITLE}",
+        notes=f"note{TITLE}",
+        residual_norms=[1.0, 2.0],
+        bp_grad_norms=[1.0, 1.0],
+        seed=1,
     ).to_dict()
-    report |= {"verdict": f"odd{TITLE}", "axes": {"arch": f"net{TITLE}"}, "unmeasured": {"c": f"why{TITLE}"}}
+    report |= {
+        "verdict": f"odd{TITLE}",
+        "axes": {"arch": f"net{TITLE}"},
+        "unmeasured": {"c": f"why{TITLE}"},
+    }
     path = tmp_path / "hostile.json"
     path.write_text(json.dumps({"reports": {f"dfa{TITLE}_s1": report}}))
     return path
 
 
-def test_the_explorer_paints_them_without_their_control_codes(hostile: Path, open_explorer: Open) -> None:
+def test_the_explorer_paints_them_without_their_control_codes(
+    hostile: Path, open_explorer: Open
+) -> None:
     terminal = open_explorer(hostile)
     terminal.wait_for("note", limit=60)
     for key in ("t", "escape", "C", "escape", "A"):
@@ -39,5 +49,7 @@ def test_the_explorer_paints_them_without_their_control_codes(hostile: Path, ope
 
 @pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility"])
 def test_commands_print_them_escaped(hostile: Path, command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False
+    )
     assert b"\x1b]0" not in done.stdout + done.stderr

@@ -23,7 +23,9 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize("debug", [False, True], ids=["plain", "debug"])
-def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(published_table: Path, debug: bool) -> None:
+def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(
+    published_table: Path, debug: bool
+) -> None:
     arguments = [str(published_table), *(["--debug"] if debug else [])]
     terminal = PseudoTerminal([sys.executable, "-c", BROKEN, *arguments])
     try:

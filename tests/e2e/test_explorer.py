@@ -19,7 +19,9 @@ MOUSE_OFF = b"\x1b[?1000l"
 
 def line_with(terminal: PseudoTerminal, text: str) -> tuple[int, str]:
     """The first line of the screen that holds a text, and its number."""
-    return next((number, line) for number, line in enumerate(terminal.screen.display) if text in line)
+    return next(
+        (number, line) for number, line in enumerate(terminal.screen.display) if text in line
+    )
 
 
 def cells(terminal: PseudoTerminal, method: str) -> list[str]:
@@ -61,7 +63,9 @@ def test_walking_the_matrix_shows_each_run(terminal: PseudoTerminal) -> None:
     assert "STATE_BRIDGE" in terminal.text()
 
 
-def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer: Open, published_table: Path) -> None:
+def test_dragging_slider_a_to_five_flips_ep_and_home_restores(
+    open_explorer: Open, published_table: Path
+) -> None:
     terminal = open_explorer(published_table)
     terminal.press("a")
     row, track = line_with(terminal, "fires above")
@@ -87,7 +91,9 @@ def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(terminal: Pseu
     assert "DFA  seed 42" in terminal.text()
 
 
-def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, published_table: Path) -> None:
+def test_a_terminal_of_twenty_by_five_says_so_and_recovers(
+    open_explorer: Open, published_table: Path
+) -> None:
     terminal = open_explorer(published_table, columns=20, lines=5, ready="too small, < 40x10")
     terminal.resize(80, 24)
     terminal.wait_for("9 of 15 need walk-back")
@@ -121,7 +127,9 @@ def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
             assert terminal.text() == fresh.text(), f"after pauses of {pause} s"
 
 
-def test_forty_by_ten_shows_the_first_runs_and_a_slider(open_explorer: Open, published_table: Path) -> None:
+def test_forty_by_ten_shows_the_first_runs_and_a_slider(
+    open_explorer: Open, published_table: Path
+) -> None:
     terminal = open_explorer(published_table, columns=40, lines=10)
     assert cells(terminal, "bp")
     terminal.press("d")
@@ -148,7 +156,9 @@ def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Op
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_give_the_terminal_back(open_explorer: Open, published_table: Path, number: signal.Signals) -> None:
+def test_signals_give_the_terminal_back(
+    open_explorer: Open, published_table: Path, number: signal.Signals
+) -> None:
     terminal = open_explorer(published_table)
     terminal.process.send_signal(number)
     burst = terminal.read(quiet=1.0, limit=10)
@@ -171,8 +181,12 @@ def test_neither_torch_nor_numpy_is_loaded(terminal: PseudoTerminal) -> None:
     assert "/numpy/" not in maps
 
 
-def test_a_terminal_without_unicode_or_colour_stays_readable(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table, env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"})
+def test_a_terminal_without_unicode_or_colour_stays_readable(
+    open_explorer: Open, published_table: Path
+) -> None:
+    terminal = open_explorer(
+        published_table, env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
+    )
     text = terminal.text()
     assert text.isascii()
     assert re.search(r"dfa +3/3 +!ab-d +!abcd", text)
@@ -191,7 +205,9 @@ def test_a_folder_with_bad_files_opens_with_the_good_ones(
 
 
 @pytest.mark.slow
-def test_measuring_real_checkpoints_while_the_slider_moves(open_explorer: Open, three_runs: Path) -> None:
+def test_measuring_real_checkpoints_while_the_slider_moves(
+    open_explorer: Open, three_runs: Path
+) -> None:
     terminal = open_explorer(three_runs)
     assert "3 not measured" in terminal.text()
     terminal.press("*", "m")
@@ -212,7 +228,9 @@ def test_killing_the_worker_fails_at_most_its_run_and_leaves_the_explorer_alive(
     terminal.wait_for("measuring")
     os.kill(_worker_of(terminal.process.pid), signal.SIGKILL)
     # runs that were only queued behind it are measured by the worker that takes its place
-    terminal.wait_until(lambda: re.search(r"[23] of [23] need walk-back", terminal.text()), limit=120)
+    terminal.wait_until(
+        lambda: re.search(r"[23] of [23] need walk-back", terminal.text()), limit=120
+    )
     assert len(list(three_runs.rglob("audit.json"))) >= 2
     terminal.press("J")
     terminal.wait_for("done")
@@ -223,7 +241,9 @@ def _worker_of(parent: int) -> int:
     for task in Path(f"/proc/{parent}/task").iterdir():
         children += (task / "children").read_text().split()
     return next(
-        int(child) for child in children if b"fa_core.engine.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+        int(child)
+        for child in children
+        if b"fa_core.engine.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
     )
 
 
@@ -232,7 +252,7 @@ def three_runs(tmp_path: Path, sample_runs: Path) -> Path:
     """Three trained sample runs without their reports."""
     import shutil
 
-    from fa_core.runs import MANIFEST
+    from fa_core.facts.runs import MANIFEST
 
     folder = tmp_path / "runs"
     runs = sorted(path.parent for path in (sample_runs / "controls").rglob(MANIFEST))[:3]

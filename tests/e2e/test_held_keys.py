@@ -39,7 +39,9 @@ def test_a_slider_step_costs_less_than_800_bytes(open_explorer: Open, table: Pat
     assert 0 < statistics.median(sizes) <= STEP_BUDGET
 
 
-def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, table: Path) -> None:
+def test_a_slider_held_for_five_seconds_stops_with_the_key(
+    open_explorer: Open, table: Path
+) -> None:
     terminal = open_explorer(table)
     terminal.press("a")
     keys = THERE_AND_BACK * 4
@@ -50,7 +52,9 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, 
     assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
 
 
-@pytest.mark.parametrize(("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"])
+@pytest.mark.parametrize(
+    ("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"]
+)
 def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     open_explorer: Open, table: Path, sync: bool, answers: bool
 ) -> None:
@@ -58,7 +62,9 @@ def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     terminal.press("a", quiet=1.2)
     terminal.slow_down(SLOW_LINE)
     keys = (THERE_AND_BACK * 2)[:-2]
-    held = terminal.hold(keys, per_second=60, quiet=1.6, until=lambda: growth_threshold(terminal) == "63")
+    held = terminal.hold(
+        keys, per_second=60, quiet=1.6, until=lambda: growth_threshold(terminal) == "63"
+    )
     assert growth_threshold(terminal) == "63"
     assert 0 < len(held.after) <= MODEM_QUEUE
 
@@ -103,7 +109,9 @@ def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_expl
 
 
 @pytest.mark.parametrize("key", ["?", "x", "C", "A", "T", "J", "P", "t", "v"])
-def test_what_opens_and_closes_is_painted_once_and_in_six_kilobytes(open_explorer: Open, key: str) -> None:
+def test_what_opens_and_closes_is_painted_once_and_in_six_kilobytes(
+    open_explorer: Open, key: str
+) -> None:
     terminal = open_explorer(SAMPLE_RUNS)
     for pressed in (key, "v" if key == "v" else "escape"):
         assert len(terminal.press(pressed, quiet=1.0)) <= SCREEN_BUDGET

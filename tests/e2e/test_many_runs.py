@@ -15,12 +15,17 @@ PAGE = 14_000
 """Bytes of a screen of 120×40 in which every cell changed colour or text (a page of a plain DataTable: 20 KB)."""
 
 
-def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: Open, ten_thousand: Path) -> None:
+def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(
+    open_explorer: Open, ten_thousand: Path
+) -> None:
     terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
     assert len(terminal.sent) <= 2 * PAGE, "the first paint and what the analysis adds"
 
     terminal.press("a")
-    assert statistics.median(len(terminal.press(key)) for key in ["left"] * 8 + ["right"] * 8) <= STEP_BUDGET
+    assert (
+        statistics.median(len(terminal.press(key)) for key in ["left"] * 8 + ["right"] * 8)
+        <= STEP_BUDGET
+    )
     terminal.press("escape")
     terminal.press("t", quiet=0.5)
     pages = [len(terminal.press(key)) for key in ["pagedown"] * 5 + ["pageup"] * 5]
@@ -43,7 +48,9 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: 
 def test_a_line_further_costs_that_line_and_not_the_page(
     open_explorer: Open, ten_thousand: Path, view: str, columns: int, lines: int
 ) -> None:
-    terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back", columns=columns, lines=lines)
+    terminal = open_explorer(
+        ten_thousand, ready="of 10000 need walk-back", columns=columns, lines=lines
+    )
     terminal.press(view, quiet=0.5)
     terminal.press(*["down"] * 40, quiet=0.5)
     back = [len(terminal.press(key)) for key in ["up"] * 5]
@@ -54,11 +61,15 @@ def test_a_line_further_costs_that_line_and_not_the_page(
     assert statistics.median(back) <= STEP_BUDGET
 
 
-def test_a_terminal_that_cannot_scroll_a_part_shows_the_same(open_explorer: Open, tmp_path: Path) -> None:
+def test_a_terminal_that_cannot_scroll_a_part_shows_the_same(
+    open_explorer: Open, tmp_path: Path
+) -> None:
     many = audit_table(tmp_path / "many.json", 1000)
     seen, sent = [], []
     for term in ("xterm", "ansi"):
-        terminal = open_explorer(many, ready="of 1000 need walk-back", env={"TERM": term, "COLORTERM": None})
+        terminal = open_explorer(
+            many, ready="of 1000 need walk-back", env={"TERM": term, "COLORTERM": None}
+        )
         terminal.press("t", quiet=0.5)
         terminal.press(*["down"] * 60, quiet=0.5)
         before = len(terminal.sent)

@@ -20,7 +20,12 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
     open_explorer: Open, env: dict[str, str | None]
 ) -> None:
     terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=env)
-    for letter, name in (("a", "growth per block"), ("b", "fires below"), ("c", "drift"), ("d", "margin")):
+    for letter, name in (
+        ("a", "growth per block"),
+        ("b", "fires below"),
+        ("c", "drift"),
+        ("d", "margin"),
+    ):
         terminal.press(letter)
         text = terminal.text()
         assert re.search(r"dfa +3/3 +\S?[✗!]ab-d", text), "the matrix"
@@ -30,7 +35,9 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
     assert env != ASCII_ONLY or terminal.text().isascii()
 
 
-def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_few(open_explorer: Open) -> None:
+def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_few(
+    open_explorer: Open,
+) -> None:
     terminal, fresh = open_explorer(PUBLISHED), open_explorer(PUBLISHED, columns=90, lines=26)
     terminal.resize(100, 30)
     one = len(terminal.read(quiet=0.5))
@@ -75,7 +82,10 @@ def test_killing_the_explorer_ends_its_workers_and_leaves_finished_runs_on_disk(
 def _all_are_whole(folder: Path) -> None:
     audits = list(folder.rglob("audit.json"))
     assert audits
-    assert all("cross_batch_stability" in audit.read_text() and json.loads(audit.read_bytes()) for audit in audits)
+    assert all(
+        "cross_batch_stability" in audit.read_text() and json.loads(audit.read_bytes())
+        for audit in audits
+    )
 
 
 def _workers(explorer: int) -> list[int]:

@@ -86,7 +86,12 @@ TENSOR = get(0) + b"(" + get(1) + get(2) + b"\x85RK\x00K\x04\x85K\x01\x85\x89NtR
 
 
 def module(parameters: bytes, modules: bytes, passing: bytes = b"N") -> bytes:
-    members = {"_parameters": parameters, "_buffers": b"}", "_modules": modules, "_non_persistent_buffers_set": passing}
+    members = {
+        "_parameters": parameters,
+        "_buffers": b"}",
+        "_modules": modules,
+        "_non_persistent_buffers_set": passing,
+    }
     return b"cm\nM\n)R}(" + b"".join(text(name) + value for name, value in members.items()) + b"ub"
 
 
@@ -95,7 +100,10 @@ def named(prefix: str, count: int, value: bytes) -> bytes:
 
 
 def colliding() -> bytes:
-    keys = (b"\x8a\x0b" + (MERSENNE * number).to_bytes(11, "little") + b"N" for number in range(1, 60_000))
+    keys = (
+        b"\x8a\x0b" + (MERSENNE * number).to_bytes(11, "little") + b"N"
+        for number in range(1, 60_000)
+    )
     return PROTOCOL + b"}(" + b"".join(keys) + b"u."
 
 
@@ -131,14 +139,19 @@ def safetensors(header: bytes) -> bytes:
 
 CHECKPOINTS: dict[str, Callable[[], bytes]] = {
     "copies of a list as sets": lambda: called("builtins.set", nones(20_000) + b"\x85", 20_000),
-    "bytes of one text": lambda: called("_codecs.encode", text("a" * (1 << 20)) + text("latin1") + b"\x86", 4_000),
-    "copies of a dict": lambda: called("collections.OrderedDict", b"](" + b"NN\x86" * 5_000 + b"e\x85", 5_000),
+    "bytes of one text": lambda: called(
+        "_codecs.encode", text("a" * (1 << 20)) + text("latin1") + b"\x86", 4_000
+    ),
+    "copies of a dict": lambda: called(
+        "collections.OrderedDict", b"](" + b"NN\x86" * 5_000 + b"e\x85", 5_000
+    ),
     "one storage in many tensors": lambda: PROTOCOL + stored() + named("n", 3_000, TENSOR) + b".",
     "one list in many places": lambda: pickled(keep(nones(20_000), 0), get(0) * 20_000),
     "keys that collide": colliding,
     "tuples as keys": lambda: pickled(shared_tuple(), (b"}" + get(1) + b"]Nas") * 20_000),
     "long integers as keys": lambda: pickled(
-        keep(b"\x8b" + struct.pack("<I", 200_000) + b"\x7f" * 200_000, 1), (b"}" + get(1) + b"]Nas") * 20_000
+        keep(b"\x8b" + struct.pack("<I", 200_000) + b"\x7f" * 200_000, 1),
+        (b"}" + get(1) + b"]Nas") * 20_000,
     ),
     "parameters of many modules": lambda: (
         PROTOCOL
@@ -149,27 +162,44 @@ CHECKPOINTS: dict[str, Callable[[], bytes]] = {
     ),
     "names of buffers to leave out": lambda: (
         PROTOCOL
-        + module(named("p", 10_000, b"N"), b"}", b"](" + b"".join(map(text, map(str, range(10_000)))) + b"e")
+        + module(
+            named("p", 10_000, b"N"),
+            b"}",
+            b"](" + b"".join(map(text, map(str, range(10_000)))) + b"e",
+        )
         + b"."
     ),
-    "long names of functions": lambda: pickled(keep(text("a" * (1 << 20)), 0), (get(0) + get(0) + b"\x93") * 4_000),
+    "long names of functions": lambda: pickled(
+        keep(text("a" * (1 << 20)), 0), (get(0) + get(0) + b"\x93") * 4_000
+    ),
     "many calls with many arguments": lambda: called("a.b", b"(" + b"N" * 20_000 + b"t", 20_000),
-    "many keyword calls": lambda: pickled(keep(b"ca\nb\n", 0) + shared_tuple(), (get(0) + get(1) + b"}\x92") * 20_000),
+    "many keyword calls": lambda: pickled(
+        keep(b"ca\nb\n", 0) + shared_tuple(), (get(0) + get(1) + b"}\x92") * 20_000
+    ),
     "one state of many objects": lambda: pickled(
-        keep(b"ca\nb\n", 0) + keep(named("n", 20_000, b"N"), 1), (get(0) + b")R" + get(1) + b"b") * 20_000
+        keep(b"ca\nb\n", 0) + keep(named("n", 20_000, b"N"), 1),
+        (get(0) + b")R" + get(1) + b"b") * 20_000,
     ),
     "states of one object": lambda: (
         PROTOCOL
-        + keep(b"}(" + b"".join(b"J" + struct.pack("<i", key) + b"N" for key in range(80_000)) + b"u", 0)
+        + keep(
+            b"}(" + b"".join(b"J" + struct.pack("<i", key) + b"N" for key in range(80_000)) + b"u",
+            0,
+        )
         + b"ca\nb\n("
         + get(0) * 200_000
         + b"tb."
     ),
     "parts of a storage": lambda: pickled(
-        keep(b"(Nctorch\nFloatStorage\n" + text("0") + b"NK\x05" + b"N" * 500_000 + b"t", 0), (get(0) + b"Q0") * 300_000
+        keep(b"(Nctorch\nFloatStorage\n" + text("0") + b"NK\x05" + b"N" * 500_000 + b"t", 0),
+        (get(0) + b"Q0") * 300_000,
     ),
     "dimensions of a tensor": lambda: zipped(
-        {"a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000), "a/byteorder": b"little", "a/data/0": bytes(4)},
+        {
+            "a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000),
+            "a/byteorder": b"little",
+            "a/data/0": bytes(4),
+        },
         zipfile.ZIP_STORED,
     ),
     "names of two names": lambda: pickled(
@@ -181,7 +211,9 @@ CHECKPOINTS: dict[str, Callable[[], bytes]] = {
     "digits": lambda: PROTOCOL + b"L" + b"9" * 5_000_000 + b"L\n.",
     "a long name": lambda: PROTOCOL + b"}" + text("a" * 5_000_000) + b"Ns.",
     "a compressed pickle": lambda: zipped({"a/data.pkl": PROTOCOL + b"N0" * 15_000_000 + b"N."}),
-    "entries of an archive": lambda: zipped({str(n): b"" for n in range(70_000)}, zipfile.ZIP_STORED),
+    "entries of an archive": lambda: zipped(
+        {str(n): b"" for n in range(70_000)}, zipfile.ZIP_STORED
+    ),
     "a header of arrays": lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}"),
     "a shape without data": lambda: safetensors(
         b'{"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
@@ -208,8 +240,14 @@ def events(*records: bytes) -> bytes:
 FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "lines that are no JSON": ("log.jsonl", lambda: lines(b"x\n", 300_000)),
     "lines of nothing": ("log.jsonl", lambda: lines(b"{}\n", 500_000)),
-    "entries of nothing": ("list.json", lambda: b'[{"method":"a","test_acc":0.5},' + b"{}," * 500_000 + b"{}]"),
-    "reports of nothing": ("table.json", lambda: b'{"reports":{' + many('"a%d":{}', 300_000) + b"}}"),
+    "entries of nothing": (
+        "list.json",
+        lambda: b'[{"method":"a","test_acc":0.5},' + b"{}," * 500_000 + b"{}]",
+    ),
+    "reports of nothing": (
+        "table.json",
+        lambda: b'{"reports":{' + many('"a%d":{}', 300_000) + b"}}",
+    ),
     "nested arrays": ("a.json", lambda: b'{"epoch":' + b"[" * 5_000_000),
     "a long integer": ("a.json", lambda: b'{"headline_acc":' + b"9" * 5_000_000 + b"}"),
     "layers without end": (
@@ -221,14 +259,23 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
         "log.jsonl",
         lambda: lines(b"", 0) + b"".join(b'{"epoch":1,"a%d":1}\n' % n for n in range(19_000)),
     ),
-    "columns of a table": ("log.csv", lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000),
+    "columns of a table": (
+        "log.csv",
+        lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000,
+    ),
     "rows without an epoch": ("log.csv", lambda: lines(b"x,y\n", 500_000, b"epoch,test_acc\n")),
     "a long row": ("log.csv", lambda: b"epoch,test_acc\n" + b"," * 3_000_000),
     "a long cell": ("log.csv", lambda: b'epoch,test_acc\n1,"' + b"a\n" * 3_000_000),
     "a record of a false length": ("a.tfevents", lambda: events(record(b"x", (1 << 63) - 1))),
-    "values of an event": ("a.tfevents", lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10)),
+    "values of an event": (
+        "a.tfevents",
+        lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10),
+    ),
     "fields of events": ("a.tfevents", lambda: events(*[record(b"\x08\x01" * 500_000)] * 10)),
-    "a header of a checkpoint": ("a.safetensors", lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}")),
+    "a header of a checkpoint": (
+        "a.safetensors",
+        lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}"),
+    ),
     "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
 }
 SPARSE = {"a manifest of ten gigabytes": 10 << 30}
@@ -238,17 +285,28 @@ def png(wide: int, high: int, bits: int = 1) -> bytes:
     """An image of one colour."""
     row = bytes(1 + (wide * bits + 7) // 8)
     packed = zlib.compressobj()
-    data = b"".join(packed.compress(row * min(1000, high - at)) for at in range(0, high, 1000)) + packed.flush()
-    parts = {b"IHDR": struct.pack(">IIBBBBB", wide, high, bits, 0, 0, 0, 0), b"IDAT": data, b"IEND": b""}
+    data = (
+        b"".join(packed.compress(row * min(1000, high - at)) for at in range(0, high, 1000))
+        + packed.flush()
+    )
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", wide, high, bits, 0, 0, 0, 0),
+        b"IDAT": data,
+        b"IEND": b"",
+    }
     found = b"\x89PNG\r\n\x1a\n"
     for name, part in parts.items():
-        found += struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        found += (
+            struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        )
     return found
 
 
 def npz(shape: tuple[int, ...], there: int) -> bytes:
     """Four arrays of bytes, of a shape and of so many zeros."""
-    header = str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+    header = (
+        str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+    )
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
     return zipped({f"{name}.npy": data for name in ("train_x", "train_y", "test_x", "test_y")})
 
@@ -265,10 +323,18 @@ DATA: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
     "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
     "a large image of one bit": ("imagefolder:{}", "a/cat.png", lambda: png(13_000, 13_000)),
-    "an image resized beyond measure": ("imagefolder:{},size=1000000", "a/cat.png", lambda: png(9, 9)),
+    "an image resized beyond measure": (
+        "imagefolder:{},size=1000000",
+        "a/cat.png",
+        lambda: png(9, 9),
+    ),
     "compressed arrays": ("npz:{}/a.npz", "a.npz", lambda: npz((60_000_000,), 60_000_000)),
     "arrays shorter than their shape": ("npz:{}/a.npz", "a.npz", lambda: npz((1 << 40,), 10)),
-    "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1,input=16", "none", bytes),
+    "a wide synthetic sample": (
+        "synthetic:ambient=16777215,train=1,test=1,input=16",
+        "none",
+        bytes,
+    ),
     "many synthetic samples": ("synthetic:train=1000000000", "none", bytes),
     "labels that are one list": (
         "cifar10:{}",
@@ -288,7 +354,9 @@ HUB: dict[str, str] = {
 
 
 def configuration(sizes: str) -> bytes:
-    return ('{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}").encode()
+    return (
+        '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}"
+    ).encode()
 
 
 TOML: dict[str, Callable[[], bytes]] = {
@@ -343,7 +411,9 @@ def bombs(folder: Path) -> list[Bomb]:
         read = partial(read_data, spec.format(folder / name))
         found.append(Bomb(name, folder / name / file, build, read))
     for name, sizes in HUB.items():
-        found.append(Bomb(name, folder / name / "config.json", partial(configuration, sizes), read_hub))
+        found.append(
+            Bomb(name, folder / name / "config.json", partial(configuration, sizes), read_hub)
+        )
     for name, build in TOML.items():
         found.append(Bomb(name, folder / name / "settings.toml", build, read_settings))
     return found
@@ -387,7 +457,10 @@ def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
         after = resource.getrusage(resource.RUSAGE_SELF)
         grown = (after.ru_maxrss - before.ru_maxrss) >> 10
         took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        os.write(writer, json.dumps({"outcome": said, "seconds": round(took, 2), "MB": grown}).encode()[:4000])
+        os.write(
+            writer,
+            json.dumps({"outcome": said, "seconds": round(took, 2), "MB": grown}).encode()[:4000],
+        )
         os._exit(0)
     os.close(writer)
     ready, _, _ = select.select([reader], [], [], SECONDS)
@@ -397,7 +470,11 @@ def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    return json.loads(data) if data else {"outcome": f"ended by signal {os.WTERMSIG(status)}" if ready else "hangs"}
+    return (
+        json.loads(data)
+        if data
+        else {"outcome": f"ended by signal {os.WTERMSIG(status)}" if ready else "hangs"}
+    )
 
 
 def main(folder: Path, only: str = "") -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -37,7 +37,9 @@ def reports(draw: st.DrawFn, nonfinite: bool = False) -> DiagnosticReport:
         frozen_baseline_acc=draw(st.none() | acc),
         growth_bound=draw(st.none() | number),
         intervals=draw(
-            st.dictionaries(st.sampled_from(["growth", "g_L", "stability", "acc", "margin_pp"]), intervals())
+            st.dictionaries(
+                st.sampled_from(["growth", "g_L", "stability", "acc", "margin_pp"]), intervals()
+            )
         ),
     )
 
@@ -71,7 +73,11 @@ def audit_rows(draw: st.DrawFn) -> AuditRow:
         seed=seed,
         report=draw(reports(nonfinite=True)),
         checkpoint=draw(st.none() | st.just("runs/a")),
-        axes=draw(st.dictionaries(st.sampled_from(["lam", "d", "arch"]), st.sampled_from([0.01, 128, "resmlp"]))),
+        axes=draw(
+            st.dictionaries(
+                st.sampled_from(["lam", "d", "arch"]), st.sampled_from([0.01, 128, "resmlp"])
+            )
+        ),
     )
 
 
@@ -79,10 +85,46 @@ def json_values() -> st.SearchStrategy[Any]:
     """Arbitrary JSON, with our keys among the keys, so that shapes come close to ours and still are wrong."""
     keys = st.sampled_from(
         [
-            *("reports", "summary", "log", "epoch", "method", "method_name", "seed", "acc", "test_acc", "verdict"),
-            *("residual_norms", "bp_grad_norms", "h_norms", "g_norms", "h_L_norm", "g_2_norm", "headline_acc"),
-            *("frozen_baseline_acc", "cross_batch_stability", "thresholds", "gamma", "lam", "L", "h_0_norm", "axes"),
-            *("final_test_acc", "provenance", "recorded_verdict", "unmeasured", "evidence", "growth_bound", "config"),
+            *(
+                "reports",
+                "summary",
+                "log",
+                "epoch",
+                "method",
+                "method_name",
+                "seed",
+                "acc",
+                "test_acc",
+                "verdict",
+            ),
+            *(
+                "residual_norms",
+                "bp_grad_norms",
+                "h_norms",
+                "g_norms",
+                "h_L_norm",
+                "g_2_norm",
+                "headline_acc",
+            ),
+            *(
+                "frozen_baseline_acc",
+                "cross_batch_stability",
+                "thresholds",
+                "gamma",
+                "lam",
+                "L",
+                "h_0_norm",
+                "axes",
+            ),
+            *(
+                "final_test_acc",
+                "provenance",
+                "recorded_verdict",
+                "unmeasured",
+                "evidence",
+                "growth_bound",
+                "config",
+            ),
             "bp_s42",
         ]
     ) | st.text(max_size=3)
@@ -95,7 +137,9 @@ def json_values() -> st.SearchStrategy[Any]:
         | st.text(max_size=5)
     )
     return st.recursive(
-        scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=6), max_leaves=25
+        scalars,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=6),
+        max_leaves=25,
     )
 
 

@@ -56,13 +56,17 @@ def test_nothing_is_written_through_a_link_of_another_user(tmp_path: Path, named
     for link in ("link", "folder"):
         os.lchown(tmp_path / link, 12345, -1)
     for write in (lambda path: write_bytes(path, b"x"), keep_old):
-        with pytest.raises(UsageError, match=r"is a link that another user may have put there, to .*real"):
+        with pytest.raises(
+            UsageError, match=r"is a link that another user may have put there, to .*real"
+        ):
             write(tmp_path / named.format(tmp_path.name))
     assert not list((tmp_path / "real").iterdir())
 
 
 @as_root
-def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path: Path, monkeypatch) -> None:
+def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(
+    tmp_path: Path, monkeypatch
+) -> None:
     link = tmp_path / "link"
     link.symlink_to("file")
     monkeypatch.setattr(os, "geteuid", lambda: 4242)

@@ -62,7 +62,9 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[[Path]
     return ODD[request.param]
 
 
-def test_only_regular_files_are_opened(odd: tuple[Callable[[Path], None], str], tmp_path: Path) -> None:
+def test_only_regular_files_are_opened(
+    odd: tuple[Callable[[Path], None], str], tmp_path: Path
+) -> None:
     make, message = odd
     make(tmp_path / "x")
     with pytest.raises(UnreadableInput, match=f"x: {message}"):
@@ -141,7 +143,9 @@ READ: dict[str, tuple[Callable[[Path], object], Callable[[Path], str]]] = {
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing replaces an open file there")
 @pytest.mark.parametrize("name", READ)
-def test_what_was_looked_at_is_what_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_looked_at_is_what_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write, read = READ[name]
     path = tmp_path / "run" / name
     path.parent.mkdir()
@@ -185,7 +189,8 @@ def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "name", ["audit.json", "trace.jsonl", "manifest.json", "model.safetensors", "log.csv", "x.tfevents"]
+    "name",
+    ["audit.json", "trace.jsonl", "manifest.json", "model.safetensors", "log.csv", "x.tfevents"],
 )
 def test_nothing_odd_in_a_run_folder_stops_a_search(
     odd: tuple[Callable[[Path], None], str], tmp_path: Path, name: str
@@ -234,12 +239,20 @@ def test_folders_beyond_the_longest_name_are_one_problem(tmp_path: Path) -> None
     assert "File name too long" in problem.message
 
 
-def test_an_audit_whose_checkpoint_is_no_file_opens(odd: tuple[Callable[[Path], None], str], tmp_path: Path) -> None:
+def test_an_audit_whose_checkpoint_is_no_file_opens(
+    odd: tuple[Callable[[Path], None], str], tmp_path: Path
+) -> None:
     from fa_core.engine.jobs import changed_since, input_hashes
 
     odd[0](tmp_path / "weights")
-    facts = {"checkpoint": str(tmp_path / "weights"), "files": [[1, 1]], "hashes": {"weights": "sha256:0"}}
-    (tmp_path / "audit.json").write_text(json.dumps({"residual_norms": [1.0, 2.0], "provenance": facts}))
+    facts = {
+        "checkpoint": str(tmp_path / "weights"),
+        "files": [[1, 1]],
+        "hashes": {"weights": "sha256:0"},
+    }
+    (tmp_path / "audit.json").write_text(
+        json.dumps({"residual_norms": [1.0, 2.0], "provenance": facts})
+    )
     (row,) = scan([tmp_path / "audit.json"]).rows
     assert list(changed_since([row])) == []
     with pytest.raises(FaError):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the system does not say"
+)
 
 _FREED_BEHIND_A_LATER_ONE = """
 import numpy as np
@@ -32,7 +34,10 @@ print((before - resident()) / 2**20)
 def _given_back(**code: str) -> float:
     """Megabytes, of 36 that were freed and lie between others."""
     ran = subprocess.run(
-        [sys.executable, "-c", _FREED_BEHIND_A_LATER_ONE.format(**code)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _FREED_BEHIND_A_LATER_ONE.format(**code)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(ran.stdout)
 
@@ -47,7 +52,9 @@ def test_from_then_on_arrays_go_by_themselves() -> None:
 
 def test_what_only_refers_to_itself_is_freed_where_that_is_asked_for() -> None:
     ring = "arrays = []; loop = [np.ones(1 << 22)]; loop.append(loop); import gc; gc.disable()"
-    code = _FREED_BEHIND_A_LATER_ONE.replace("arrays = [np.ones(1 << 17) for _ in range(40)]  # 1 MB each", ring)
+    code = _FREED_BEHIND_A_LATER_ONE.replace(
+        "arrays = [np.ones(1 << 17) for _ in range(40)]  # 1 MB each", ring
+    )
     code = code.replace("del arrays", "del arrays, loop")
     ran = {
         cycles: subprocess.run(

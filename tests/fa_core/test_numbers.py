@@ -39,7 +39,9 @@ def test_between_neighbouring_floats_there_is_none() -> None:
 
 
 def test_what_is_not_a_finite_number_is_refused() -> None:
-    assert [parse(text) for text in ("", "-", "1e", "e5", "nan", "inf", "1,5", "0x10")] == [None] * 8
+    assert [parse(text) for text in ("", "-", "1e", "e5", "nan", "inf", "1,5", "0x10")] == [
+        None
+    ] * 8
 
 
 def test_numbers_round_for_people_and_say_when_there_are_none() -> None:
@@ -59,5 +61,7 @@ def test_a_spread_has_its_exponent_after_rounding_at_every_size_and_no_deviation
     assert spread(-9.9996e-5, 3e-6) == "(-1.000 ± 0.030)e-4"
     assert spread(9.996e-5, 1.2e-8) == "(9.9960 ± 0.0012)e-5"
     assert spread(1e308, 0.0) == "(1.00 ± 0.00)e308" and spread(1e-320, 0.0) == "(1.00 ± 0.00)e-320"
-    assert spread(0.349, 4e-6) == "0.349000 ± 4.0e-6" and spread(3e-4, 1e-12) == "3.00000e-4 ± 1.0e-12"
+    assert (
+        spread(0.349, 4e-6) == "0.349000 ± 4.0e-6" and spread(3e-4, 1e-12) == "3.00000e-4 ± 1.0e-12"
+    )
     assert spread(0.349, 6e-6) == "0.34900 ± 0.00001"

@@ -14,7 +14,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.diagnostics import (
+from fa_core.errors import InvalidReport, UsageError
+from fa_core.judgement.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
@@ -22,7 +23,6 @@ from fa_core.diagnostics import (
     DiagnosticThresholds,
     verdict_text,
 )
-from fa_core.errors import InvalidReport, UsageError
 from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
@@ -94,7 +94,9 @@ def test_nothing_measured_is_not_trustworthy() -> None:
         ("d", "frozen_baseline_acc", lambda bad: bad),
     ],
 )
-def test_a_non_finite_value_fires_its_diagnostic(letter: str, field: str, value: Any, bad: float) -> None:
+def test_a_non_finite_value_fires_its_diagnostic(
+    letter: str, field: str, value: Any, bad: float
+) -> None:
     broken = report(**{field: value(bad)})
     assert broken.flags == {letter}
     assert letter in broken.coverage
@@ -102,7 +104,9 @@ def test_a_non_finite_value_fires_its_diagnostic(letter: str, field: str, value:
 
 
 def test_the_report_says_which_layer_is_not_finite() -> None:
-    assert report(residual_norms=[1.0, math.nan, math.inf]).nonfinite == {"a": "residual norm at layer 1 is nan"}
+    assert report(residual_norms=[1.0, math.nan, math.inf]).nonfinite == {
+        "a": "residual norm at layer 1 is nan"
+    }
 
 
 @given(reports(nonfinite=True), thresholds(), thresholds())
@@ -166,18 +170,29 @@ def test_a_differing_recorded_verdict_survives_two_round_trips() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0]}, "2 residual_norms, 1 bp_grad_norms"),
+        (
+            {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0]},
+            "2 residual_norms, 1 bp_grad_norms",
+        ),
         ({"residual_norms": [1.0, -2.0]}, "residual_norms[1] is -2.0"),
         ({"headline_acc": 31}, "headline_acc is 31.0; accuracies are fractions: divide by 100"),
         ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
         ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
         ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
         ({"thresholds": {"stability_drift_ceiling": math.nan}}, "stability_drift_ceiling is NaN"),
-        ({"thresholds": {"g_norm_floor": math.nan}}, "$.thresholds.g_norm_floor: Expected `float` >= 0.0"),
-        ({"thresholds": {"h_norm_explosion_ratio": -3.0}}, "$.thresholds.h_norm_explosion_ratio: Expected"),
+        (
+            {"thresholds": {"g_norm_floor": math.nan}},
+            "$.thresholds.g_norm_floor: Expected `float` >= 0.0",
+        ),
+        (
+            {"thresholds": {"h_norm_explosion_ratio": -3.0}},
+            "$.thresholds.h_norm_explosion_ratio: Expected",
+        ),
     ],
 )
-def test_contradictory_numbers_are_refused_with_their_place(fields: dict[str, Any], said: str) -> None:
+def test_contradictory_numbers_are_refused_with_their_place(
+    fields: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidReport) as refusal:
         DiagnosticReport.from_dict(fields, where="a.json: $")
     assert "a.json" in str(refusal.value)
@@ -197,7 +212,9 @@ def test_equal_thresholds_are_written_alike() -> None:
 
 
 def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
-    report = DiagnosticReport("dfa", "d = 256", [1.0, 100.0], [0.5, 0.25], headline_acc=0.3, frozen_baseline_acc=0.349)
+    report = DiagnosticReport(
+        "dfa", "d = 256", [1.0, 100.0], [0.5, 0.25], headline_acc=0.3, frozen_baseline_acc=0.349
+    )
     found = (report.residual_stream_exploded, report.bp_grad_at_floor)
     assert found == (True, False)
     assert (report.reference_drift_dominated, report.frozen_baseline_undercut) == (None, True)
@@ -206,7 +223,10 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
 def test_the_text_has_every_layer_and_the_notes() -> None:
     text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
     assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
-    assert text.splitlines()[0].startswith("dfa: needs walk-back") and text.splitlines()[-1].strip() == "width 256"
+    assert (
+        text.splitlines()[0].startswith("dfa: needs walk-back")
+        and text.splitlines()[-1].strip() == "width 256"
+    )
 
 
 SCALARS = ("cross_batch_stability", "headline_acc", "frozen_baseline_acc", "growth_bound")
@@ -221,7 +241,9 @@ NUMBER_TYPES: dict[str, Callable[[float], Any]] = {
     "fraction": lambda value: Fraction(value) if math.isfinite(value) else np.float64(value),
     "decimal": Decimal,
     "int": lambda value: int(min(value, 10**6)) if math.isfinite(value) else np.float32(value),
-    "int64": lambda value: np.int64(min(value, 10**6)) if math.isfinite(value) else np.float32(value),
+    "int64": lambda value: (
+        np.int64(min(value, 10**6)) if math.isfinite(value) else np.float32(value)
+    ),
 }
 
 
@@ -252,7 +274,11 @@ def test_numbers_of_every_type_are_judged_and_written_alike(
 
 def test_a_list_of_norms_may_be_an_array_or_a_tensor() -> None:
     for norms_of in (np.array, torch.tensor, tuple):
-        exploded = report(residual_norms=norms_of([1.0, 100.0]), seed=np.int64(3), credit={"gamma": [np.float32(0.5)]})
+        exploded = report(
+            residual_norms=norms_of([1.0, 100.0]),
+            seed=np.int64(3),
+            credit={"gamma": [np.float32(0.5)]},
+        )
         assert exploded.flags == {"a"}
         assert json.loads(json.dumps(exploded.to_dict()))["seed"] == 3
         assert DiagnosticReport.from_dict({"residual_norms": norms_of([1.0, 100.0])}).flags == {"a"}
@@ -270,15 +296,25 @@ def test_a_list_of_norms_may_be_an_array_or_a_tensor() -> None:
     ],
 )
 def test_what_is_no_number_is_refused_in_one_line(fields: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number") as refused:
+    with pytest.raises(
+        UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number"
+    ) as refused:
         report(**fields)
     assert "\n" not in str(refused.value)
 
 
 def test_thresholds_may_be_given_in_their_order() -> None:
-    assert [*DiagnosticThresholds(1e-8, 12.0, 0.3, 2.0).numbers().values()] == [1e-8, 12.0, 0.3, 2.0]
+    assert [*DiagnosticThresholds(1e-8, 12.0, 0.3, 2.0).numbers().values()] == [
+        1e-8,
+        12.0,
+        0.3,
+        2.0,
+    ]
     exploded = report(residual_norms=[1.0, 100.0])
-    fired = [bool(exploded.with_thresholds(DiagnosticThresholds(1e-7, limit)).flags) for limit in np.logspace(0, 3, 4)]
+    fired = [
+        bool(exploded.with_thresholds(DiagnosticThresholds(1e-7, limit)).flags)
+        for limit in np.logspace(0, 3, 4)
+    ]
     assert fired == [True, True, False, False]
 
 

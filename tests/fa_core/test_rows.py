@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.errors import FaError
+from fa_core.facts.runs import canonical_method, split_key
 from fa_core.rows import row_of_file
-from fa_core.runs import canonical_method, split_key
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ from fa_core.runs import canonical_method, split_key
         ("dfa_s", ("dfa_s", None, {})),
     ],
 )
-def test_method_seed_and_axes_come_from_the_name(key: str, expected: tuple[str, int | None, dict[str, Any]]) -> None:
+def test_method_seed_and_axes_come_from_the_name(
+    key: str, expected: tuple[str, int | None, dict[str, Any]]
+) -> None:
     assert split_key(key) == expected
 
 
@@ -84,6 +86,8 @@ def test_an_error_is_one_printable_line(what: str, where: str, hint: str) -> Non
         ("s9.pt", ("s9", 9)),
     ],
 )
-def test_a_file_has_its_method_and_seed_from_its_name_or_its_folders(path: str, expected: tuple[str, int]) -> None:
+def test_a_file_has_its_method_and_seed_from_its_name_or_its_folders(
+    path: str, expected: tuple[str, int]
+) -> None:
     row = row_of_file(path)
     assert (row.method, row.seed) == expected

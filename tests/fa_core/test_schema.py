@@ -8,14 +8,16 @@ import msgspec
 import pytest
 
 from fa_core.engine.journal import Journal
+from fa_core.facts.runs import Manifest
 from fa_core.formats import TraceEpoch, scan
 from fa_core.formats.audit_table_writer import audit_list, penalty_logs, write_audit_table
 from fa_core.report import WHAT_IF, DiagnosticReport
-from fa_core.runs import Manifest
 from fa_core.schema import SCHEMAS, schema_of
 
 
-def violations(value: Any, rule: dict[str, Any], root: dict[str, Any], place: str = "$") -> list[str]:
+def violations(
+    value: Any, rule: dict[str, Any], root: dict[str, Any], place: str = "$"
+) -> list[str]:
     """The part of JSON Schema that our schemas use, read slowly and plainly."""
     if "$ref" in rule:
         return violations(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root, place)
@@ -32,11 +34,16 @@ def violations(value: Any, rule: dict[str, Any], root: dict[str, Any], place: st
         "boolean": bool,
     }
     expected = rule.get("type")
-    if expected and (not isinstance(value, kinds[expected]) or (isinstance(value, bool) and expected != "boolean")):
+    if expected and (
+        not isinstance(value, kinds[expected])
+        or (isinstance(value, bool) and expected != "boolean")
+    ):
         return [f"{place}: {value!r} is no {expected}"]
     found: list[str] = []
     if isinstance(value, dict):
-        found += [f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value]
+        found += [
+            f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value
+        ]
         for name, inner in value.items():
             member = rule.get("properties", {}).get(name, rule.get("additionalProperties"))
             if isinstance(member, dict):
@@ -54,18 +61,27 @@ def check(value: Any, name: str) -> list[str]:
     return violations(value, rule, rule)
 
 
-def test_a_written_audit_table_and_its_reports_follow_their_schemas(tmp_path: Path, sample_runs: Path) -> None:
+def test_a_written_audit_table_and_its_reports_follow_their_schemas(
+    tmp_path: Path, sample_runs: Path
+) -> None:
     path = tmp_path / "out.json"
     write_audit_table(
-        path, scan([sample_runs / "audit_table_s42_s123_s456.json", sample_runs / "audit_cnn_3seed.json"]).rows
+        path,
+        scan(
+            [sample_runs / "audit_table_s42_s123_s456.json", sample_runs / "audit_cnn_3seed.json"]
+        ).rows,
     )
     written = json.loads(path.read_text())
     assert check(written, "audit-table") == []
-    assert [problem for report in written["reports"].values() for problem in check(report, "report")] == []
+    assert [
+        problem for report in written["reports"].values() for problem in check(report, "report")
+    ] == []
 
 
 def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None:
-    odd = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="trustworthy", unmeasured={"c": "few"})
+    odd = DiagnosticReport(
+        residual_norms=[1.0, 100.0], recorded_verdict="trustworthy", unmeasured={"c": "few"}
+    )
     assert "recorded_verdict" in odd.to_dict()
     assert check(odd.to_dict(), "report") == []
 
@@ -110,10 +126,14 @@ def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspe
 
 def test_schemas_are_json_and_name_their_dialect() -> None:
     for name in SCHEMAS:
-        assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith("2020-12/schema")
+        assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
+            "2020-12/schema"
+        )
 
 
-def test_journals_audit_lists_and_penalty_logs_are_as_their_schemas_say(tmp_path: Path, published_table: Path) -> None:
+def test_journals_audit_lists_and_penalty_logs_are_as_their_schemas_say(
+    tmp_path: Path, published_table: Path
+) -> None:
     rows = scan([published_table]).rows[:3]
     Journal(tmp_path / "journal", rows)
     lines = (tmp_path / "journal").read_text().splitlines()

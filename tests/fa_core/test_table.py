@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.diagnostics import BIT, DiagnosticThresholds, letters_of
+from fa_core.judgement.diagnostics import BIT, DiagnosticThresholds, letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable
@@ -29,7 +29,9 @@ def table_of(measured: list[DiagnosticReport]) -> AuditTable:
 
 
 def kinds_of(evidence: dict[str, str], assumed: bool) -> DiagnosticReport:
-    return DiagnosticReport(headline_acc=0.5, evidence=evidence, assumed_baseline_acc=0.3 if assumed else None)
+    return DiagnosticReport(
+        headline_acc=0.5, evidence=evidence, assumed_baseline_acc=0.3 if assumed else None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +52,24 @@ def test_vectorised_flags_equal_those_of_each_report(
         [AuditRow(source="", key=str(i), method="bp", report=r) for i, r in enumerate(measured)]
     )
     judged = [r.with_thresholds(limits) for r in measured]
-    assert [letters_of(mask) for mask in table.flags(limits)] == ["".join(sorted(r.flags)) for r in judged]
+    assert [letters_of(mask) for mask in table.flags(limits)] == [
+        "".join(sorted(r.flags)) for r in judged
+    ]
     assert [letters_of(mask) for mask in table.coverage] == [r.coverage for r in judged]
-    assert [letters_of(mask) for mask in table.nonfinite] == ["".join(sorted(r.nonfinite)) for r in judged]
+    assert [letters_of(mask) for mask in table.nonfinite] == [
+        "".join(sorted(r.nonfinite)) for r in judged
+    ]
     assert table.verdicts(limits) == [r.verdict for r in judged]
-    assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
+    assert [letters_of(mask) for mask in table.undecided(limits)] == [
+        "".join(sorted(r.undecided)) for r in judged
+    ]
 
 
 def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires() -> None:
-    measured = [DiagnosticReport(residual_norms=norms) for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])]
+    measured = [
+        DiagnosticReport(residual_norms=norms)
+        for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])
+    ]
     assert [letters_of(mask) for mask in table_of(measured).undecided()] == ["a", "", ""]
     assert ["".join(report.undecided) for report in measured] == ["a", "", ""]
     assert [letters_of(mask) for mask in table_of(measured).flags()] == ["", "a", ""]
@@ -71,7 +82,9 @@ def test_vectorised_undecided_equals_that_of_each_report_against_an_assumed_base
 ) -> None:
     table = assuming(table_of(measured), bp=baseline)
     judged = [r.with_assumed_baseline(baseline).with_thresholds(limits) for r in measured]
-    assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
+    assert [letters_of(mask) for mask in table.undecided(limits)] == [
+        "".join(sorted(r.undecided)) for r in judged
+    ]
 
 
 @given(st.lists(reports(nonfinite=True), max_size=6))
@@ -143,7 +156,9 @@ def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp: AuditTable)
 
 def test_published_cnn_fires_on_growth_alone(cnn: AuditTable) -> None:
     fired = {key for key, mask in zip(cnn.key, cnn.flags(), strict=True) if mask}
-    assert fired == {f"{method}_s{seed}" for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)}
+    assert fired == {
+        f"{method}_s{seed}" for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)
+    }
     assert set(cnn.flags().tolist()) == {0, BIT["a"]}
     assert {letters_of(mask) for mask in cnn.coverage} == {"ab"}
 
@@ -157,7 +172,11 @@ def test_published_cnn_mean_growth(cnn: AuditTable) -> None:
 
 @given(
     st.lists(
-        st.builds(kinds_of, st.dictionaries(st.sampled_from("abd"), st.sampled_from(["bound", "proxy"])), st.booleans())
+        st.builds(
+            kinds_of,
+            st.dictionaries(st.sampled_from("abd"), st.sampled_from(["bound", "proxy"])),
+            st.booleans(),
+        )
     ),
     st.data(),
 )
@@ -172,12 +191,16 @@ def test_what_is_not_exact_in_some_rows_is_what_their_reports_say(
 
 
 def test_a_default_baseline_leaves_recorded_ones_alone() -> None:
-    table = AuditTable.from_rows([row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)])
+    table = AuditTable.from_rows(
+        [row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)]
+    )
     assert assuming(table, 0.49).margin_pp.tolist() == [40.0, 1.0]
 
 
 def test_an_aimed_baseline_replaces_that_of_its_method() -> None:
-    table = AuditTable.from_rows([row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)])
+    table = AuditTable.from_rows(
+        [row("bp", headline_acc=0.5, frozen_baseline_acc=0.1), row("ep", headline_acc=0.5)]
+    )
     aimed = assuming(table, bp=0.49)
     assert aimed.margin_pp[0] == 1.0
     assert np.isnan(aimed.margin_pp[1])
@@ -192,14 +215,19 @@ def test_a_finite_baseline_replaces_a_broken_one() -> None:
 
 def test_selected_rows_keep_their_ragged_norms_and_reports() -> None:
     table = AuditTable.from_rows([row(seed=i, residual_norms=[float(i)] * i) for i in range(5)])
-    for picked in (table.select([3, 1]), table.select(np.array([False, True, False, True, False])).select([1, 0])):
+    for picked in (
+        table.select([3, 1]),
+        table.select(np.array([False, True, False, True, False])).select([1, 0]),
+    ):
         assert picked.seed.tolist() == [3, 1]
         assert picked.residual_norms[0].tolist() == [3.0, 3.0, 3.0]
         assert picked.report(1).residual_norms == [1.0]
         assert picked.h_L.tolist() == [3.0, 1.0]
 
 
-def test_concatenated_tables_keep_rows_problems_and_reports(resmlp: AuditTable, cnn: AuditTable) -> None:
+def test_concatenated_tables_keep_rows_problems_and_reports(
+    resmlp: AuditTable, cnn: AuditTable
+) -> None:
     first = AuditTable.from_rows([row("fa", residual_norms=[1.0, 2.0])], [Problem("a", "b")])
     both = AuditTable.concat([first, assuming(resmlp, 0.349), cnn])
     assert len(both) == 31
@@ -228,7 +256,9 @@ def test_a_table_of_nothing_answers_everything() -> None:
     assert len(assuming(empty, 0.3).select([])) == 0
 
 
-def test_many_stored_reports_give_the_same_table_as_their_rows(tmp_path: Path, published_table: Path) -> None:
+def test_many_stored_reports_give_the_same_table_as_their_rows(
+    tmp_path: Path, published_table: Path
+) -> None:
     published = list(json.loads(published_table.read_text())["reports"].values())
     path = tmp_path / "many.json"
     reports_by_key = {f"m{i % 7}_s{i}": published[i % 15] for i in range(4100)}

@@ -15,9 +15,9 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timeline, timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.baseline import BASELINE_FROM, GIVEN, FrozenBaseline
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.judgement.baseline import BASELINE_FROM, GIVEN, FrozenBaseline
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import audit_figure
@@ -54,7 +54,11 @@ def both_assumed() -> AuditTable:
 def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
     report = KNOWN.with_assumed_baseline(0.1)
     assert (KNOWN.flags, report.flags, report.margin_pp) == ({"d"}, frozenset(), 26.0)
-    assert (report.frozen_baseline_acc, report.assumed_baseline_acc, report.baseline_acc) == (0.5, 0.1, 0.1)
+    assert (report.frozen_baseline_acc, report.assumed_baseline_acc, report.baseline_acc) == (
+        0.5,
+        0.1,
+        0.1,
+    )
     assert (report.coverage, report.measured, KNOWN.measured) == ("abcd", "abc", "abcd")
     assert report.kinds == {"d": "assumed"} and report.evidence == {}
     assert report.as_recorded() == KNOWN
@@ -114,7 +118,10 @@ def test_every_form_of_a_report_says_it() -> None:
     blocks = reporting_form(both_assumed())
     for text in (to_markdown(blocks), to_html(blocks)):
         assert text.count(", d assumed") == 2
-        assert "+1.10 (baseline 0.349 assumed)" in text and "+26.00 (baseline 0.1 assumed, 0.5 recorded)" in text
+        assert (
+            "+1.10 (baseline 0.349 assumed)" in text
+            and "+26.00 (baseline 0.1 assumed, 0.5 recorded)" in text
+        )
         assert "is assumed, not measured, on 2 of 2 runs" in text
     assert audit_figure(both_assumed()).axes[3].get_xlabel().endswith(", baseline assumed")
     assert "assumed" not in to_markdown(reporting_form(AuditTable.from_rows(rows())))
@@ -124,10 +131,19 @@ def test_every_form_of_a_report_says_it() -> None:
 
 def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
     first, second = csv.DictReader(io.StringIO(to_csv(both_assumed())))
-    assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == ("", "0.349", "abc")
+    assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == (
+        "",
+        "0.349",
+        "abc",
+    )
     assert (first["evidence"], second["evidence"]) == ("d=assumed", "d=assumed")
     assert (second["frozen_baseline_acc"], second["assumed_baseline_acc"]) == ("0.5", "0.1")
-    assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["assumed_baseline_acc"] == ""
+    assert (
+        next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))[
+            "assumed_baseline_acc"
+        ]
+        == ""
+    )
     assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["evidence"] == ""
 
 
@@ -137,7 +153,9 @@ def trace(source: str = "run/trace.jsonl") -> Trace:
 
 
 @pytest.mark.parametrize("given", [0.349, FrozenBaseline(0.349)])
-def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | FrozenBaseline) -> None:
+def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
+    given: float | FrozenBaseline,
+) -> None:
     found = timeline(trace(), frozen_baseline=given)
     assumed = isinstance(given, FrozenBaseline)
     assert found.first_fire["d"] == 1
@@ -145,7 +163,9 @@ def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | Fro
     assert any("(d) is assumed" in note for note in found.skipped) == assumed
 
 
-def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both() -> None:
+def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both() -> (
+    None
+):
     own = msgspec.structs.replace(rows()[1], source="run", method="ep")
     table = AuditTable.from_rows([own])
     (lent,) = timelines([trace()], table, assumed=FrozenBaseline(0.349))

@@ -10,9 +10,16 @@ from fa_tui.session import Session
 def row_of(method: str, seed: int | None, *norms: float) -> AuditRow:
     """A run with these residual norms."""
     report = DiagnosticReport(residual_norms=list(norms), bp_grad_norms=[1e-3] * len(norms))
-    return AuditRow(source="a.json", key=f"{method}_{seed}", method=method, seed=seed, report=report)
+    return AuditRow(
+        source="a.json", key=f"{method}_{seed}", method=method, seed=seed, report=report
+    )
 
 
 def ten_seeds() -> Session:
     """Ten seeds, of which only the last one explodes at layer 2."""
-    return Session([row_of("bp", seed, 1.0, 2.0, 4000.0 if seed == 10 else 3.0 + seed / 100) for seed in range(1, 11)])
+    return Session(
+        [
+            row_of("bp", seed, 1.0, 2.0, 4000.0 if seed == 10 else 3.0 + seed / 100)
+            for seed in range(1, 11)
+        ]
+    )

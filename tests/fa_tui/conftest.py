@@ -29,7 +29,10 @@ MakeApp = Callable[..., ExplorerApp]
 @pytest.fixture
 def session(published_table: Path) -> Session:
     """The published table: 5 methods, 3 seeds, 9 walk-backs; its source is the same in every checkout."""
-    return Session(msgspec.structs.replace(row, source="audit_table.json") for row in scan([published_table]).rows)
+    return Session(
+        msgspec.structs.replace(row, source="audit_table.json")
+        for row in scan([published_table]).rows
+    )
 
 
 @pytest.fixture
@@ -41,14 +44,24 @@ def app(session: Session) -> ExplorerApp:
 @pytest.fixture
 def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
     """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them."""
-    monkeypatch.chdir(Path(__file__).parents[1] / "fa_core" / "engine")  # workers import `faults` from there
+    monkeypatch.chdir(
+        Path(__file__).parents[1] / "fa_core" / "engine"
+    )  # workers import `faults` from there
 
     def make(*names: str, **different: Any) -> ExplorerApp:
         rows = [
-            AuditRow(source=str(tmp_path / name), key=name, method=name, seed=42, checkpoint=str(tmp_path / name))
+            AuditRow(
+                source=str(tmp_path / name),
+                key=name,
+                method=name,
+                seed=42,
+                checkpoint=str(tmp_path / name),
+            )
             for name in names
         ]
-        setup = Setup(Placement(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown")
+        setup = Setup(
+            Placement(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown"
+        )
         setup = msgspec.structs.replace(setup, **different)
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 

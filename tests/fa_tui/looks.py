@@ -48,7 +48,9 @@ def screen_text(app: ExplorerApp) -> str:
     """What is on screen, as lines."""
     # as Textual does before it renders: a dialog keeps what it finds below itself
     visible_screen_stack.set(app._background_screens)
-    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
+    return "\n".join(
+        strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
+    )
 
 
 def cell_at_cursor(app: ExplorerApp) -> str:

@@ -64,20 +64,29 @@ def published() -> tuple[AuditRow, ...]:
 
 def by_penalty() -> Session:
     """The published runs, each with a λ, so that several share a cell."""
-    return Session(msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01}) for row in published())
+    return Session(
+        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
+        for row in published()
+    )
 
 
 def with_intervals() -> Session:
     """The published runs with an interval of each number; those of (c) are wide."""
     rows = []
     for row in published():
-        g, drift, acc = (getattr(row.report, name) for name in ("g_L", "cross_batch_stability", "headline_acc"))
+        g, drift, acc = (
+            getattr(row.report, name) for name in ("g_L", "cross_batch_stability", "headline_acc")
+        )
         intervals = {
             "g_L": (g * 0.6, g * 1.5),
             "stability": (drift - 0.12, drift + 0.12),
             "acc": (acc - 0.01, acc + 0.01),
         }
-        rows.append(msgspec.structs.replace(row, report=msgspec.structs.replace(row.report, intervals=intervals)))
+        rows.append(
+            msgspec.structs.replace(
+                row, report=msgspec.structs.replace(row.report, intervals=intervals)
+            )
+        )
     return Session(rows)
 
 
@@ -117,7 +126,10 @@ def epochs(traces: Sequence[Trace] | None = None) -> Session:
     """Four runs over twenty epochs, two of which explode; or the runs of other traces."""
     traces = four_traces() if traces is None else traces
     report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.6, frozen_baseline_acc=0.5)
-    rows = [AuditRow(source=f"runs/{t.key}", key=t.key, method=t.method, seed=t.seed, report=report) for t in traces]
+    rows = [
+        AuditRow(source=f"runs/{t.key}", key=t.key, method=t.method, seed=t.seed, report=report)
+        for t in traces
+    ]
     return Session(rows, traces=traces)
 
 
@@ -140,7 +152,9 @@ def trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
         for epoch in range(1, epochs + 1)
     ]
     key = f"{method}_s{seed}"
-    return Trace(source=f"runs/{key}/trace.jsonl", key=key, method=method, seed=seed, epochs=records)
+    return Trace(
+        source=f"runs/{key}/trace.jsonl", key=key, method=method, seed=seed, epochs=records
+    )
 
 
 class StagedJobs:
@@ -169,8 +183,12 @@ class StagedJobs:
                 words="the weights are empty; train the run again",
                 error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
             ),
-            Listed(id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0),
-            Listed(id="4", name="state_bridge s42", state="running", device="cpu", done=0, total=10),
+            Listed(
+                id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0
+            ),
+            Listed(
+                id="4", name="state_bridge s42", state="running", device="cpu", done=0, total=10
+            ),
             Listed(id="5", name="credit_bridge s42", state="queued"),
             Listed(id="6", name="ep s123", state="cancelled", words="cancelled"),
             Listed(id="7", name="ep s456", state="queued"),
@@ -206,7 +224,9 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     await app.push_screen(screen)
     await pilot.press("up")
     gib = 1 << 30
-    gpu = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87)
+    gpu = Device(
+        name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87
+    )
     cpu = Device(name="cpu", label="16 cores", load=0.5)
     screen.show_machine(Machine([gpu, cpu], "", Usage(2, 900 << 20, 1.5)))
 
@@ -223,7 +243,9 @@ async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> No
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
     app.session.problems += [
         Problem("runs/cut.json", "runs/cut.json: truncated at line 3, column 17; write it again"),
-        Problem("runs/model.pt", "runs/model.pt: wants to load os.system; convert it with safetensors"),
+        Problem(
+            "runs/model.pt", "runs/model.pt: wants to load os.system; convert it with safetensors"
+        ),
         Problem(
             "settings.toml",
             "settings.toml line 4: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
@@ -238,9 +260,13 @@ SCENES = {
     "matrix": Scene(("down",), shows="DFA"),
     "matrix_of_growth": Scene(("down", "v"), shows="showing growth"),
     "matrix_of_a_margin": Scene((*"vvvvv",), shows="showing "),
-    "matrix_along_other_axes": Scene(("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"),
+    "matrix_along_other_axes": Scene(
+        ("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"
+    ),
     "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_1"),
-    "matrix_of_checkpoints": Scene(("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"),
+    "matrix_of_checkpoints": Scene(
+        ("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"
+    ),
     "matrix_of_nothing": Scene((), lambda: Session(()), shows="0 runs"),
     "marked_runs": Scene(("space", "down", "right", "space"), shows="2 marked"),
     "long_view": Scene(("t", "right", "s", "s"), shows="method"),
@@ -275,12 +301,16 @@ SCENES = {
 }
 
 
-def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[Pilot[Any]], Awaitable[None]]]:
+def opened_on(
+    scene: Scene, terminal: Terminal
+) -> tuple[ExplorerApp, Callable[[Pilot[Any]], Awaitable[None]]]:
     """An explorer, and what leads it to the scene once it runs."""
     app = ExplorerApp(scene.session(), title=OPEN, terminal=terminal)
 
     async def play(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
+        await until(
+            pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted
+        )
         await pilot.pause()
         for pause, keys in groupby(scene.keys, key=lambda key: isinstance(key, Sees)):
             if pause:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from fa_core.analysis.threshold_sweep import sensitivities, verdict_curve
 from fa_core.analysis.utility import decision_utility
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_blocks
 from fa_core.rows import AuditRow
@@ -45,7 +45,9 @@ async def _open(pilot: Any, *keys: str) -> AnalysisScreen:
     return screen
 
 
-async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp, session: Session) -> None:
+async def test_the_sweep_holds_every_cell_of_the_commands_table(
+    app: ExplorerApp, session: Session
+) -> None:
     printed, _ = parts(sensitivity_blocks(sensitivities(session.table)))
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
@@ -56,7 +58,10 @@ async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp
         assert screen.table.virtual_size.width <= screen.table.view.width
         await pilot.resize_terminal(80, 24)
         await until(
-            pilot, lambda: any("no letter cha" in line and "›" in line for line in screen_text(app).splitlines())
+            pilot,
+            lambda: any(
+                "no letter cha" in line and "›" in line for line in screen_text(app).splitlines()
+            ),
         )
 
 
@@ -152,7 +157,13 @@ def test_the_chart_shows_the_counts_of_the_verdict_curve(session: Session) -> No
 
 def test_ten_thousand_steps_are_thinned_and_still_pass_through_their_counts() -> None:
     rows = [
-        AuditRow(source="x", key=f"m_s{n}", method="m", seed=n, report=DiagnosticReport(residual_norms=[1.0, 1.0 + n]))
+        AuditRow(
+            source="x",
+            key=f"m_s{n}",
+            method="m",
+            seed=n,
+            report=DiagnosticReport(residual_norms=[1.0, 1.0 + n]),
+        )
         for n in range(10_000)
     ]
     curve = verdict_curve(AuditTable.from_rows(rows), "a", DiagnosticThresholds())
@@ -184,7 +195,9 @@ async def _open_filtered(pilot: Any, app: ExplorerApp, text: str, *keys: str) ->
 
 
 @pytest.mark.parametrize("key", "123")
-async def test_the_analyses_are_of_the_runs_that_pass_the_filter(app: ExplorerApp, session: Session, key: str) -> None:
+async def test_the_analyses_are_of_the_runs_that_pass_the_filter(
+    app: ExplorerApp, session: Session, key: str
+) -> None:
     rows = [row for row in session.rows if row.method in ("bp", "dfa")]
     alone = app_on(Session(rows))
     async with alone.run_test(size=(120, 40)) as pilot:
@@ -221,8 +234,17 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
         assert "3 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await settled(pilot, screen)
-        assert "15 runs   all, not only those that pass the filter (f)" in screen_text(app).splitlines()[0]
-        assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        assert (
+            "15 runs   all, not only those that pass the filter (f)"
+            in screen_text(app).splitlines()[0]
+        )
+        assert [row[0] for row in screen.table.text[1:]] == [
+            "bp",
+            "dfa",
+            "state_bridge",
+            "credit_bridge",
+            "ep",
+        ]
         await pilot.press("f")
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
@@ -246,7 +268,9 @@ async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: Explore
         assert "The filter leaves out" not in screen.about.text
 
 
-async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen(app: ExplorerApp) -> None:
+async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa", "M")
         await until(pilot, lambda: "Methods: healthy" in screen_text(app))
@@ -273,7 +297,10 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
 async def test_methods_of_which_only_some_runs_pass_are_named(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "seed<100 method:dfa,ep", "3")
-        assert "Only some runs of a method pass the filter: dfa 1 of 3, ep 1 of 3." in screen.about.text
+        assert (
+            "Only some runs of a method pass the filter: dfa 1 of 3, ep 1 of 3."
+            in screen.about.text
+        )
 
 
 async def test_a_filter_that_no_run_passes_is_said(app: ExplorerApp) -> None:
@@ -303,7 +330,10 @@ async def test_one_method_is_told_how_to_choose_the_groups(session: Session) -> 
     app = app_on(Session([row for row in session.rows if row.method == "dfa"]))
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        assert "the healthy group is empty: no separation (choose the groups with the key M)" in screen.about.text
+        assert (
+            "the healthy group is empty: no separation (choose the groups with the key M)"
+            in screen.about.text
+        )
         await pilot.press("M", "1", "1", "escape")
         await until(pilot, lambda: app.screen is screen)
         await settled(pilot, screen)
@@ -311,7 +341,9 @@ async def test_one_method_is_told_how_to_choose_the_groups(session: Session) -> 
 
 
 async def test_of_many_methods_the_first_are_averaged_and_it_says_so(session: Session) -> None:
-    rows = [replace(session.rows[0], method=f"m{number}", key=f"m{number}") for number in range(300)]
+    rows = [
+        replace(session.rows[0], method=f"m{number}", key=f"m{number}") for number in range(300)
+    ]
     app = app_on(Session(rows))
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "3")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.runs import beyond_table
 from fa_core.table import AuditTable
@@ -52,7 +52,11 @@ def test_the_detail_pane(session: Session, method: str) -> None:
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
         "bp": ["(d) by an assumed", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
-        "dfa": ["abc measured,", "[baseline 0.1 assumed, 0.349 recorded]", "0.1 assumed, 0.349 recorded"],
+        "dfa": [
+            "abc measured,",
+            "[baseline 0.1 assumed, 0.349 recorded]",
+            "0.1 assumed, 0.349 recorded",
+        ],
         "state_bridge": ["frozen baseline 0.349"],
     }
     assert all(words in text for words in said[method]), text
@@ -95,11 +99,17 @@ def test_what_is_copied_says_assumed(session: Session, key: str) -> None:
     assert "assumed" in texts[key]
 
 
-def test_show_tells_it_in_every_form(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_it_in_every_form(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     show = ("show", published_table, "--frozen-baseline", "0.349,dfa=0.1", "--format")
     found = {row["key"]: row for row in json.loads(printed(capsys, *show, "json"))}
     bp, dfa, bridge = (found[f"{method}_s42"] for method in ("bp", "dfa", "state_bridge"))
-    assert (bp["frozen_baseline_acc"], bp["assumed_baseline_acc"], bp["margin_pp"]) == (None, 0.349, 26.59)
+    assert (bp["frozen_baseline_acc"], bp["assumed_baseline_acc"], bp["margin_pp"]) == (
+        None,
+        0.349,
+        26.59,
+    )
     assert (bp["coverage"], bp["evidence"]) == ("abc", {"d": "assumed"})
     assert (dfa["frozen_baseline_acc"], dfa["assumed_baseline_acc"]) == (0.349, 0.1)
     assert bridge["coverage"] == "abcd" and "assumed_baseline_acc" not in bridge
@@ -107,7 +117,10 @@ def test_show_tells_it_in_every_form(published_table: Path, capsys: pytest.Captu
     assert [line["assumed_baseline_acc"] for line in lines][:3] == ["0.349", "0.1", ""]
     assert "+26.59 (assumed)" in printed(capsys, *show, "markdown")
     table = printed(capsys, *show, "table")
-    assert "?+26.59" in table and "?: (d) against a frozen baseline of 0.1 assumed, 0.349 recorded (3 runs)" in table
+    assert (
+        "?+26.59" in table
+        and "?: (d) against a frozen baseline of 0.1 assumed, 0.349 recorded (3 runs)" in table
+    )
 
 
 def test_what_show_prints_as_json_is_not_read_as_recorded(
@@ -116,7 +129,9 @@ def test_what_show_prints_as_json_is_not_read_as_recorded(
     (tmp_path / "shown.json").write_text(
         printed(capsys, "show", published_table, "--frozen-baseline", "0.349", "--format", "json")
     )
-    again = {row.key: row.report.frozen_baseline_acc for row in scan([tmp_path / "shown.json"]).rows}
+    again = {
+        row.key: row.report.frozen_baseline_acc for row in scan([tmp_path / "shown.json"]).rows
+    }
     assert (again["bp_s42"], again["dfa_s42"]) == (None, 0.349)
 
 
@@ -125,13 +140,17 @@ def test_every_analysis_command_says_it(
     published_table: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     given = (command, published_table, "--frozen-baseline", "0.349")
-    words = "(d) is assumed, not measured, on 6 of 15 runs: against a frozen baseline of 0.349 (bp, ep)"
+    words = (
+        "(d) is assumed, not measured, on 6 of 15 runs: against a frozen baseline of 0.349 (bp, ep)"
+    )
     assert words in " ".join(printed(capsys, *given).split())
     assert words in printed(capsys, *given, "--format", "json")
     assert "assumed" not in printed(capsys, command, published_table)
 
 
-def test_check_names_what_was_measured(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_what_was_measured(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = printed(capsys, "check", published_table, "--frozen-baseline", "0.349")
     assert "[abc measured, d by a baseline of 0.349 assumed]" in out and "[abcd measured]" in out
 
@@ -143,7 +162,9 @@ COMMANDS = ("show", "check", "seeds", "sweep", "utility", "timeline")
 def test_a_method_that_no_run_has_is_one_line_that_names_those_there_are(
     published_table: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert main([command, str(published_table), "--frozen-baseline", "dfa=0.3,state_brige=0.4"]) == 2
+    assert (
+        main([command, str(published_table), "--frozen-baseline", "dfa=0.3,state_brige=0.4"]) == 2
+    )
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "no run of method 'state_brige'; did you mean state_bridge? known: bp, dfa" in err
@@ -156,11 +177,19 @@ def test_of_no_runs_no_method_is_missed(tmp_path: Path, capsys: pytest.CaptureFi
     FrozenBaseline(None, {"ep": 0.3}).check(["bp", "ep"])
 
 
-def test_who_measures_keeps_what_was_measured_and_records_what_was_given(published_table: Path) -> None:
+def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
+    published_table: Path,
+) -> None:
     rows = scan([published_table]).rows
     reports = {row.key: row.report for row in map(BOTH.recorded, rows)}
-    assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (0.349, None)
-    assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (0.349, 0.1)
+    assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (
+        0.349,
+        None,
+    )
+    assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (
+        0.349,
+        0.1,
+    )
     assert list(map(FrozenBaseline().recorded, rows)) == list(rows)
 
 
@@ -180,7 +209,9 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     assert AuditTable.from_rows(FrozenBaseline(by_method={method: 0.9}).apply(rows)).assumed.all()
 
 
-def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_of_a_control_says_why_as_its_audit_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     frozen = sample_runs() / "main" / "frozen_s42"
     for given in ([], ["--frozen-baseline", "0.349"]):
         out = " ".join(printed(capsys, "timeline", frozen, *given).split())
@@ -196,7 +227,8 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     session = Session(rows, baseline=BOTH if assumed else None)
     columns = {column.name: column for column in columns_of(session)}
     said = {
-        row.key: (columns["margin"].text(session, i), columns["frozen"].text(session, i)) for i, row in enumerate(rows)
+        row.key: (columns["margin"].text(session, i), columns["frozen"].text(session, i))
+        for i, row in enumerate(rows)
     }
     assert said["bp_s42"] == (("+26.59?", "0.349?") if assumed else ("·", "·"))
     assert not any("?" in text for text in said["state_bridge_s42"])
@@ -204,12 +236,17 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     (grid,) = beyond_table(session.table, USUAL)
     assert isinstance(grid, Grid)
     rooms = {row[0]: row[4] for row in grid.rows}
-    assert [rooms[name].endswith("pp?") for name in ("bp_s42", "state_bridge_s42")] == [assumed, False]
+    assert [rooms[name].endswith("pp?") for name in ("bp_s42", "state_bridge_s42")] == [
+        assumed,
+        False,
+    ]
     assert ("assumed" in grid.caption) == assumed
 
 
 async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
-    app = ExplorerApp(Session(scan([published_table]).rows, baseline=BOTH), look=Look(show="margin"))
+    app = ExplorerApp(
+        Session(scan([published_table]).rows, baseline=BOTH), look=Look(show="margin")
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "+26.59?" in screen_text(app))
         lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
@@ -230,4 +267,6 @@ def test_an_unset_variable_is_one_line_and_never_no_baseline_or_one_for_all(
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_the_help_says_what_coverage_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
     text = " ".join(printed(capsys, command, "--help").split())
-    assert "`coverage` names what was measured" in text and "d=assumed and never in `coverage`" in text
+    assert (
+        "`coverage` names what was measured" in text and "d=assumed and never in `coverage`" in text
+    )

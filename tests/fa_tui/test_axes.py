@@ -22,11 +22,16 @@ from tests.fa_tui.waiting import until
 @pytest.fixture
 def by_seed(session: Session) -> ExplorerApp:
     """The published runs, whose seeds can share a cell: each also names a λ."""
-    rows = [msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01}) for row in session.rows]
+    rows = [
+        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
+        for row in session.rows
+    ]
     return ExplorerApp(Session(rows), title="audit_table.json", terminal=COLOURFUL)
 
 
-async def test_x_chooses_columns_and_several_runs_in_a_cell_are_counted(by_seed: ExplorerApp) -> None:
+async def test_x_chooses_columns_and_several_runs_in_a_cell_are_counted(
+    by_seed: ExplorerApp,
+) -> None:
     async with by_seed.run_test(size=SIZE) as pilot:
         await pilot.press("down", "x")
         await pilot.pause(0.1)
@@ -36,7 +41,9 @@ async def test_x_chooses_columns_and_several_runs_in_a_cell_are_counted(by_seed:
         text = screen_text(by_seed)
         assert "methods × λ (x X)" in text
         assert "λ=0.01" in text
-        assert by_seed.session.rows[by_seed.explorer.row or 0].key == "dfa_s42", "the cursor stays on its run"
+        assert by_seed.session.rows[by_seed.explorer.row or 0].key == "dfa_s42", (
+            "the cursor stays on its run"
+        )
         await pilot.press("left")
         assert cell_at_cursor(by_seed) == "✗ 2/2"
 
@@ -53,7 +60,9 @@ async def test_a_cell_whose_runs_disagree_says_so_as_a_slider_moves(by_seed: Exp
         assert "✗ 1/2" in screen_text(by_seed)
 
 
-async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(by_seed: ExplorerApp) -> None:
+async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(
+    by_seed: ExplorerApp,
+) -> None:
     async with by_seed.run_test(size=SIZE) as pilot:
         by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
         await pilot.press("down", "left")
@@ -68,14 +77,20 @@ async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(by
         assert not by_seed.session.marked
 
 
-async def test_a_number_of_several_runs_is_their_median_with_its_count(by_seed: ExplorerApp) -> None:
+async def test_a_number_of_several_runs_is_their_median_with_its_count(
+    by_seed: ExplorerApp,
+) -> None:
     async with by_seed.run_test(size=SIZE) as pilot:
         by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
         matrix = by_seed.explorer.matrix
         await pilot.press("down", "left", *["v"] * 5)
         assert matrix.quantity is not None
         assert matrix.quantity.name == "acc"
-        accs = [row.report.headline_acc or 0 for row in by_seed.session.rows if row.method == "dfa" and row.seed != 42]
+        accs = [
+            row.report.headline_acc or 0
+            for row in by_seed.session.rows
+            if row.method == "dfa" and row.seed != 42
+        ]
         assert cell_at_cursor(by_seed) == f"{sum(accs) / 2:.3f} ×2"
 
 
@@ -107,18 +122,28 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
 def backgrounds(app: ExplorerApp) -> list[str | None]:
     """The background of every cell of the first column, the cursor's line left out."""
     matrix = app.explorer.matrix
-    styles = [matrix.style_of(matrix.cell(line, 0)[0][1]) for line in range(matrix.line_count()) if line != matrix.line]
-    return [None if style is None or style.bgcolor is None else style.bgcolor.name for style in styles]
+    styles = [
+        matrix.style_of(matrix.cell(line, 0)[0][1])
+        for line in range(matrix.line_count())
+        if line != matrix.line
+    ]
+    return [
+        None if style is None or style.bgcolor is None else style.bgcolor.name for style in styles
+    ]
 
 
 async def test_numbers_stand_on_shades_from_low_to_high(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         before = backgrounds(app)
         await pilot.press("v")
-        growths = [app.session.rows[line.cells[0][0]].report for line in app.explorer.matrix._grid.lines][1:]
+        growths = [
+            app.session.rows[line.cells[0][0]].report for line in app.explorer.matrix._grid.lines
+        ][1:]
         shown = backgrounds(app)
         assert len(set(before)) == 1
-        order = sorted(range(len(growths)), key=lambda line: growths[line].max_per_block_growth or 0)
+        order = sorted(
+            range(len(growths)), key=lambda line: growths[line].max_per_block_growth or 0
+        )
         assert shown[order[0]] != shown[order[-1]]
         app.theme = "fa-light"
         await pilot.pause()
@@ -137,16 +162,23 @@ def contrast(one: Color, other: Color) -> float:
     """WCAG 2.1 contrast ratio."""
 
     def luminance(colour: Color) -> float:
-        parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
+        parts = [
+            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+            for part in colour.normalized
+        ]
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("theme", [theme for theme in THEMES if not theme.ansi], ids=lambda theme: theme.name)
+@pytest.mark.parametrize(
+    "theme", [theme for theme in THEMES if not theme.ansi], ids=lambda theme: theme.name
+)
 def test_text_is_readable_on_the_highest_shade(theme: Theme) -> None:
-    shade = shade_colour(Color.parse(theme.background or ""), Color.parse(theme.primary), SHADES - 1)
+    shade = shade_colour(
+        Color.parse(theme.background or ""), Color.parse(theme.primary), SHADES - 1
+    )
     for name, least in (("foreground", 4.5), ("error", 3.0)):
         assert contrast(shade, Color.parse(getattr(theme, name))) >= least, name
 
@@ -163,13 +195,24 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
     from fa_tui.views.columns import BY_NAME
 
-    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))) == "+0.200"
+    assert (
+        BY_NAME["gamma"].say(
+            BY_NAME["gamma"].of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))
+        )
+        == "+0.200"
+    )
     assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport())) == "·"
 
 
 async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:
     rows = [
-        AuditRow(source="runs.json", key=f"m{number}_s{seed}", method=f"m{number}", seed=seed, axes={"depth": depth})
+        AuditRow(
+            source="runs.json",
+            key=f"m{number}_s{seed}",
+            method=f"m{number}",
+            seed=seed,
+            axes={"depth": depth},
+        )
         for depth, number in enumerate(range(15))
         for seed in (1, 2)
     ]
@@ -182,4 +225,6 @@ async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> No
         await until(pilot, lambda: matrix.show_horizontal_scrollbar)
         assert matrix.line in matrix.visible_lines()
         await pilot.resize_terminal(80, 16)
-        await until(pilot, lambda: matrix.size.height < 16 and matrix.line in matrix.visible_lines())
+        await until(
+            pilot, lambda: matrix.size.height < 16 and matrix.line in matrix.visible_lines()
+        )

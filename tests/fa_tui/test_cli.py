@@ -18,7 +18,10 @@ from fa_tui.options import parse_frozen_baseline, split_list
 
 def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fa_tui", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "fa_tui", *map(str, args)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -31,14 +34,18 @@ def show_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dic
 
 @pytest.mark.parametrize("option", ["--h-norm-explosion-ratio", "--g-norm-floor"])
 @pytest.mark.parametrize("number", ["-3", "-inf"])
-def test_a_threshold_that_no_number_can_be_below_is_refused(published_table, capsys, option, number):
+def test_a_threshold_that_no_number_can_be_below_is_refused(
+    published_table, capsys, option, number
+):
     assert main(["show", str(published_table), option, number]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1) and "is never negative" in err
 
 
 def test_a_margin_and_a_cosine_may_be_negative(published_table, capsys):
-    rows = show_json(capsys, published_table, "--frozen-acc-margin-pp", "-30", "--stability-drift-ceiling", "-1")
+    rows = show_json(
+        capsys, published_table, "--frozen-acc-margin-pp", "-30", "--stability-drift-ceiling", "-1"
+    )
     assert {"c"} <= set(rows[0]["flags"]) and not any("d" in row["flags"] for row in rows)
 
 
@@ -68,14 +75,19 @@ def test_the_cnn_audit_fires_a_on_dfa_and_credit_bridge_and_covers_a_and_b(publi
     rows = show_json(capsys, published_cnn)
     assert {row["coverage"] for row in rows} == {"ab"}
     fired = {(row["method"], row["seed"]) for row in rows if row["flags"]}
-    assert fired == {(method, seed) for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)}
+    assert fired == {
+        (method, seed) for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)
+    }
     assert {row["flags"] for row in rows if row["flags"]} == {"a"}
     assert all(row["cross_batch_stability"] is None for row in rows)
 
 
 def test_thresholds_move_verdicts(published_table, capsys):
     rows = show_json(capsys, published_table, "--h-norm-explosion-ratio", "5")
-    assert {row["seed"] for row in rows if row["method"] == "ep" and row["flags"] == "a"} == {123, 456}
+    assert {row["seed"] for row in rows if row["method"] == "ep" and row["flags"] == "a"} == {
+        123,
+        456,
+    }
 
 
 def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
@@ -160,7 +172,9 @@ def test_check_never_passes_a_run_nobody_measured(tmp_path, capsys):
         ),
     ],
 )
-def test_a_file_without_an_audit_is_one_line_that_says_so(command, name, content, hint, tmp_path, capsys):
+def test_a_file_without_an_audit_is_one_line_that_says_so(
+    command, name, content, hint, tmp_path, capsys
+):
     (tmp_path / name).write_text(content)
     assert main([command, str(tmp_path / name)]) == 3
     out, err = capsys.readouterr()
@@ -168,7 +182,9 @@ def test_a_file_without_an_audit_is_one_line_that_says_so(command, name, content
 
 
 def test_show_says_which_command_reads_traces(tmp_path, capsys):
-    (tmp_path / "trace_dfa_s7.jsonl").write_text('{"epoch": 1, "test_acc": 0.3, "residual_norms": [1, 2]}\n')
+    (tmp_path / "trace_dfa_s7.jsonl").write_text(
+        '{"epoch": 1, "test_acc": 0.3, "residual_norms": [1, 2]}\n'
+    )
     assert show_json(capsys, tmp_path) == []
     assert main(["show", str(tmp_path)]) == 0
     assert "`fa-tui timeline` reads traces" in capsys.readouterr().err
@@ -203,7 +219,10 @@ LONG = "x" * 5000
 @pytest.mark.parametrize("command", ["", "open", "show", "check", "verify", "seeds", "timeline"])
 def test_an_empty_path_is_not_the_current_folder(command, capsys):
     assert main([*filter(None, [command]), ""]) == 2
-    assert capsys.readouterr().err == "fa-tui: an empty path; is a variable unset? the current folder is .\n"
+    assert (
+        capsys.readouterr().err
+        == "fa-tui: an empty path; is a variable unset? the current folder is .\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,9 +239,13 @@ def test_an_empty_path_is_not_the_current_folder(command, capsys):
         (["train", "--method", "bp", "--out", "OUT", "--data", "broken_for_tests:load"], 2),
     ],
 )
-def test_values_that_cannot_be_meant_are_one_line(args, code, sample_runs, tmp_path, monkeypatch, capsys):
+def test_values_that_cannot_be_meant_are_one_line(
+    args, code, sample_runs, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken_for_tests.py").write_text("def load():\n    raise RuntimeError('boom\\nagain')\n")
+    (tmp_path / "broken_for_tests.py").write_text(
+        "def load():\n    raise RuntimeError('boom\\nagain')\n"
+    )
     given = {"RUN": str(sample_runs / "main" / "bp_s42"), "OUT": str(tmp_path / "out")}
     assert main([given.get(arg, arg) for arg in args]) == code
     said = capsys.readouterr().err.splitlines()
@@ -285,13 +308,18 @@ def test_reading_commands_never_import_torch(published_table):
         "import sys; from fa_tui.cli import main; main(['show', sys.argv[1]]); "
         "print('torch' in sys.modules, 'textual' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(published_table)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(published_table)], capture_output=True, text=True
+    )
     assert done.stdout.strip().splitlines()[-1] == "False False"
 
 
 def test_lists_take_commas_and_repeats():
     assert split_list(["42,123", "456"]) == ["42", "123", "456"]
-    assert parse_frozen_baseline(["0.349,EP=0.31", "Credit Bridge=0.2"]).by_method == {"ep": 0.31, "credit_bridge": 0.2}
+    assert parse_frozen_baseline(["0.349,EP=0.31", "Credit Bridge=0.2"]).by_method == {
+        "ep": 0.31,
+        "credit_bridge": 0.2,
+    }
 
 
 @pytest.mark.parametrize(
@@ -375,14 +403,23 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(published_table):
 def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, capsys):
     assert main(["show", str(sample_runs / "controls")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    rows = [line.partition(" 42 ")[0].strip() for line in lines if line[1:].startswith(("dfa", "bp"))]
+    rows = [
+        line.partition(" 42 ")[0].strip() for line in lines if line[1:].startswith(("dfa", "bp"))
+    ]
     assert {"bp", "dfa", "dfa λ=0.01", "dfa ln=none"} <= set(rows)
     assert main(["check", str(sample_runs / "controls")]) == 1
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))
     records = show_json(capsys, sample_runs / "controls")
     named = list(records[0])
-    assert named[named.index("key") :] == ["key", "axes", "noise_scale", "margins_by_rule", "undecided", "intervals"]
+    assert named[named.index("key") :] == [
+        "key",
+        "axes",
+        "noise_scale",
+        "margins_by_rule",
+        "undecided",
+        "intervals",
+    ]
     assert main(["show", str(sample_runs / "controls"), "--format", "csv"]) == 0
     header, *lines = csv.reader(capsys.readouterr().out.splitlines())
     assert set(header) >= set(named) and len(lines) == len(records)

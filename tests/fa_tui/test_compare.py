@@ -58,11 +58,20 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         assert "s10" not in text.splitlines()[1] and "4000" not in text
         assert "diverge at layer 2" in text and "×1329" in text
         assert "seeds disagree: a fires on 1 of 10" in text
-        spread = next(line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2")
-        assert spread is not None and len(spread.values) == 10 and spread.stat(False).mean == pytest.approx(402.745)
+        spread = next(
+            line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2"
+        )
+        assert (
+            spread is not None
+            and len(spread.values) == 10
+            and spread.stat(False).mean == pytest.approx(402.745)
+        )
         await pilot.press("down", "down", "down", *["right"] * 10)
         await settled(pilot, screen)
-        assert "largest s10 (4000), smallest s1 (3.01)   max/min and mean are over all 10" in screen_text(app)
+        assert (
+            "largest s10 (4000), smallest s1 (3.01)   max/min and mean are over all 10"
+            in screen_text(app)
+        )
 
 
 async def test_six_runs_have_nothing_to_turn_to(app: ExplorerApp) -> None:
@@ -82,7 +91,10 @@ async def test_the_runs_on_screen_stay_in_place_from_method_to_method() -> None:
         screen = await opened(pilot, "C", "greater_than_sign", "n")
         assert "7-12 of 14 runs" in screen_text(app).splitlines()[0] and screen.group.name == "dfa"
         await pilot.press("n")
-        assert " ep " in screen_text(app).splitlines()[0] and "2 runs" in screen_text(app).splitlines()[0]
+        assert (
+            " ep " in screen_text(app).splitlines()[0]
+            and "2 runs" in screen_text(app).splitlines()[0]
+        )
 
 
 async def test_the_charts_show_the_runs_on_screen() -> None:
@@ -90,13 +102,18 @@ async def test_the_charts_show_the_runs_on_screen() -> None:
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C", "greater_than_sign")
         await settled(pilot, screen)
-        assert "1 s5" in screen_text(app).splitlines()[1] and "6 s10" in screen_text(app).splitlines()[1]
+        assert (
+            "1 s5" in screen_text(app).splitlines()[1]
+            and "6 s10" in screen_text(app).splitlines()[1]
+        )
         assert "s1 " not in screen_text(app).splitlines()[1]
 
 
 def test_scales_of_many_runs_are_those_of_few() -> None:
     few = Session([row_of("bp", seed, 0.5, 2.0 + seed, math.inf) for seed in range(10)])
-    many = Session([*few.rows, *(row_of("dfa", seed, 1.0, 3.0, 0.0) for seed in range(SCALAR_LIMIT))])
+    many = Session(
+        [*few.rows, *(row_of("dfa", seed, 1.0, 3.0, 0.0) for seed in range(SCALAR_LIMIT))]
+    )
     assert scales_of(many, range(len(many))) == scales_of(few, range(10))
 
 
@@ -124,9 +141,17 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
 
 
 async def test_where_one_seed_lacks_a_diagnostic_no_verdict_stands_for_both() -> None:
-    quiet = {"method_name": "bp", "residual_norms": [1.0, 1.0], "bp_grad_norms": [1.0, 1.0], "headline_acc": 0.5}
+    quiet = {
+        "method_name": "bp",
+        "residual_norms": [1.0, 1.0],
+        "bp_grad_norms": [1.0, 1.0],
+        "headline_acc": 0.5,
+    }
     reports = [DiagnosticReport(**quiet, frozen_baseline_acc=0.6), DiagnosticReport(**quiet)]
-    rows = [AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one) for n, one in enumerate(reports)]
+    rows = [
+        AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one)
+        for n, one in enumerate(reports)
+    ]
     app = app_on(Session(rows))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
@@ -157,7 +182,10 @@ async def test_a_single_run_says_how_to_compare_it() -> None:
 async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
     for rows, words in (
         ([], "nothing to compare"),
-        ([AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)], "none of these runs is measured"),
+        (
+            [AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)],
+            "none of these runs is measured",
+        ),
     ):
         app = app_on(Session(rows))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -215,7 +243,9 @@ async def test_a_large_screen_has_charts_that_name_the_runs_by_number(app: Explo
 def _deep() -> Session:
     """A shallow run and one of 200 layers that jumps at block 77."""
     norms = [10.0 * 1.01**layer * (300 if layer > 77 else 1) for layer in range(201)]
-    session = Session([row_of("a", 1, 10.0, 10.1, 10.2, 10.3), row_of("b", 1, *norms), row_of("c", 1)])
+    session = Session(
+        [row_of("a", 1, 10.0, 10.1, 10.2, 10.3), row_of("b", 1, *norms), row_of("c", 1)]
+    )
     session.marked = {0, 1, 2}
     return session
 
@@ -262,7 +292,9 @@ async def test_bars_are_long_enough_to_compare_or_left_out_and_the_lines_fit(
     app.session.marked = set(range(marked))
     async with app.run_test(size=(width, 40)) as pilot:
         screen = await opened(pilot, "C", "z")
-        bars = [len(bar) for bar in re.findall("[━╸]+", "\n".join(screen_text(app).splitlines()[2:25]))]
+        bars = [
+            len(bar) for bar in re.findall("[━╸]+", "\n".join(screen_text(app).splitlines()[2:25]))
+        ]
         scale_is_offered = "Scale" in screen_text(app)
         # on the scale of these runs alone the largest norm fills its bar
         assert not bars or max(bars) >= 4
@@ -270,12 +302,16 @@ async def test_bars_are_long_enough_to_compare_or_left_out_and_the_lines_fit(
         assert not screen.view.show_horizontal_scrollbar
 
 
-async def test_without_bars_numbers_have_more_digits_and_names_go_before_the_mean(app: ExplorerApp) -> None:
+async def test_without_bars_numbers_have_more_digits_and_names_go_before_the_mean(
+    app: ExplorerApp,
+) -> None:
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
-        assert "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.158e7" in "".join(lines)
+        assert (
+            "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.158e7" in "".join(lines)
+        )
         app.session.marked = bridges
         screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:
@@ -295,13 +331,17 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
         assert len(growing) < 80
 
 
-async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(app: ExplorerApp) -> None:
+async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, "C")
         await pilot.press("p")
         assert " ep " in screen_text(app).splitlines()[0]
         await pilot.press("a", "p")
-        await until(pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app))
+        await until(
+            pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app)
+        )
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen)
 
@@ -323,14 +363,22 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
         await opened(pilot, "C")
         assert "1 run   1/5 (n p)  of 5 of 15 runs: seed:42 (f)" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "3 runs   1/5 (n p)  15 runs   all, not only" in screen_text(app))
+        await until(
+            pilot, lambda: "3 runs   1/5 (n p)  15 runs   all, not only" in screen_text(app)
+        )
 
 
-async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(app: ExplorerApp) -> None:
+async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(
+    app: ExplorerApp,
+) -> None:
     app.session.marked = {0, 3}
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
         _, names, places, *lines = screen_text(app).splitlines()
-        assert "bp s42" in names and "mean" not in names and places.count("audit_table_s42_s123_s456.json") == 2
+        assert (
+            "bp s42" in names
+            and "mean" not in names
+            and places.count("audit_table_s42_s123_s456.json") == 2
+        )
         first = next(line for line in lines if line.startswith(" 0 "))
         assert "↑" in first and "↓" in first

@@ -91,7 +91,13 @@ async def test_the_copied_command_prints_just_the_runs_compared(
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
         screen = await opened(pilot, "C")
-        words = shlex.split(next(piece for piece in screen.shared().pieces if piece.key == "l").text())
+        words = shlex.split(
+            next(piece for piece in screen.shared().pieces if piece.key == "l").text()
+        )
     capsys.readouterr()
     assert main([*words[1:], "--format", "json"]) == 0
-    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == ["dfa_s42", "dfa_s123", "dfa_s456"]
+    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [
+        "dfa_s42",
+        "dfa_s123",
+        "dfa_s456",
+    ]

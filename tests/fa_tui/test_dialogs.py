@@ -10,8 +10,8 @@ from textual.command import Command, CommandList, DiscoveryHit
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading
@@ -60,7 +60,9 @@ def said(app: ExplorerApp) -> str:
     return app.explorer.status.text
 
 
-async def test_a_row_a_cell_and_the_command_line_are_copied(app: ExplorerApp, copied: list[str]) -> None:
+async def test_a_row_a_cell_and_the_command_line_are_copied(
+    app: ExplorerApp, copied: list[str]
+) -> None:
     app.paths = [Path("my audits.json")]
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
@@ -103,7 +105,9 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
 ) -> None:
     (places / "mine.csv").write_text("precious")
     say, told = app.say, []
-    monkeypatch.setattr(app, "say", lambda text, *how, **more: (told.append(text), say(text, *how, **more)))
+    monkeypatch.setattr(
+        app, "say", lambda text, *how, **more: (told.append(text), say(text, *how, **more))
+    )
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "e", "c")
@@ -123,7 +127,9 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
     assert (places / "other.csv").read_text().count("\n") == 16
 
 
-async def test_a_picture_shows_the_screen_and_not_the_dialog(app: ExplorerApp, places: Path) -> None:
+async def test_a_picture_shows_the_screen_and_not_the_dialog(
+    app: ExplorerApp, places: Path
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "e", "s", "enter")
@@ -148,7 +154,13 @@ async def test_esc_leaves_every_dialog_without_a_trace(app: ExplorerApp, places:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         before = said(app)
-        for keys in (("y", "escape"), ("e", "escape"), ("e", "m", "escape"), ("p", "s", "escape"), ("w", "escape")):
+        for keys in (
+            ("y", "escape"),
+            ("e", "escape"),
+            ("e", "m", "escape"),
+            ("p", "s", "escape"),
+            ("w", "escape"),
+        ):
             await ask(pilot, *keys)
             assert app.screen is app.explorer
         assert said(app) == before
@@ -297,7 +309,9 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
 
 
 @pytest.mark.parametrize("screen", ["C", "A"])
-async def test_what_was_changed_on_the_main_screen_is_undone_on_another(app: ExplorerApp, screen: str) -> None:
+async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
+    app: ExplorerApp, screen: str
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "w")
@@ -316,10 +330,14 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(app: Exp
         await until(pilot, lambda: said(app) == " nothing to undo")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.explorer)
-        assert app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
+        assert (
+            app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
+        )
 
 
-async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp, copied: list[str]) -> None:
+async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(
+    app: ExplorerApp, copied: list[str]
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "y")
@@ -385,8 +403,12 @@ async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_a
         assert "for now" in said(app)
 
 
-async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(session: Session) -> None:
-    app = ExplorerApp(session, terminal=Terminal("xterm", True, 16), settings=Loaded(Settings(theme="fa-light")))
+async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
+    session: Session,
+) -> None:
+    app = ExplorerApp(
+        session, terminal=Terminal("xterm", True, 16), settings=Loaded(Settings(theme="fa-light"))
+    )
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         assert app.theme == "fa-ansi"
@@ -394,7 +416,9 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
 
 
 @pytest.mark.parametrize("action", ["page_down", "page_up"])
-async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(app: ExplorerApp, action: str) -> None:
+async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
+    app: ExplorerApp, action: str
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         palette = Palette()
@@ -407,7 +431,9 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(app: Explo
         assert app.screen is palette
 
 
-@pytest.mark.parametrize(("typed", "found"), [("sweep", "Analysis"), ("frozen baseline", "What if")])
+@pytest.mark.parametrize(
+    ("typed", "found"), [("sweep", "Analysis"), ("frozen baseline", "What if")]
+)
 async def test_the_palette_finds_what_a_command_does_not_only_its_name(
     app: ExplorerApp, typed: str, found: str
 ) -> None:
@@ -418,17 +444,28 @@ async def test_the_palette_finds_what_a_command_does_not_only_its_name(
         assert str(hits[0].match_display) == found
 
 
-async def test_the_successors_reading_is_a_preset_that_words_every_verdict(app: ExplorerApp) -> None:
+async def test_the_successors_reading_is_a_preset_that_words_every_verdict(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "p", "2")
         await until(pilot, lambda: "protocol v2" in screen_text(app).splitlines()[0])
         # a letter of (c) is nowhere left, as fired or as passed
-        cells = [word for line in screen_text(app).splitlines() for word in line.split() if word[:1] in "✓✗"]
+        cells = [
+            word
+            for line in screen_text(app).splitlines()
+            for word in line.split()
+            if word[:1] in "✓✗"
+        ]
         assert all(word[3] == "·" for word in cells if len(word) >= 5), cells
         assert "PASS" in screen_text(app)
         # nor as a slider, a key or a threshold
-        assert [letter for letter in "abcd" if app.screen.sliders.slider(letter).display] == ["a", "b", "d"]
+        assert [letter for letter in "abcd" if app.screen.sliders.slider(letter).display] == [
+            "a",
+            "b",
+            "d",
+        ]
         await pilot.press("c")
         assert "need walk-back" not in screen_text(app)
         assert " of 15 FAIL" in screen_text(app)

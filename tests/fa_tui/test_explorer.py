@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
@@ -129,7 +129,9 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         assert legend.startswith(" growth 0.959 ")
         assert "24126 log" in legend and "(a) fires" in legend
         strip = app.explorer.status.render_line(0)
-        shades = {segment.style.bgcolor for segment in strip if segment.style and segment.text == " "}
+        shades = {
+            segment.style.bgcolor for segment in strip if segment.style and segment.text == " "
+        }
         assert len(shades) >= 8
         await pilot.press("V", "V")
         await pilot.pause()
@@ -144,7 +146,11 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
 
 @pytest.mark.parametrize("pane", ["matrix", "detail", "slider-a"])
 async def test_every_pane_explains_itself(app: ExplorerApp, pane: str) -> None:
-    first = {"matrix": "The matrix: one line", "detail": "The run under the cursor", "slider-a": "The threshold of one"}
+    first = {
+        "matrix": "The matrix: one line",
+        "detail": "The run under the cursor",
+        "slider-a": "The threshold of one",
+    }
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause(0.1)
         app.screen.query_one(f"#{pane}").focus()
@@ -157,7 +163,9 @@ async def test_every_pane_explains_itself(app: ExplorerApp, pane: str) -> None:
 
 
 async def test_problems_are_listed_with_their_reasons(session: Session) -> None:
-    app = ExplorerApp(Session(session.rows, problems=[Problem("x.json", "x.json: truncated at line 3")]))
+    app = ExplorerApp(
+        Session(session.rows, problems=[Problem("x.json", "x.json: truncated at line 3")])
+    )
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "1 not opened (P)" in screen_text(app)
@@ -224,7 +232,9 @@ async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: Expl
 
 
 @pytest.mark.parametrize("size", [(20, 5), (39, 40), (120, 9)])
-async def test_a_tiny_terminal_is_told_so_and_comes_back(app: ExplorerApp, size: tuple[int, int]) -> None:
+async def test_a_tiny_terminal_is_told_so_and_comes_back(
+    app: ExplorerApp, size: tuple[int, int]
+) -> None:
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         assert "too small" in screen_text(app)
@@ -241,10 +251,16 @@ async def test_an_empty_table_opens(tmp_path: Path) -> None:
         assert "0 of 0 need walk-back" in screen_text(app)
 
 
-async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_what_is_seen(session: Session) -> None:
+async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_what_is_seen(
+    session: Session,
+) -> None:
     rows = [
         AuditRow(
-            source="big.json", key=f"m{method}_s{seed}", method=f"m{method}", seed=seed, report=session.rows[0].report
+            source="big.json",
+            key=f"m{method}_s{seed}",
+            method=f"m{method}",
+            seed=seed,
+            report=session.rows[0].report,
         )
         for method in range(300)
         for seed in range(40)
@@ -284,7 +300,9 @@ async def test_a_folder_without_audits_says_where_to_go() -> None:
         assert "no audits here; T shows traces" in screen_text(app)
 
 
-async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_palette(app: ExplorerApp) -> None:
+async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_palette(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.sliders is not None)
         await pilot.pause()
@@ -296,7 +314,9 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
         await until(pilot, lambda: "sweep, utility, seeds (A)" in screen_text(app))
 
 
-async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_and_listed(app: ExplorerApp) -> None:
+async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_and_listed(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("a", "left_curly_bracket")
@@ -304,16 +324,25 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_
         assert "✗a--·◂" in screen_text(app)
         await pilot.press("n")
         assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
-        await until(pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app))
+        await until(
+            pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app)
+        )
         await pilot.press("F")
-        await until(pilot, lambda: "Flipped at a > 10.9" in screen_text(app) and "enter Go there" in screen_text(app))
+        await until(
+            pilot,
+            lambda: (
+                "Flipped at a > 10.9" in screen_text(app) and "enter Go there" in screen_text(app)
+            ),
+        )
         await pilot.press("escape", "left")
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
 
 
-async def test_flipped_cells_stay_highlighted_where_they_are_shaded_numbers(app: ExplorerApp) -> None:
+async def test_flipped_cells_stay_highlighted_where_they_are_shaded_numbers(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("a", "left_curly_bracket", "escape", "v")
@@ -321,9 +350,15 @@ async def test_flipped_cells_stay_highlighted_where_they_are_shaded_numbers(app:
         assert app.explorer.matrix.flipped and not app._exception
 
 
-async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(sample_runs: Path) -> None:
+async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(
+    sample_runs: Path,
+) -> None:
     # three columns of which the last begins at the edge of the screen
-    paths = [sample_runs / "audit_cnn_3seed.json", *sample_runs.glob("audit_table*.json"), sample_runs / "wide"]
+    paths = [
+        sample_runs / "audit_cnn_3seed.json",
+        *sample_runs.glob("audit_table*.json"),
+        sample_runs / "wide",
+    ]
     app = app_on(Session(scan(paths).rows))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
@@ -335,7 +370,8 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
 async def test_the_cursor_starts_on_a_run_and_an_empty_cell_is_said_to_be_one() -> None:
     names = (("dfa", 2), ("bp", 1), ("bp", 2))
     runs = [
-        AuditRow(source=f"runs/{name}_s{seed}", key=f"{name}_s{seed}", method=name, seed=seed) for name, seed in names
+        AuditRow(source=f"runs/{name}_s{seed}", key=f"{name}_s{seed}", method=name, seed=seed)
+        for name, seed in names
     ]
     app = app_on(Session(runs))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -354,19 +390,29 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         await pilot.mouse_down("#slider-a", offset=(50, 0))
         for column in (40, 38, 36):
             slider.dragged_to(column)
-            await until(pilot, lambda: slider.value == app.session.thresholds.h_norm_explosion_ratio != 50.0)
+            await until(
+                pilot, lambda: slider.value == app.session.thresholds.h_norm_explosion_ratio != 50.0
+            )
             await pilot.pause()
         flipped = {flip.row for flip in app.explorer.flips}
-        assert flipped == {row for row, flags in enumerate(app.session.flags) if flags == 1} and len(flipped) > 1
+        assert (
+            flipped == {row for row, flags in enumerate(app.session.flags) if flags == 1}
+            and len(flipped) > 1
+        )
         slider.dragged_to(50)
         await until(pilot, lambda: not app.explorer.flips)
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
 
 
-async def test_a_key_that_does_nothing_now_says_why_and_one_restores_all_thresholds(app: ExplorerApp) -> None:
+async def test_a_key_that_does_nothing_now_says_why_and_one_restores_all_thresholds(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        for key, words in (("m", "no checkpoint to measure here: open"), ("S", "t opens the long view")):
+        for key, words in (
+            ("m", "no checkpoint to measure here: open"),
+            ("S", "t opens the long view"),
+        ):
             await pilot.press(key)
             await until(pilot, lambda words=words: words in screen_text(app))  # type: ignore[misc]
         await pilot.press("plus")

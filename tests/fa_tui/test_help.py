@@ -11,8 +11,8 @@ import pytest
 from textual.screen import ModalScreen
 
 from fa_core.analysis.comparison import PARTS_AT
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
 from fa_tui import options
@@ -44,7 +44,11 @@ SCREENS = {
 @pytest.fixture
 def app(sample_runs: Path) -> ExplorerApp:
     found = scan([sample_runs / "floor"])
-    return app_on(Session(found.rows, traces=found.traces, problems=[Problem("x.pt", "x.pt: not a checkpoint")]))
+    return app_on(
+        Session(
+            found.rows, traces=found.traces, problems=[Problem("x.pt", "x.pt: not a checkpoint")]
+        )
+    )
 
 
 async def go(pilot: Any, app: ExplorerApp, *keys: str) -> None:
@@ -71,7 +75,9 @@ async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name
             assert title.startswith("# "), (name, pane)
             assert not title.startswith("# Keys"), (name, pane, "only lists keys")
             assert "# Keys that work here" in rest
-            assert any(line.startswith("  ") for line in rest[rest.index("# Keys that work here") :]), (name, pane)
+            assert any(
+                line.startswith("  ") for line in rest[rest.index("# Keys that work here") :]
+            ), (name, pane)
 
 
 @pytest.mark.parametrize("name", [name for name in SCREENS if name != "what if"])
@@ -88,7 +94,9 @@ async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) 
         assert isinstance(app.screen, HelpScreen)
 
 
-async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(app: ExplorerApp) -> None:
+async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await go(pilot, app)
         (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
@@ -101,7 +109,9 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
     diagnostic = DIAGNOSTICS[letter]
     (option,) = options._THRESHOLDS[diagnostic.threshold][0].__metadata__
     protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
-    sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())["SlidersPanel"]
+    sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())[
+        "SlidersPanel"
+    ]
     report = thresholds_block(DiagnosticThresholds()).text
     for text in (option.help, sliders, protocol.read_text(encoding="utf-8"), report):
         assert diagnostic.calibration in " ".join(text.split())
@@ -109,7 +119,9 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
 
 def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
     texts = msgspec.toml.decode((Path(help_screen.__file__).with_name("help.toml")).read_bytes())
-    source = "\n".join(path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py"))
+    source = "\n".join(
+        path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py")
+    )
     assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
     compare = texts["CompareView"]
     assert f"shorter than {compare_view._BAR_LEAST} cells" in compare

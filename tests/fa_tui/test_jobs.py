@@ -70,7 +70,18 @@ def test_the_status_line_tells_the_time_left() -> None:
 
 
 def test_the_status_line_names_a_silent_worker_and_for_how_long() -> None:
-    jobs = [Listed(id="1", name="dfa s42", state="running", device="cpu", pid=71, silent=40, done=3, total=10)]
+    jobs = [
+        Listed(
+            id="1",
+            name="dfa s42",
+            state="running",
+            device="cpu",
+            pid=71,
+            silent=40,
+            done=3,
+            total=10,
+        )
+    ]
     words = "measuring dfa s42 3/10, worker 71 on cpu: no word for 40 s"
     assert "".join(text for text, _ in progress_line(jobs)) == words
 
@@ -78,10 +89,15 @@ def test_the_status_line_names_a_silent_worker_and_for_how_long() -> None:
 def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measures() -> None:
     at_work = Listed(id="1", name="dfa s42", state="running", done=3, total=10)
     waits = Listed(id="2", name="dfa s43", state="queued", device="cuda:1", pid=72, silent=12)
-    assert _line(at_work, waits) == "measuring dfa s42 3/10, worker 72 on cuda:1: no word for 12 s, 1 queued"
+    assert (
+        _line(at_work, waits)
+        == "measuring dfa s42 3/10, worker 72 on cuda:1: no word for 12 s, 1 queued"
+    )
 
 
-async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(app: ExplorerApp) -> None:
+async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(
+    app: ExplorerApp,
+) -> None:
     job = Listed(id="1", name="dfa s42", state="queued", device="cpu", pid=4711, silent=40)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.push_screen(JobsScreen(Given([job])))
@@ -93,9 +109,14 @@ def _line(*jobs: Listed) -> str:
 
 
 def test_between_two_jobs_the_status_line_names_the_next_and_keeps_its_counts() -> None:
-    first, second = (Listed(id=name, name=name, state="queued", total=20) for name in ("dfa s1", "dfa s2"))
+    first, second = (
+        Listed(id=name, name=name, state="queued", total=20) for name in ("dfa s1", "dfa s2")
+    )
     waiting = [Listed(id=f"{n}", name=f"ep s{n}", state="queued") for n in range(3)]
-    assert _line(replace(first, state="running", done=20), second, *waiting) == "measuring dfa s1 20/20, 4 queued"
+    assert (
+        _line(replace(first, state="running", done=20), second, *waiting)
+        == "measuring dfa s1 20/20, 4 queued"
+    )
     done = replace(first, state="done", done=20)
     between = _line(done, second, *waiting)
     assert between == "measuring dfa s2 0/20, 3 queued, 1 done"
@@ -123,13 +144,17 @@ def test_a_stopwatch_tells_how_long_the_last_run_was() -> None:
 
 
 def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
-    cuda = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 << 30, memory_total=139 << 30, load=0.87)
+    cuda = Device(
+        name="cuda:0", label="NVIDIA H200", memory_used=35 << 30, memory_total=139 << 30, load=0.87
+    )
     cpu = Device(name="cpu", label="2 cores", load=0.5)
     assert machine_lines(Machine([cuda, cpu]), ASCII) == [
         "cuda:0   NVIDIA H200   ===------- 35.0 GiB of 139 GiB   87% busy",
         "cpu      2 cores   50% busy",
     ]
-    lines = machine_lines(Machine([cpu], "no GPU: no NVIDIA driver answers", Usage(2, 900 << 20, 1.5)), ASCII)
+    lines = machine_lines(
+        Machine([cpu], "no GPU: no NVIDIA driver answers", Usage(2, 900 << 20, 1.5)), ASCII
+    )
     assert lines == [
         "cpu      2 cores   50% busy   no GPU: no NVIDIA driver answers",
         "workers  2 processes   900 MiB   1.5 cores busy",
@@ -154,7 +179,10 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
     app = measuring_app("first", "second", "wait", "last")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: [job.state for job in app.jobs.listed()][:3] == ["done", "done", "running"])
+        await until(
+            pilot,
+            lambda: [job.state for job in app.jobs.listed()][:3] == ["done", "done", "running"],
+        )
         await pilot.press("J")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         here = app.screen.query_one(JobsTable).job
@@ -164,11 +192,15 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
     app.close_jobs()
 
 
-async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(measuring_app: MakeApp) -> None:
+async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(
+    measuring_app: MakeApp,
+) -> None:
     app = measuring_app("wait")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("m", "J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "workers" in screen_text(app))
+        await until(
+            pilot, lambda: isinstance(app.screen, JobsScreen) and "workers" in screen_text(app)
+        )
         screen = app.screen
         assert isinstance(screen, JobsScreen) and screen.machine_watch is not None
         assert "cpu" in screen_text(app)
@@ -178,14 +210,22 @@ async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(me
     app.close_jobs()
 
 
-async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: MakeApp, tmp_path: Path) -> None:
+async def test_only_the_keys_that_would_do_something_are_shown(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
     app = measuring_app("wait", "two")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m", "J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "running" in screen_text(app))
+        await until(
+            pilot, lambda: isinstance(app.screen, JobsScreen) and "running" in screen_text(app)
+        )
 
         def keys() -> set[str]:
-            return {active.binding.key for active in app.screen.active_bindings.values() if active.enabled}
+            return {
+                active.binding.key
+                for active in app.screen.active_bindings.values()
+                if active.enabled
+            }
 
         await until(pilot, lambda: "x" in keys())
         assert "r" not in keys(), "it runs"
@@ -210,24 +250,42 @@ async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
     app = measuring_app("first", "wait", "two", "three")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m", "J")
-        await until(pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"])
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "Cancel all" in screen_text(app))
+        await until(
+            pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"]
+        )
+        await until(
+            pilot, lambda: isinstance(app.screen, JobsScreen) and "Cancel all" in screen_text(app)
+        )
         assert "Retry all" not in screen_text(app)
         await pilot.press("X")
-        await until(pilot, lambda: [job.state for job in app.jobs.listed()] == ["done", *["cancelled"] * 3])
+        await until(
+            pilot, lambda: [job.state for job in app.jobs.listed()] == ["done", *["cancelled"] * 3]
+        )
         await until(pilot, lambda: "Retry all" in screen_text(app))
         (tmp_path / "go").touch()
         await pilot.press("R")
         await until(pilot, lambda: {job.state for job in app.jobs.listed()} == {"done"})
-        assert [job.name for job in app.jobs.listed()] == ["first s42", "wait s42", "two s42", "three s42"]
+        assert [job.name for job in app.jobs.listed()] == [
+            "first s42",
+            "wait s42",
+            "two s42",
+            "three s42",
+        ]
     app.close_jobs()
 
 
-async def test_the_log_and_the_list_are_copied_from_the_jobs(measuring_app: MakeApp, copied: list[str]) -> None:
+async def test_the_log_and_the_list_are_copied_from_the_jobs(
+    measuring_app: MakeApp, copied: list[str]
+) -> None:
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "nothing was written" in screen_text(app))
+        await until(
+            pilot,
+            lambda: (
+                isinstance(app.screen, JobsScreen) and "nothing was written" in screen_text(app)
+            ),
+        )
         for key in "gt":
             await pilot.press("y")
             await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
@@ -245,10 +303,14 @@ class OnACluster(StagedJobs):
     device = "ray"
 
     def listed(self) -> list[Listed]:
-        return [Listed(id="1", name="dfa s42", state="running", device=self.device, done=1, total=9)]
+        return [
+            Listed(id="1", name="dfa s42", state="running", device=self.device, done=1, total=9)
+        ]
 
 
-async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: ExplorerApp) -> None:
+async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(
+    app: ExplorerApp,
+) -> None:
     cluster = OnACluster()
     async with app.run_test(size=SIZE) as pilot:
         screen = JobsScreen(cluster)
@@ -288,7 +350,9 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
         await pilot.press("end")
         await pilot.pause()
         lines = screen_text(app).splitlines()
-        assert any("10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines)
+        assert any(
+            "10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines
+        )
 
 
 async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
@@ -325,18 +389,24 @@ async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None
         app.explorer.jobs_changed(OnACluster().listed())
 
 
-async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(app: ExplorerApp) -> None:
+async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
         app.push_screen(AnalysisScreen(app.session))
         assert not app.screen.is_mounted
         app.rows_changed()
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app) and "analysis" in screen_text(app))
+        await until(
+            pilot,
+            lambda: "9 of 15 need walk-back" in screen_text(app) and "analysis" in screen_text(app),
+        )
 
 
 async def test_what_runs_is_on_top_and_the_cursor_goes_on_with_it(app: ExplorerApp) -> None:
     jobs = [
-        Listed(id=name, name=name, state=state) for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
+        Listed(id=name, name=name, state=state)
+        for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
     ]
     async with app.run_test(size=SIZE) as pilot:
         screen = JobsScreen(Given(jobs))
@@ -350,9 +420,13 @@ async def test_what_runs_is_on_top_and_the_cursor_goes_on_with_it(app: ExplorerA
         assert table.job is not None and table.job.name == "z"
 
 
-async def test_a_note_that_its_line_cuts_is_whole_above_the_keys_and_so_are_process_and_rate(app: ExplorerApp) -> None:
+async def test_a_note_that_its_line_cuts_is_whole_above_the_keys_and_so_are_process_and_rate(
+    app: ExplorerApp,
+) -> None:
     note = "out of memory at 128 samples: measured again in batches of 64, which does not change any number"
-    job = Listed(id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, rate=2.5, words=note)
+    job = Listed(
+        id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, rate=2.5, words=note
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await app.push_screen(JobsScreen(Given([job])))
         await until(pilot, lambda: note in " ".join(screen_text(app).split()))

@@ -13,7 +13,11 @@ async def test_every_pane_has_a_letter_and_typing_it_goes_there(app: ExplorerApp
         await until(pilot, lambda: app.explorer.sliders is not None)
         await pilot.pause()
         panes = {letter: pane.id for letter, pane in targets_of(app.explorer)}
-        assert panes == {"s": "matrix", "f": "detail", **{letter: f"slider-{letter}" for letter in "abcd"}}
+        assert panes == {
+            "s": "matrix",
+            "f": "detail",
+            **{letter: f"slider-{letter}" for letter in "abcd"},
+        }
         for letter in ("f", "c", "s"):
             await pilot.press("ctrl+o")
             await pilot.pause()
@@ -31,7 +35,9 @@ async def test_the_letters_stand_where_the_panes_begin(app: ExplorerApp) -> None
         expected = {letter: pane.region.offset for letter, pane in targets_of(app.explorer)}
         await pilot.press("ctrl+o")
         await pilot.pause()
-        assert {label.letter: label.region.offset for label in app.screen.query(JumpLabel)} == expected
+        assert {
+            label.letter: label.region.offset for label in app.screen.query(JumpLabel)
+        } == expected
         assert "[s]" in screen_text(app), "readable without colour"
 
 

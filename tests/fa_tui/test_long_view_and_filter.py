@@ -28,7 +28,9 @@ def methods_on_screen(app: ExplorerApp) -> list[str]:
     return [method for method in METHODS if any(line.startswith(f" {method} ") for line in lines)]
 
 
-async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(app: ExplorerApp) -> None:
+async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("down", "t")
         await pilot.pause()
@@ -40,27 +42,41 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         assert app.explorer.row == table._shown[0]
         assert "by growth ↑ (s S)" in screen_text(app)
         await pilot.press("s")
-        assert [app.session.rows[row].report.max_per_block_growth for row in table._shown] == growths[::-1]
+        assert [
+            app.session.rows[row].report.max_per_block_growth for row in table._shown
+        ] == growths[::-1]
         assert app.explorer.row == table._shown[0]
         await pilot.press("s")
         assert list(table._shown) == list(range(15)), "as the runs were read"
 
 
-async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(app: ExplorerApp) -> None:
+async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("t", "S")
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [42, 123, 456]
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+            42,
+            123,
+            456,
+        ]
         await pilot.press("S")
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed ↓" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [456, 123, 42]
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+            456,
+            123,
+            42,
+        ]
 
 
-async def test_the_order_of_a_long_view_that_was_just_left_can_still_be_asked_for(app: ExplorerApp) -> None:
+async def test_the_order_of_a_long_view_that_was_just_left_can_still_be_asked_for(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("t", "t")
         # as where a machine takes so long that the next key does not wait for it
@@ -76,7 +92,10 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         await set_a_to(pilot, "5")
         await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "s", "s")
         await pilot.pause()
-        shown = [(app.session.rows[row].key, app.session.verdict(row)) for row in app.explorer.runs._shown]
+        shown = [
+            (app.session.rows[row].key, app.session.verdict(row))
+            for row in app.explorer.runs._shown
+        ]
         line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
     words = shlex.split(line)
     assert words[:2] == ["fa-tui", "show"]
@@ -86,7 +105,9 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
     assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
 
 
-async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(app: ExplorerApp) -> None:
+async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
@@ -95,12 +116,15 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
         assert header.rstrip().endswith("›")
         await pilot.press(*["right"] * 11)
         await pilot.pause()
-        assert all(sign in table.render_line(1).text[: table.frozen_width] for sign in ("bp", "42", "✓---·")), (
-            "in sight"
-        )
+        assert all(
+            sign in table.render_line(1).text[: table.frozen_width]
+            for sign in ("bp", "42", "✓---·")
+        ), "in sight"
         lines = [table.render_line(y).text for y in range(4)]
         assert lines[0][table.frozen_width] == "‹"
-        assert [line.rstrip()[-1] for line in lines] == ["›", "c", "›", "›"], "… on a, b, c; two are longer"
+        assert [line.rstrip()[-1] for line in lines] == ["›", "c", "›", "›"], (
+            "… on a, b, c; two are longer"
+        )
 
 
 async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
@@ -132,7 +156,9 @@ async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
         assert app.explorer.matrix.line_count() == 0
         await set_a_to(pilot, "5")
         assert app.explorer.matrix.line_count() == 1
-        assert screen_text(app).count("✗a--·") == 3, "two cells of the matrix, and the title of the detail"
+        assert screen_text(app).count("✗a--·") == 3, (
+            "two cells of the matrix, and the title of the detail"
+        )
 
 
 async def test_a_filter_that_means_nothing_says_so_and_can_be_mended(app: ExplorerApp) -> None:
@@ -158,7 +184,9 @@ async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms
         assert app.screen.query(Input), "it stays, to be mended"
 
 
-async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(app: ExplorerApp) -> None:
+async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"growth")
         await pilot.pause()
@@ -208,7 +236,9 @@ async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> No
         assert matrix.virtual_size.width <= matrix.view.width
 
 
-async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(app: ExplorerApp) -> None:
+async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("slash")
@@ -223,7 +253,9 @@ async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(app
         assert "/ Filter" in screen_text(app).splitlines()[-1]
 
 
-async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(app: ExplorerApp) -> None:
+async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
         await until(pilot, lambda: "flipped at" in screen_text(app))
@@ -235,16 +267,30 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         assert "flipped at" not in screen_text(app)
 
 
-async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(app: ExplorerApp) -> None:
+async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:dfa", "enter")
-        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys)
+        await until(
+            pilot,
+            lambda: (
+                "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys
+            ),
+        )
         await pilot.press("slash", *" seed:42")
         await until(pilot, lambda: "1 of 15 runs: method:dfa seed:42" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys)
+        await until(
+            pilot,
+            lambda: (
+                "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys
+            ),
+        )
         await pilot.press("slash", "ctrl+u", "x", "backspace", "enter")
-        await until(pilot, lambda: "all 15 runs (f)" in screen_text(app) and app.explorer.takes_keys)
+        await until(
+            pilot, lambda: "all 15 runs (f)" in screen_text(app) and app.explorer.takes_keys
+        )
         await pilot.press("slash", *"bp", "escape")
         await until(pilot, lambda: app.explorer.takes_keys)
         assert "all 15 runs (f)" in screen_text(app)
@@ -252,7 +298,9 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app))
 
 
-async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(app: ExplorerApp) -> None:
+async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"flag:c", "enter", "t", "down")
         await until(pilot, lambda: app.explorer.shown_runs.in_table)
@@ -273,7 +321,9 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         assert "from the long view to the matrix" in screen_text(app)
 
 
-async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(app: ExplorerApp) -> None:
+async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
         await until(pilot, lambda: "flipped at a > 1: bp s42 +a" in screen_text(app))
@@ -283,7 +333,11 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(a
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await until(
-            pilot, lambda: "13 of 15 need walk-back" in screen_text(app) and " all, not only" in screen_text(app)
+            pilot,
+            lambda: (
+                "13 of 15 need walk-back" in screen_text(app)
+                and " all, not only" in screen_text(app)
+            ),
         )
         await pilot.press("escape")
         await until(pilot, lambda: " all 15 runs (f)" in screen_text(app))
@@ -320,13 +374,17 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
         await pilot.press("asterisk")
         await until(pilot, lambda: not app.session.marked)
         await pilot.press("asterisk")
-        await until(pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app))
+        await until(
+            pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
+        )
         await pilot.press("t", "asterisk")
         await until(pilot, lambda: not app.explorer.shown_runs.in_table)
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 
-async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app: ExplorerApp) -> None:
+async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
         await pilot.pause()
@@ -343,7 +401,9 @@ async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
         await pilot.pause()
         laid_out = []
         build = matrix.build_grid
-        monkeypatch.setattr(matrix, "build_grid", lambda *given: laid_out.append(given) or build(*given))
+        monkeypatch.setattr(
+            matrix, "build_grid", lambda *given: laid_out.append(given) or build(*given)
+        )
         await pilot.press("t", "down", "t", "down", "t", "t")
         await pilot.press("slash", "escape")
         await pilot.press("slash", *"method:dfa", "enter")

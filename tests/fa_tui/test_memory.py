@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the system does not say"
+)
 
 REPORTS = 40_000
 AT_MOST = 2.4
@@ -117,8 +119,12 @@ def over_the_file(code: str, tables: tuple[Path, Path]) -> tuple[float, float]:
     return peak, rest
 
 
-@pytest.mark.parametrize("code", [LIBRARY, EXPLORER, SESSION], ids=["load_audits", "explorer", "analyses"])
-def test_a_compact_table_takes_at_most_so_much_over_its_file(code: str, tables: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize(
+    "code", [LIBRARY, EXPLORER, SESSION], ids=["load_audits", "explorer", "analyses"]
+)
+def test_a_compact_table_takes_at_most_so_much_over_its_file(
+    code: str, tables: tuple[Path, Path]
+) -> None:
     peak, rest = over_the_file(code, tables)
     assert peak <= AT_MOST
     assert rest <= AT_REST

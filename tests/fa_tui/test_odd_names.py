@@ -32,7 +32,12 @@ def odd() -> Session:
     of_one_method = [row for row in published() if row.method == "credit_bridge"]
     return Session(
         [
-            replace(row, key=f"{name}_s{row.seed}", method=name, report=replace(row.report, method_name=name))
+            replace(
+                row,
+                key=f"{name}_s{row.seed}",
+                method=name,
+                report=replace(row.report, method_name=name),
+            )
             for name in ODD_NAMES
             for row in of_one_method
         ]
@@ -46,7 +51,10 @@ def misfits(view: LineTable) -> list[tuple[int | None, int | None, str]]:
         if line is not None and view.heading(line) is not None:
             continue
         parts = [(None, view.frozen_width, view.frozen(line))]
-        parts += [(column, view.width_of(column), view.cell(line, column)) for column in range(view.column_count)]
+        parts += [
+            (column, view.width_of(column), view.cell(line, column))
+            for column in range(view.column_count)
+        ]
         for column, width, row in parts:
             text = "".join(piece for piece, _ in row)
             if width_of(text) > width or not text.isprintable():
@@ -61,7 +69,9 @@ def views(of: Widget) -> list[LineTable]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("terminal", TERMINALS)
 @pytest.mark.parametrize(
-    "look", [Look(), Look(show="growth"), Look(rows="seed", columns="method"), Look(long=True)], ids=str
+    "look",
+    [Look(), Look(show="growth"), Look(rows="seed", columns="method"), Look(long=True)],
+    ids=str,
 )
 async def test_the_runs(look: Look, terminal: Terminal, size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=terminal, look=look)
@@ -95,7 +105,9 @@ async def test_the_timeline(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_jobs(size: tuple[int, int]) -> None:
     table = JobsTable()
-    table.set_jobs([Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES])
+    table.set_jobs(
+        [Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES]
+    )
 
     class Stage(App[None]):
         def compose(self) -> ComposeResult:
@@ -112,7 +124,9 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("right", "down", "left")
-        line = next(line for line in screen_text(app).splitlines() if line.startswith(f" {WIDE[:4]}"))
+        line = next(
+            line for line in screen_text(app).splitlines() if line.startswith(f" {WIDE[:4]}")
+        )
         name, _, cells = line.partition("✗")
         assert WIDE in name and width_of(name) == app.explorer.matrix.frozen_width and cells
 

@@ -38,18 +38,29 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_data_and_network_for_bare_checkpoints_reach_the_workers(handed: dict[str, Any]) -> None:
-    assert main(["nets", "--data", "digits", "--model", "my.nets:build", "--taps", "embed,blocks.*"]) == 0
+    assert (
+        main(["nets", "--data", "digits", "--model", "my.nets:build", "--taps", "embed,blocks.*"])
+        == 0
+    )
     asked = handed["setup"].options
-    assert (asked.data, asked.model, asked.taps) == ("digits", "my.nets:build", ["embed", "blocks.*"])
+    assert (asked.data, asked.model, asked.taps) == (
+        "digits",
+        "my.nets:build",
+        ["embed", "blocks.*"],
+    )
 
 
-def test_without_options_the_manifests_decide(handed: dict[str, Any], published_table: Path) -> None:
+def test_without_options_the_manifests_decide(
+    handed: dict[str, Any], published_table: Path
+) -> None:
     assert main([str(published_table)]) == 0
     assert handed["setup"] is None
     assert handed["paths"] == [published_table]
 
 
-def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(handed: dict[str, Any]) -> None:
+def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(
+    handed: dict[str, Any],
+) -> None:
     assert main(["runs", "--g-norm-floor", "1e-9"]) == 0
     assert handed["session"].thresholds.g_norm_floor == 1e-9
     assert handed["session"].thresholds.h_norm_explosion_ratio == 50.0
@@ -57,8 +68,26 @@ def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(h
 
 def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:
     pytest.importorskip("ray")
-    assert main(["open", "runs", "--engine", "ray", "--address", "head:6379", "--patience", "60", "--jobs", "2"]) == 0
-    assert handed["setup"].placement == Placement(engine="ray", address="head:6379", patience=60.0, jobs=2)
+    assert (
+        main(
+            [
+                "open",
+                "runs",
+                "--engine",
+                "ray",
+                "--address",
+                "head:6379",
+                "--patience",
+                "60",
+                "--jobs",
+                "2",
+            ]
+        )
+        == 0
+    )
+    assert handed["setup"].placement == Placement(
+        engine="ray", address="head:6379", patience=60.0, jobs=2
+    )
 
 
 def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(

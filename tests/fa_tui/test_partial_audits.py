@@ -51,18 +51,27 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
     assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
 
 
-def test_csv_names_the_evidence_in_a_column(penalty_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_names_the_evidence_in_a_column(
+    penalty_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (row,) = csv.DictReader(io.StringIO(shown(capsys, penalty_log, *GIVEN, "--format", "csv")))
     assert row["evidence"] == "a=bound b=proxy d=assumed"
 
 
-def test_exact_numbers_are_not_marked(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_numbers_are_not_marked(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = shown(capsys, published_table, *GIVEN)
     assert "≥" not in table and "≈" not in table
-    assert all("evidence" not in row for row in json.loads(shown(capsys, published_table, "--format", "json")))
+    assert all(
+        "evidence" not in row
+        for row in json.loads(shown(capsys, published_table, "--format", "json"))
+    )
 
 
-@pytest.mark.parametrize("given", [("--h0", "8.7"), ("--depth", "4"), ("--h0", "-1", "--depth", "4")])
+@pytest.mark.parametrize(
+    "given", [("--h0", "8.7"), ("--depth", "4"), ("--h0", "-1", "--depth", "4")]
+)
 def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(
     penalty_log: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
 ) -> None:
@@ -85,11 +94,17 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     session.merge([Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
     async with started[0].run_test(size=SIZE):
-        lines = [piece.text() for piece in started[0].explorer.shared().pieces if piece.text().startswith("fa-tui")]
+        lines = [
+            piece.text()
+            for piece in started[0].explorer.shared().pieces
+            if piece.text().startswith("fa-tui")
+        ]
     assert [line.split()[1] for line in lines] == ["show", "open"]
     assert all("--h0 8.7 --blocks 4" in line for line in lines)
 
 
-def test_half_of_a_bound_opens_no_explorer(penalty_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_of_a_bound_opens_no_explorer(
+    penalty_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
     assert main(["open", str(penalty_log), "--h0", "8.7"]) == 2

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as configure
 from hypothesis import strategies as st
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_tui.settings import PROTOCOLS, Presets, name_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
@@ -81,7 +81,9 @@ def test_what_is_written_by_hand_stays_as_it_is_when_another_is_saved(presets: P
     presets.path.write_text("# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12\n")
     presets.save("strict", STRICT)
     presets.remove("strict")
-    assert presets.path.read_text().rstrip() == "# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12"
+    assert (
+        presets.path.read_text().rstrip() == "# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12"
+    )
 
 
 def test_a_broken_file_is_told_and_never_written_over(presets: Presets) -> None:

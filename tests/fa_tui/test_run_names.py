@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core.facts.runs import run_names
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.rows import AuditRow, differing_axes
-from fa_core.runs import run_names
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.words import among, labels, run_name, told_apart
@@ -39,13 +39,20 @@ def printed_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
     return json.loads(printed(capsys, *args, "--format", "json"))
 
 
-def test_the_verdict_table_tells_them_apart(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert {Path(row["source"]).parent.name for row in printed_json(capsys, "show", folders)} == {"first", "second"}
+def test_the_verdict_table_tells_them_apart(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {Path(row["source"]).parent.name for row in printed_json(capsys, "show", folders)} == {
+        "first",
+        "second",
+    }
     text = printed(capsys, "show", folders, "--format", "markdown")
     assert "first/dfa_s42" in text and "second/dfa_s42" in text
 
 
-def test_decision_utility_names_each_run_once(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decision_utility_names_each_run_once(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     full = printed_json(capsys, "utility", folders)["strategies"][-1]["walked_back"]
     assert sorted(full) == sorted(set(full))
     assert set(full) <= {"first/dfa_s42:dfa_s42", "second/dfa_s42:dfa_s42"}
@@ -58,10 +65,16 @@ def test_the_timelines_have_a_name_each(folders: Path, capsys: pytest.CaptureFix
     assert sorted(names) == ["first/dfa_s42:dfa_s42", "second/dfa_s42:dfa_s42"]
 
 
-def test_the_report_has_a_name_for_each(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_has_a_name_for_each(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = tmp_path / "report.md"
     printed(capsys, "report", folders, "--out", report)
-    lines = [line for line in report.read_text().splitlines() if line.startswith("| first/dfa_s42:dfa_s42 ")]
+    lines = [
+        line
+        for line in report.read_text().splitlines()
+        if line.startswith("| first/dfa_s42:dfa_s42 ")
+    ]
     assert len(lines) == 1  # of the timelines; the other tables are one per folder
 
 
@@ -70,7 +83,15 @@ def test_the_report_has_a_name_for_each(folders: Path, tmp_path: Path, capsys: p
         st.tuples(
             st.sampled_from(["dfa_s42", "bp_s1", "a:dfa_s42", "dfa_s42#2"]),
             st.sampled_from(
-                ["a.json", "b/a.json", "b/a.jsonl", "a/dfa_s42", "b/dfa_s42", "b/dfa_s42/trace.jsonl", "/a"]
+                [
+                    "a.json",
+                    "b/a.json",
+                    "b/a.jsonl",
+                    "a/dfa_s42",
+                    "b/dfa_s42",
+                    "b/dfa_s42/trace.jsonl",
+                    "/a",
+                ]
             ),
         ),
         max_size=8,
@@ -84,17 +105,30 @@ def test_every_run_has_a_name_of_its_own(runs: list[tuple[str, str]]) -> None:
 
 def test_an_axis_that_differs_stands_on_every_run_of_the_method_that_has_it() -> None:
     """λ = 0.001 on one seed, λ = 0.01 on three: two seeds stand alone, and are no plain DFA."""
-    rows = [_penalised("dfa", 0.001, 42), *(_penalised("dfa", 0.01, seed) for seed in (42, 123, 456))]
+    rows = [
+        _penalised("dfa", 0.001, 42),
+        *(_penalised("dfa", 0.01, seed) for seed in (42, 123, 456)),
+    ]
     rows.append(_penalised("bp", 0.5, 42))
     assert differing_axes((row.method, row) for row in rows) == {"dfa": ["lam"], "bp": []}
     shown = ["dfa λ=0.001", "dfa λ=0.01", "dfa λ=0.01", "dfa λ=0.01", "bp"]
     assert labels(rows) == shown
     named = ["".join(name) for name in told_apart(rows)]
-    assert named == ["dfa s42 λ=0.001", "dfa s42 λ=0.01", "dfa s123 λ=0.01", "dfa s456 λ=0.01", "bp s42"]
+    assert named == [
+        "dfa s42 λ=0.001",
+        "dfa s42 λ=0.01",
+        "dfa s123 λ=0.01",
+        "dfa s456 λ=0.01",
+        "bp s42",
+    ]
     assert [among(rows, row) for row in rows] == named
     session = Session(rows)
     assert [run_name(session, index) for index in range(len(rows))] == named
-    assert unique_keys(rows) == ["dfa_s42_lam0.001", *(f"dfa_s{seed}_lam0.01" for seed in (42, 123, 456)), "bp_s42"]
+    assert unique_keys(rows) == [
+        "dfa_s42_lam0.001",
+        *(f"dfa_s{seed}_lam0.01" for seed in (42, 123, 456)),
+        "bp_s42",
+    ]
 
 
 def _penalised(method: str, lam: float, seed: int) -> AuditRow:

@@ -30,7 +30,9 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--remote-debugging-port=0", "--window-size=1400,900",
 )  # fmt: skip
-_UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[<>=][0-9;]*[A-Za-z]|\x1b\[\?[0-9;]*\$p|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+_UNKNOWN_TO_PYTE = re.compile(
+    rb"\x1b\[[<>=][0-9;]*[A-Za-z]|\x1b\[\?[0-9;]*\$p|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+)
 
 
 class Served:
@@ -40,7 +42,9 @@ class Served:
         self.process = process
         assert process.stdout is not None
         self.address = process.stdout.readline().strip()
-        self.base, self.token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/([\w-]+)/", self.address).groups()  # type: ignore[union-attr]
+        self.base, self.token = re.fullmatch(
+            r"(http://127\.0\.0\.1:\d+)/([\w-]+)/", self.address
+        ).groups()  # type: ignore[union-attr]
 
     def explorers(self) -> list[int]:
         """The processes it has started (Linux)."""
@@ -100,8 +104,12 @@ async def until(text: str, screen: Screen, more: Callable[[], Any]) -> None:
 
 
 @pytest.mark.slow
-async def test_an_explorer_runs_in_the_websocket_and_ends_with_it(served: Served, http: Any) -> None:
-    async with http.ws_connect(f"{served.address}ws?width=120&height=40", headers={"Origin": served.base}) as websocket:
+async def test_an_explorer_runs_in_the_websocket_and_ends_with_it(
+    served: Served, http: Any
+) -> None:
+    async with http.ws_connect(
+        f"{served.address}ws?width=120&height=40", headers={"Origin": served.base}
+    ) as websocket:
         screen = Screen(120, 40)
         await until("9 of 15 need walk-back", screen, websocket.receive_bytes)
         await websocket.send_json(["focus"])
@@ -123,12 +131,17 @@ async def test_the_page_has_a_title_and_an_icon_and_no_splash(served: Served, ht
     async with http.get(served.address) as answer:
         page = await answer.text()
     assert "<title>fa-tui it&#x27;s $HOME; a table.json</title>" in page
-    assert page.count('rel="icon" href="data:image/svg+xml,') == 1 and ".intro-dialog { display: none" in page
+    assert (
+        page.count('rel="icon" href="data:image/svg+xml,') == 1
+        and ".intro-dialog { display: none" in page
+    )
 
 
 @pytest.mark.slow
 async def test_ending_the_server_ends_its_explorers(served: Served, http: Any) -> None:
-    async with http.ws_connect(f"{served.address}ws?width=80&height=24", headers={"Origin": served.base}) as websocket:
+    async with http.ws_connect(
+        f"{served.address}ws?width=80&height=24", headers={"Origin": served.base}
+    ) as websocket:
         await until("walk-back", Screen(80, 24), websocket.receive_bytes)
         explorers = served.explorers()
         served.process.send_signal(signal.SIGTERM)
@@ -225,7 +238,9 @@ def test_without_the_extra_it_says_how_to_get_it(published_table: Path) -> None:
         "import sys; sys.modules['textual_serve'] = None; from fa_tui.cli import main; "
         f"sys.exit(main(['serve', {str(published_table)!r}]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
     assert done.returncode == 2
     assert "pip install 'textual-serve>=1.1.3,<1.2'" in done.stderr
 
@@ -246,7 +261,9 @@ class Browser:
 
     async def open(self, address: str) -> None:
         target = await self.call("Target.createTarget", url="about:blank")
-        attached = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        attached = await self.call(
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
+        )
         self._session = attached["sessionId"]
         for domain in ("Network", "Page", "Runtime", "Log"):
             await self.call(f"{domain}.enable")
@@ -273,7 +290,9 @@ class Browser:
         number = next(self._numbers)
         self._replies[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": parameters}
-        await self._websocket.send_json(message | ({"sessionId": self._session} if self._session else {}))
+        await self._websocket.send_json(
+            message | ({"sessionId": self._session} if self._session else {})
+        )
         return await asyncio.wait_for(self._replies[number], LIMIT)
 
     async def _read(self) -> None:
@@ -318,7 +337,9 @@ async def browser(tmp_path: Path, http: Any) -> AsyncIterator[Browser]:
 
 
 @pytest.mark.slow
-async def test_a_real_browser_shows_the_explorer_and_types_into_it(served: Served, browser: Browser) -> None:
+async def test_a_real_browser_shows_the_explorer_and_types_into_it(
+    served: Served, browser: Browser
+) -> None:
     await browser.open(served.address)
     screen = Screen(300, 100)  # as large as the page makes it
     await until("9 of 15 need walk-back", screen, browser.received.get)

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.formats import Trace, json_document, scan, scan_again
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui import session as session_module
@@ -57,23 +57,34 @@ def test_same_thresholds_change_nothing(session: Session) -> None:
 def test_columns_and_single_reports_judge_alike(
     session: Session, ratio: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thresholds = DiagnosticThresholds(h_norm_explosion_ratio=ratio, g_norm_floor=1e-4, stability_drift_ceiling=0.1)
+    thresholds = DiagnosticThresholds(
+        h_norm_explosion_ratio=ratio, g_norm_floor=1e-4, stability_drift_ceiling=0.1
+    )
     session.set_thresholds(thresholds)
     monkeypatch.setattr(session_module, "SCALAR_LIMIT", 0)
     by_columns = Session(session.rows, thresholds=thresholds)
-    assert (list(by_columns.flags), list(by_columns.coverage)) == (list(session.flags), list(session.coverage))
+    assert (list(by_columns.flags), list(by_columns.coverage)) == (
+        list(session.flags),
+        list(session.coverage),
+    )
     for letter in "abcd":
         assert by_columns.values(letter) == pytest.approx(session.values(letter))
 
 
-def test_frozen_baseline_fires_d_on_every_ep_seed_and_no_bp(published_rows: Iterable[AuditRow]) -> None:
+def test_frozen_baseline_fires_d_on_every_ep_seed_and_no_bp(
+    published_rows: Iterable[AuditRow],
+) -> None:
     session = Session(published_rows, baseline=FrozenBaseline(0.349))
-    fired = {row.key for index, row in enumerate(session.rows) if "d" in letters_of(session.flags[index])}
+    fired = {
+        row.key for index, row in enumerate(session.rows) if "d" in letters_of(session.flags[index])
+    }
     assert {key for key in fired if key.startswith(("bp", "ep"))} == {"ep_s42", EP_123, EP_456}
 
 
 def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
-    row = msgspec.structs.replace(session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0]))
+    row = msgspec.structs.replace(
+        session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0])
+    )
     session.replace_rows({0: row})
     assert (letters_of(session.flags[0]), letters_of(session.coverage[0])) == ("a", "a")
 
@@ -86,8 +97,12 @@ def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
     assert "bp s42 −a" in flip_text(session, back, limit=9)
 
 
-def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(session: Session) -> None:
-    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5))
+def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
+    session: Session,
+) -> None:
+    flips = session.set_thresholds(
+        DiagnosticThresholds(h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
+    )
     assert flip_text(session, flips, limit=9).endswith(
         "ep s456 +a, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
     )
@@ -124,7 +139,9 @@ def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
 ) -> None:
     monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
-    rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
+    rows = [
+        AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)
+    ]
     write_audit_table(path, rows)
     session = Session(scan([path]).rows)
     assert isinstance(session.rows[0], LazyRow)
@@ -143,20 +160,33 @@ def test_a_run_that_came_into_a_big_table_is_the_last(
 ) -> None:
     monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
-    rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
+    rows = [
+        AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)
+    ]
     write_audit_table(path, rows)
     session = Session(scan([path]).rows, baseline=given)
-    write_audit_table(path, [AuditRow(source="", key="", method="bp", seed=1, report=JUDGED), *rows])
+    write_audit_table(
+        path, [AuditRow(source="", key="", method="bp", seed=1, report=JUDGED), *rows]
+    )
     news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
     assert (news.added, news.changed, len(session)) == ([300], [], 301)
     assert session.label(300) == "bp s1"
-    assert {row.report.assumed_baseline_acc for row in session.rows} == {None if given is None else 0.349}
+    assert {row.report.assumed_baseline_acc for row in session.rows} == {
+        None if given is None else 0.349
+    }
 
 
-def test_the_numbers_of_many_runs_are_held_once_by_all_sliders_and_anew_when_a_run_changes() -> None:
+def test_the_numbers_of_many_runs_are_held_once_by_all_sliders_and_anew_when_a_run_changes() -> (
+    None
+):
     norms = [(1.0, float(300 - seed)) for seed in range(300)]
     session = Session(
-        AuditRow(source="", key=f"dfa_s{seed}", method="dfa", report=DiagnosticReport(residual_norms=list(each)))
+        AuditRow(
+            source="",
+            key=f"dfa_s{seed}",
+            method="dfa",
+            report=DiagnosticReport(residual_norms=list(each)),
+        )
         for seed, each in enumerate(norms)
     )
     panels = [SlidersPanel(), SlidersPanel()]

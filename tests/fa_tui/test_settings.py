@@ -35,7 +35,12 @@ def test_what_the_file_says_counts(file: Path) -> None:
     )
     settings, problems = load_settings(file)
     assert not problems
-    assert (settings.theme, settings.glyphs, settings.show, settings.live) == ("fa-light", "ascii", "growth", "polling")
+    assert (settings.theme, settings.glyphs, settings.show, settings.live) == (
+        "fa-light",
+        "ascii",
+        "growth",
+        "polling",
+    )
     assert settings.thresholds.h_norm_explosion_ratio == 12
     assert settings.thresholds.g_norm_floor == 1e-7
 
@@ -45,19 +50,59 @@ def test_what_the_file_says_counts(file: Path) -> None:
     [
         ("device = 'cpu'\ntheme = \n", 2, "not TOML", "write name = value"),
         ("\n\nthem = 'fa-dark'", 3, "them: unknown setting", "did you mean theme?"),
-        ("glyphs = 7", 1, "glyphs: expected str, got int", 'write one of "auto", "unicode", "ascii"'),
+        (
+            "glyphs = 7",
+            1,
+            "glyphs: expected str, got int",
+            'write one of "auto", "unicode", "ascii"',
+        ),
         ("live = 'sometimes'", 1, "live: there is no 'sometimes'", '"auto", "polling", "off"'),
         ("poll_seconds = 0", 1, "poll_seconds: expected float >= 0.1", "write poll_seconds = 2"),
-        ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
-        ("thresholds.g_norm_floor = 'x'", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
-        ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-7"),
-        ("[thresholds]\nstability_drift_ceiling = nan", 1, "stability_drift_ceiling is NaN", "defaults are used"),
-        ("[thresholds]\ng_norm_floor = -1", 2, "thresholds.g_norm_floor: expected float >= 0", "g_norm_floor = 1e-7"),
+        (
+            "[thresholds]\n# loud\ng_norm_floor = 'x'",
+            3,
+            "thresholds.g_norm_floor",
+            "write g_norm_floor = 1e-7",
+        ),
+        (
+            "thresholds.g_norm_floor = 'x'",
+            1,
+            "thresholds.g_norm_floor",
+            "write g_norm_floor = 1e-7",
+        ),
+        (
+            "thresholds = {g_norm_floor = 'x'}",
+            1,
+            "thresholds.g_norm_floor",
+            "write g_norm_floor = 1e-7",
+        ),
+        (
+            "[thresholds]\nstability_drift_ceiling = nan",
+            1,
+            "stability_drift_ceiling is NaN",
+            "defaults are used",
+        ),
+        (
+            "[thresholds]\ng_norm_floor = -1",
+            2,
+            "thresholds.g_norm_floor: expected float >= 0",
+            "g_norm_floor = 1e-7",
+        ),
         ("[thresholds]\nfloor = 1", 2, "thresholds.floor: unknown setting", "known: g_norm_floor"),
-        ("[themes.a]\nprimary = 'red'", 1, "themes: unknown setting, left out", "did you mean theme?"),
+        (
+            "[themes.a]\nprimary = 'red'",
+            1,
+            "themes: unknown setting, left out",
+            "did you mean theme?",
+        ),
         ("theme = 3", 1, "theme: expected str, got int", 'write one of "", "fa-dark"'),
         ("thresholds = 3", 1, "thresholds: expected object, got int", "for example"),
-        ("theme = 'fa-drak'", 1, "theme: there is no 'fa-drak'", '"fa-dark", "fa-light", "fa-ansi"'),
+        (
+            "theme = 'fa-drak'",
+            1,
+            "theme: there is no 'fa-drak'",
+            '"fa-dark", "fa-light", "fa-ansi"',
+        ),
     ],
 )
 def test_an_error_is_told_with_its_line_and_its_fix_and_the_default_is_used(
@@ -69,11 +114,17 @@ def test_an_error_is_told_with_its_line_and_its_fix_and_the_default_is_used(
     assert what in message
     assert fix in message
     settings = load_settings(file).settings
-    assert (settings.theme, settings.thresholds, settings.live) == ("", Settings().thresholds, "auto")
+    assert (settings.theme, settings.thresholds, settings.live) == (
+        "",
+        Settings().thresholds,
+        "auto",
+    )
 
 
 def test_one_error_does_not_cost_the_other_settings(file: Path) -> None:
-    file.write_text("theme = 3\nshow = 'growth'\n[thresholds]\ng_norm_floor = 'x'\nfrozen_acc_margin_pp = 1\n")
+    file.write_text(
+        "theme = 3\nshow = 'growth'\n[thresholds]\ng_norm_floor = 'x'\nfrozen_acc_margin_pp = 1\n"
+    )
     settings, problems = load_settings(file)
     assert len(problems) == 2
     assert settings.show == "growth"
@@ -124,14 +175,19 @@ def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> No
     ("before", "after"),
     [
         ("", 'theme = "fa-light"\n'),
-        ("# mine\nshow = 'growth'\ntheme = 'fa-dark'\n", "# mine\nshow = 'growth'\ntheme = \"fa-light\"\n"),
+        (
+            "# mine\nshow = 'growth'\ntheme = 'fa-dark'\n",
+            "# mine\nshow = 'growth'\ntheme = \"fa-light\"\n",
+        ),
         (
             "[thresholds]\ng_norm_floor = 1e-6 # low\n",
             'theme = "fa-light"\n\n[thresholds]\ng_norm_floor = 1e-6 # low\n',
         ),
     ],
 )
-def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file: Path, before: str, after: str) -> None:
+def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(
+    file: Path, before: str, after: str
+) -> None:
     if before:
         file.write_text(before)
     assert remember("theme", "fa-light", file) == file
@@ -147,7 +203,9 @@ def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_settings_are_listed_got_and_set_by_name(own_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_listed_got_and_set_by_name(
+    own_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = own_file
     file.parent.mkdir()
     file.write_text("# mine\nlive = 'off'  # no network disk\n")
@@ -159,14 +217,26 @@ def test_settings_are_listed_got_and_set_by_name(own_file: Path, capsys: pytest.
     assert float(capsys.readouterr().out) == 12.0
     assert main(["settings"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"# {file}" and 'theme = "fa-light"' in lines and "thresholds.g_norm_floor = 1e-7" in lines
+    assert (
+        lines[0] == f"# {file}"
+        and 'theme = "fa-light"' in lines
+        and "thresholds.g_norm_floor = 1e-7" in lines
+    )
     assert len(lines) == 1 + len(named_values(load_settings(file).settings))
 
 
 @pytest.mark.parametrize(
     "words",
-    [("theme", "pink"), ("thme", "fa-dark"), ("thresholds.g_norm_floor", "-1"), ("poll_seconds", "never"), ("", "")],
+    [
+        ("theme", "pink"),
+        ("thme", "fa-dark"),
+        ("thresholds.g_norm_floor", "-1"),
+        ("poll_seconds", "never"),
+        ("", ""),
+    ],
 )
-def test_a_setting_that_does_not_fit_is_refused_and_not_written(words: tuple[str, str], own_file: Path) -> None:
+def test_a_setting_that_does_not_fit_is_refused_and_not_written(
+    words: tuple[str, str], own_file: Path
+) -> None:
     assert main(["settings", "set", *words]) == 2
     assert not own_file.exists()

@@ -18,7 +18,9 @@ SHELLS = Path(fa_tui.__file__).parent / "shells"
 
 
 def test_the_files_are_what_the_commands_are() -> None:
-    found = importlib.util.spec_from_file_location("shells", Path(fa_tui.__file__).parents[1] / "docs" / "shells.py")
+    found = importlib.util.spec_from_file_location(
+        "shells", Path(fa_tui.__file__).parents[1] / "docs" / "shells.py"
+    )
     assert found is not None and found.loader is not None
     shells = importlib.util.module_from_spec(found)
     found.loader.exec_module(shells)
@@ -30,10 +32,10 @@ def test_the_files_are_what_the_commands_are() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "man"])
 def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
-    code = (
-        "import sys; from fa_tui.cli import main; code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    code = "import sys; from fa_tui.cli import main; code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "completion", shell], capture_output=True, check=True
     )
-    ran = subprocess.run([sys.executable, "-c", code, "completion", shell], capture_output=True, check=True)
     assert ran.stdout == (SHELLS / f"fa-tui.{shell}").read_bytes()
     assert {"torch", "textual", "numpy"}.isdisjoint(ran.stderr.decode().split())
 
@@ -65,7 +67,9 @@ def test_bash_completes(words: str, found: str) -> None:
         f'source {SHELLS / "fa-tui.bash"}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fa_tui; '
         'printf "%s\\n" "${COMPREPLY[@]}" | sort | xargs'
     )
-    ran = subprocess.run(["bash", "-c", script, "bash", *typed], capture_output=True, check=True, text=True)
+    ran = subprocess.run(
+        ["bash", "-c", script, "bash", *typed], capture_output=True, check=True, text=True
+    )
     assert ran.stdout.strip() == found
 
 
@@ -77,12 +81,23 @@ def test_every_line_of_the_help_fits_eighty_columns(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     said = dict(line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :])
-    assert set(said) == set(COMMANDS) and all(text.endswith(".") and "..." not in text for text in said.values())
+    assert set(said) == set(COMMANDS) and all(
+        text.endswith(".") and "..." not in text for text in said.values()
+    )
 
 
 @pytest.mark.parametrize(
     "words",
-    ["check", "audit --out x.json", "report --out x.md", "verify", "seeds", "sweep", "utility", "timeline"],
+    [
+        "check",
+        "audit --out x.json",
+        "report --out x.md",
+        "verify",
+        "seeds",
+        "sweep",
+        "utility",
+        "timeline",
+    ],
 )
 def test_a_command_that_judges_writes_or_measures_needs_a_path(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -92,19 +107,28 @@ def test_a_command_that_judges_writes_or_measures_needs_a_path(
     assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_a_report_makes_no_folder(published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_makes_no_folder(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words in ([str(published_table)], ["--blank"]):
         assert main(["report", *words, "--out", str(tmp_path / "not" / "there.md")]) == 2
         assert "no such folder" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_check_ends_with_the_count_and_the_letters(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_ends_with_the_count_and_the_letters(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["show", str(published_table), "--format", "json"]) == 0
     flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
-    letters = ", ".join(f"({letter}) {sum(letter in fired for fired in flags)}" for letter in "abcd")
+    letters = ", ".join(
+        f"({letter}) {sum(letter in fired for fired in flags)}" for letter in "abcd"
+    )
     assert main(["check", str(published_table)]) == 1
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == f"15 runs: {flags.count('')} trustworthy on a, b, c, 9 need walk-back; fires: {letters}"
+    assert (
+        out[-1]
+        == f"15 runs: {flags.count('')} trustworthy on a, b, c, 9 need walk-back; fires: {letters}"
+    )
 
 
 def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(

@@ -35,8 +35,12 @@ def picture(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 PICTURES = [(scene, picture) for scene in SCENES for picture in pictures_of(scene)]
 
 
-@pytest.mark.parametrize(("scene", "how"), PICTURES, ids=[f"{scene}-{how.look}-{how.size}" for scene, how in PICTURES])
-async def test_looks(picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, how: Picture) -> None:
+@pytest.mark.parametrize(
+    ("scene", "how"), PICTURES, ids=[f"{scene}-{how.look}-{how.size}" for scene, how in PICTURES]
+)
+async def test_looks(
+    picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, how: Picture
+) -> None:
     terminal = LOOKS[how.look]
     if not terminal.colours:
         monkeypatch.setenv("NO_COLOR", "1")

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
@@ -60,7 +60,10 @@ def test_the_session_of_an_epoch_judges_the_runs_as_they_were() -> None:
     # 2^6 = 64 > 50, while 1.6^6 = 16.8 is not
     epochs.go_to(6)
     assert epochs.flags == [0, 0, 1, 0]
-    assert [flip.row for flip in epochs.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10.0))] == [3]
+    assert [
+        flip.row
+        for flip in epochs.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10.0))
+    ] == [3]
     assert sorted(epochs.values("a")) == pytest.approx([1.01**6, 1.02**6, 1.6**6, 2.0**6])
 
 
@@ -118,7 +121,9 @@ async def test_the_runs_are_those_in_scope_and_one_key_takes_all(app: ExplorerAp
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("slash", *"method:dfa", "enter")
-        await until(pilot, lambda: app.session.scope_text == "method:dfa" and app.explorer.takes_keys)
+        await until(
+            pilot, lambda: app.session.scope_text == "method:dfa" and app.explorer.takes_keys
+        )
         screen = await _open(pilot)
         assert {row.method for row in screen.judged.rows} == {"dfa"}
         assert "method:dfa (f)" in screen_text(app).splitlines()[0]
@@ -127,7 +132,9 @@ async def test_the_runs_are_those_in_scope_and_one_key_takes_all(app: ExplorerAp
         await until(pilot, lambda: "method:dfa" not in screen_text(app).splitlines()[0])
 
 
-async def test_a_scope_without_a_trace_says_so_and_shows_no_other_run_also_after_f(app: ExplorerApp) -> None:
+async def test_a_scope_without_a_trace_says_so_and_shows_no_other_run_also_after_f(
+    app: ExplorerApp,
+) -> None:
     lone = AuditRow(source="audits.json", key="dfa_s1", method="dfa", seed=1)
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -159,7 +166,9 @@ async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
         assert len(drawn) == 1
 
 
-async def test_what_stopping_would_have_saved_follows_run_letters_and_threshold(app: ExplorerApp) -> None:
+async def test_what_stopping_would_have_saved_follows_run_letters_and_threshold(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "down")
         text = screen_text(app)
@@ -186,7 +195,9 @@ async def test_digits_typed_into_a_slider_do_not_switch_charts(app: ExplorerApp)
         assert len([chart for chart in screen.query(EpochChart) if chart.display]) == 4
         await pilot.press("escape", "2")
         await pilot.pause()
-        assert [chart.shown.letter for chart in screen.query(EpochChart) if chart.region.height] == ["b"]
+        assert [
+            chart.shown.letter for chart in screen.query(EpochChart) if chart.region.height
+        ] == ["b"]
 
 
 async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: ExplorerApp) -> None:
@@ -204,7 +215,9 @@ def _bright(screen: TimelineScreen) -> set[int]:
     return {*screen.charts[0]._canvas.curves}
 
 
-async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(app: ExplorerApp) -> None:
+async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         assert _bright(screen) == {0, 1} and "2 drawn" in screen_text(app)
@@ -213,7 +226,9 @@ async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(a
         assert _bright(screen) == {0, 1, 2} and "3 drawn" in screen_text(app)
         await pilot.press("asterisk", "o")
         await settled(pilot, screen)
-        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), "the others are in the background"
+        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), (
+            "the others are in the background"
+        )
         await pilot.press("o", "o")
         await settled(pilot, screen)
         assert _bright(screen) == {0, 1, 2, 3}
@@ -231,15 +246,23 @@ async def test_plus_and_the_wheel_zoom_in_around_the_epoch(app: ExplorerApp) -> 
         assert screen.scrubber.epochs_shown == Scale(1.0, 20.0)
 
 
-async def test_the_axis_ends_at_the_last_epoch_drawn_and_a_press_on_a_curve_picks_its_run(app: ExplorerApp) -> None:
-    app = app_on(epochs_of([trace("bp", 1, 1.0, epochs=5), trace("bp", 2, 3.0, epochs=5), trace("fa", 1, 1.0)]))
+async def test_the_axis_ends_at_the_last_epoch_drawn_and_a_press_on_a_curve_picks_its_run(
+    app: ExplorerApp,
+) -> None:
+    app = app_on(
+        epochs_of(
+            [trace("bp", 1, 1.0, epochs=5), trace("bp", 2, 3.0, epochs=5), trace("fa", 1, 1.0)]
+        )
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         assert screen.scrubber.epochs_shown == Scale(1.0, 5.0) and " epoch 5 " in screen_text(app)
         canvas = screen.charts[0]._canvas
         assert canvas.chart is not None
         lines = canvas.size.height - 1
-        await pilot.click(canvas, offset=(59, lines - 1 - canvas.chart.y.cell(dict(canvas.curves[1])[5.0], lines)))
+        await pilot.click(
+            canvas, offset=(59, lines - 1 - canvas.chart.y.cell(dict(canvas.curves[1])[5.0], lines))
+        )
         await settled(pilot, screen)
         assert screen.run_chosen == 1
 
@@ -273,7 +296,9 @@ async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
         assert screen.judged.epoch == 25
 
 
-async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(app: ExplorerApp) -> None:
+async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
         assert (screen.judged.label(screen.run_chosen), screen.judged.marked) == ("dfa s1", {2})
@@ -304,7 +329,12 @@ async def test_without_traces_it_says_what_to_open() -> None:
 
 
 async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp) -> None:
-    lone = Trace(source="x.jsonl", key="x", method="x", epochs=[TraceEpoch(epoch=0, residual_norms=[1.0, math.nan])])
+    lone = Trace(
+        source="x.jsonl",
+        key="x",
+        method="x",
+        epochs=[TraceEpoch(epoch=0, residual_norms=[1.0, math.nan])],
+    )
     crowd = [trace("fa", seed, 1.0 + seed / 100, epochs=3) for seed in range(DRAWN_AT_MOST + 10)]
     for traces, words in (([lone], "1 run, epoch 0"), (crowd, f"{DRAWN_AT_MOST} drawn")):
         app = app_on(epochs_of(traces))
@@ -326,7 +356,10 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
 def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
     runs = [trace("dfa", 42, 1.0, epochs=3), trace("bp", 42, 1.0, epochs=3)]
     report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.5, frozen_baseline_acc=0.3)
-    rows = [AuditRow(source=one.source, key=one.key, method=one.method, seed=42, report=report) for one in runs]
+    rows = [
+        AuditRow(source=one.source, key=one.key, method=one.method, seed=42, report=report)
+        for one in runs
+    ]
     session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
     replay = replay_of(session)
     found = {replay.table.method[i]: replay.table.report(i) for i in range(len(replay.table))}
@@ -343,7 +376,10 @@ def test_lines_of_traces_that_were_skipped_are_told_and_listed(tmp_path: Path) -
     session.traces = traces_of_paths([tmp_path], session)
     screen = TimelineScreen(session)
     assert "  1 line of traces skipped (P)" in "".join(
-        text for text, _ in title_words(screen.judged, 1, None, "", session.problems_within([session.traces[0].source]))
+        text
+        for text, _ in title_words(
+            screen.judged, 1, None, "", session.problems_within([session.traces[0].source])
+        )
     )
     told = [problem.message for problem in session.problems]
     traces_of_paths([tmp_path], session)
@@ -352,7 +388,9 @@ def test_lines_of_traces_that_were_skipped_are_told_and_listed(tmp_path: Path) -
 
 async def test_the_timeline_says_that_lines_were_skipped(tmp_path: Path) -> None:
     path = tmp_path / "dfa_s1.jsonl"
-    path.write_text('{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n')
+    path.write_text(
+        '{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n'
+    )
     session = Session([])
     session.traces = traces_of_paths([path], session)
     app = app_on(session)
@@ -363,12 +401,16 @@ async def test_the_timeline_says_that_lines_were_skipped(tmp_path: Path) -> None
         await until(pilot, lambda: "61.0; accuracies" in " ".join(screen_text(app).split()))
 
 
-async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_chart(sample_runs: Path) -> None:
+async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_chart(
+    sample_runs: Path,
+) -> None:
     app = app_on(Session((), traces=scan([sample_runs / "main"]).traces))
     async with app.run_test(size=(160, 48)) as pilot:
         screen = await opened(pilot, "T")
         assert "┊" not in screen_text(app), "bp is never stopped"
-        screen.matrix.go_to(next(run for run, row in enumerate(screen.judged.rows) if row.method == "dfa"))
+        screen.matrix.go_to(
+            next(run for run, row in enumerate(screen.judged.rows) if row.method == "dfa")
+        )
         await settled(pilot, screen)
         for chart in (each for each in screen.charts if each.display):
             x, y, width, height = chart.region
@@ -379,7 +421,9 @@ async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_char
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_gamma_is_shown_per_layer_and_deep_on_its_null(sample_runs: Path, size: tuple[int, int]) -> None:
+async def test_gamma_is_shown_per_layer_and_deep_on_its_null(
+    sample_runs: Path, size: tuple[int, int]
+) -> None:
     found = scan([sample_runs / "main" / f"{name}_s42" for name in ("bp", "dfa", "ep")])
     app = app_on(Session(found.rows, traces=found.traces))
     async with app.run_test(size=size) as pilot:
@@ -392,32 +436,48 @@ async def test_gamma_is_shown_per_layer_and_deep_on_its_null(sample_runs: Path, 
         # four layers are averaged: the null of one is twice as wide
         assert "Γ per layer  l=0..4  null -0.083..0.085  dfa s42" in text and "░░░" in text
         chart = screen.charts[5].chart
-        assert chart is not None and [curve.mark for curve in chart.curves] == [f"l={layer}" for layer in range(5)]
+        assert chart is not None and [curve.mark for curve in chart.curves] == [
+            f"l={layer}" for layer in range(5)
+        ]
         assert len({curve.style for curve in chart.curves}) == 5
         assert [curve.points[-1][1] for curve in chart.curves] == found.traces[1].epochs[-1].gamma
         assert all(f"l={layer}\n" in text for layer in (1, 3, 4))
         assert ("Γ per layer", chart) in screen.shared().charts
 
 
-async def test_a_null_that_is_not_known_and_a_gamma_without_layers_are_said(app: ExplorerApp) -> None:
-    logged = replace(four_traces()[0], epochs=[TraceEpoch(epoch=epoch, gamma=[0.25]) for epoch in (1, 2)])
+async def test_a_null_that_is_not_known_and_a_gamma_without_layers_are_said(
+    app: ExplorerApp,
+) -> None:
+    logged = replace(
+        four_traces()[0], epochs=[TraceEpoch(epoch=epoch, gamma=[0.25]) for epoch in (1, 2)]
+    )
     app = app_on(Session((), traces=[logged]))
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "5")
-        assert "deep Γ  (2, 0.25)  null not known" in screen_text(app) and "░" not in screen_text(app)
+        assert "deep Γ  (2, 0.25)  null not known" in screen_text(app) and "░" not in screen_text(
+            app
+        )
         await pilot.press("6")
         await settled(pilot, screen)
         assert "Γ per layer  not recorded" in screen_text(app)
 
 
 async def test_one_epoch_has_one_number_on_its_axis_and_what_is_not_recorded_is_said() -> None:
-    alone = Trace(source="a.jsonl", key="bp_s1", method="bp", seed=1, epochs=[TraceEpoch(epoch=7, test_acc=0.5)])
+    alone = Trace(
+        source="a.jsonl",
+        key="bp_s1",
+        method="bp",
+        seed=1,
+        epochs=[TraceEpoch(epoch=7, test_acc=0.5)],
+    )
     app = app_on(Session((), traces=[alone]))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
         text = screen_text(app)
         assert text.startswith(" timeline  1 run, epoch 7\n")
-        (axis, *_) = [line for line in text.splitlines() if line.count("epoch") == 2 and "stop" not in line]
+        (axis, *_) = [
+            line for line in text.splitlines() if line.count("epoch") == 2 and "stop" not in line
+        ]
         assert axis.split() == ["7", "epoch", "7", "epoch"]
         assert text.count("not recorded") == 3
 
@@ -432,13 +492,26 @@ def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one
 
 
 async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
-    traces = [Trace(source="a", key="bp_s1", method="bp", seed=1, epochs=[TraceEpoch(epoch=1), TraceEpoch(epoch=2)])]
+    traces = [
+        Trace(
+            source="a",
+            key="bp_s1",
+            method="bp",
+            seed=1,
+            epochs=[TraceEpoch(epoch=1), TraceEpoch(epoch=2)],
+        )
+    ]
     app = app_on(Session(scan([published_table]).rows, traces=traces))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
         text = screen_text(app)
-        assert "no trace of bp s42 of audit_table_s42_s123_s456.json: choose another run  14 without a" in text
-        assert "1 run, epochs 1…2" in text and "bp s1 " not in text.splitlines()[1], "no other run is shown instead"
+        assert (
+            "no trace of bp s42 of audit_table_s42_s123_s456.json: choose another run  14 without a"
+            in text
+        )
+        assert "1 run, epochs 1…2" in text and "bp s1 " not in text.splitlines()[1], (
+            "no other run is shown instead"
+        )
 
 
 def test_a_run_is_said_to_be_at_an_epoch_that_it_has() -> None:
@@ -457,7 +530,9 @@ def test_a_run_is_said_to_be_at_an_epoch_that_it_has() -> None:
 
 
 def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
-    wide, narrow = (replace(trace("bp", 1, 1.01), key=f"d{d}", axes={"d": d, "L": 4}) for d in (128, 64))
+    wide, narrow = (
+        replace(trace("bp", 1, 1.01), key=f"d{d}", axes={"d": d, "L": 4}) for d in (128, 64)
+    )
     epochs = EpochSession(Replay([wide, narrow, trace("dfa", 1, 1.5)]), DiagnosticThresholds())
     assert [epochs.name(run) for run in range(3)] == ["bp s1 d=128", "bp s1 d=64", "dfa s1"]
 
@@ -467,7 +542,10 @@ async def test_what_is_copied_names_the_run_and_its_own_epoch() -> None:
     async with app_on(runs).run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         assert "bp s1 at its last epoch, 4: " in screen_text(screen.app)
-        assert any("bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}" for piece in screen.shared().pieces)
+        assert any(
+            "bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}"
+            for piece in screen.shared().pieces
+        )
 
 
 async def test_the_screen_says_what_is_by_proxy() -> None:
@@ -492,19 +570,29 @@ async def test_the_screen_says_what_is_by_proxy() -> None:
         await until(pilot, lambda: "[proxy]" not in screen_text(app))
 
 
-@pytest.mark.parametrize(("kind", "begins"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")])
-async def test_every_chart_on_the_screen_is_exported_as_a_figure(app: ExplorerApp, kind: str, begins: bytes) -> None:
+@pytest.mark.parametrize(
+    ("kind", "begins"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")]
+)
+async def test_every_chart_on_the_screen_is_exported_as_a_figure(
+    app: ExplorerApp, kind: str, begins: bytes
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         shared = screen.shared()
         assert CHARTS in kinds_of(shared)
-        assert [title for title, _ in shared.charts] == ["growth per block", "‖g_L‖", "drift", "accuracy"]
+        assert [title for title, _ in shared.charts] == [
+            "growth per block",
+            "‖g_L‖",
+            "drift",
+            "accuracy",
+        ]
     assert charts_picture(shared.charts, kind).startswith(begins)
 
 
 def test_an_epoch_whose_stream_is_0_passes_no_growth() -> None:
     epochs = [TraceEpoch(epoch=n, residual_norms=[1.0, norm]) for n, norm in ((1, 1.0), (2, 0.0))]
     session = EpochSession(
-        Replay([Trace(source="x", key="dfa_s1", method="dfa", epochs=epochs)]), DiagnosticThresholds()
+        Replay([Trace(source="x", key="dfa_s1", method="dfa", epochs=epochs)]),
+        DiagnosticThresholds(),
     )
     assert session.cell(0) == "?~···"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.records import COLUMNS, records
 from fa_core.rows import AuditRow
@@ -35,7 +35,10 @@ PASSES: dict[str, Any] = {
     "headline_acc": 0.62,
     "frozen_baseline_acc": 0.56,
 }
-DOUBTFUL = {**PASSES, "intervals": {"growth": [1.9, 2.1], "stability": [0.1, 0.4], "acc": [0.61, 0.63]}}
+DOUBTFUL = {
+    **PASSES,
+    "intervals": {"growth": [1.9, 2.1], "stability": [0.1, 0.4], "acc": [0.61, 0.63]},
+}
 ALMOST = {**PASSES, "cross_batch_stability": 0.35, "intervals": {"stability": [0.2, 0.5]}}
 """Walked back by (c), which is undecided."""
 FIRES = {**PASSES, "residual_norms": [1.0, 90.0], "intervals": {"growth": [80.0, 99.0]}}
@@ -43,7 +46,13 @@ FIRES = {**PASSES, "residual_norms": [1.0, 90.0], "intervals": {"growth": [80.0,
 
 def rows_of(**reports: dict[str, Any]) -> list[AuditRow]:
     return [
-        AuditRow(source="audit.json", key=key, method=key, seed=1, report=DiagnosticReport.from_dict(report))
+        AuditRow(
+            source="audit.json",
+            key=key,
+            method=key,
+            seed=1,
+            report=DiagnosticReport.from_dict(report),
+        )
         for key, report in reports.items()
     ]
 
@@ -54,24 +63,34 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("terminal", "steady", "doubtful"), [(COLOURFUL, "✓----", "✓--~-"), (PLAIN, "+----", "+--~-")])
+@pytest.mark.parametrize(
+    ("terminal", "steady", "doubtful"), [(COLOURFUL, "✓----", "✓--~-"), (PLAIN, "+----", "+--~-")]
+)
 async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
     terminal: Terminal, steady: str, doubtful: str
 ) -> None:
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=terminal)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        assert cell_at_cursor(app) == doubtful and "0 of 2 need walk-back, 1 undecided" in screen_text(app)
+        assert cell_at_cursor(
+            app
+        ) == doubtful and "0 of 2 need walk-back, 1 undecided" in screen_text(app)
         shown = []
         for typed in ("0.45", "0.39", "0.09", "0.2"):
             await pilot.press("c", *typed, "enter")
             await pilot.pause()
-            shown.append((cell_at_cursor(app), "1 undecided" in screen_text(app), app.session.walk_backs()))
+            shown.append(
+                (cell_at_cursor(app), "1 undecided" in screen_text(app), app.session.walk_backs())
+            )
         fired = doubtful[0].replace("✓", "✗").replace("+", "!")
         assert shown == [
             (steady, False, 0),
             (doubtful, True, 0),
-            (f"{fired}--c-{'<' if terminal is PLAIN else '◂'}", False, 2),  # it flipped with this step
+            (
+                f"{fired}--c-{'<' if terminal is PLAIN else '◂'}",
+                False,
+                2,
+            ),  # it flipped with this step
             (f"{fired}--~-", True, 2),
         ]
 
@@ -81,7 +100,9 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("c", *"0.35", "enter")
         await pilot.pause()
-        slider = app.explorer.sliders.slider("c") if app.explorer.sliders else pytest.fail("no sliders")
+        slider = (
+            app.explorer.sliders.slider("c") if app.explorer.sliders else pytest.fail("no sliders")
+        )
 
         def lines() -> tuple[str, str]:
             above, track = (slider.render_line(y).text for y in range(2))
@@ -117,14 +138,18 @@ def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs:
 
 def test_many_runs_are_undecided_as_few_are() -> None:
     few = rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST, ep=FIRES)
-    many = Session([replace(row, key=f"{row.key}{copy}") for copy in range(SCALAR_LIMIT) for row in few])
+    many = Session(
+        [replace(row, key=f"{row.key}{copy}") for copy in range(SCALAR_LIMIT) for row in few]
+    )
     alone = Session(few)
     assert many.doubtful() == SCALAR_LIMIT * alone.doubtful() == SCALAR_LIMIT * 2
     for row in range(len(few)):
         assert many.cell(row) == alone.cell(row) == few[row].report.cell()
         assert many.words(row) == alone.words(row) == few[row].report.words
     limits = replace(alone.thresholds, stability_drift_ceiling=0.45)
-    assert [flip.row for flip in many.set_thresholds(limits)][:2] == [flip.row for flip in alone.set_thresholds(limits)]
+    assert [flip.row for flip in many.set_thresholds(limits)][:2] == [
+        flip.row for flip in alone.set_thresholds(limits)
+    ]
 
 
 def test_filters_and_orders_know_what_is_undecided() -> None:
@@ -139,20 +164,44 @@ def test_filters_and_orders_know_what_is_undecided() -> None:
     ("reports", "code", "says"),
     [
         ({"bp": PASSES}, 0, ()),
-        ({"bp": DOUBTFUL}, 4, ("(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3; more eval batches",)),
-        ({"bp": DOUBTFUL, "fa": DOUBTFUL}, 4, ("(c) undecided on bp, fa: their 95% intervals hold 0.3",)),
-        ({"bp": DOUBTFUL, "dfa": FIRES}, 1, ("needs walk-back: residual stream exploded [", "(c) undecided on bp")),
-        ({"dfa": ALMOST}, 1, ("drift-dominated; undecided on c, nothing decided fires [", "(c) undecided on dfa")),
+        (
+            {"bp": DOUBTFUL},
+            4,
+            (
+                "(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3; more eval batches",
+            ),
+        ),
+        (
+            {"bp": DOUBTFUL, "fa": DOUBTFUL},
+            4,
+            ("(c) undecided on bp, fa: their 95% intervals hold 0.3",),
+        ),
+        (
+            {"bp": DOUBTFUL, "dfa": FIRES},
+            1,
+            ("needs walk-back: residual stream exploded [", "(c) undecided on bp"),
+        ),
+        (
+            {"dfa": ALMOST},
+            1,
+            ("drift-dominated; undecided on c, nothing decided fires [", "(c) undecided on dfa"),
+        ),
     ],
 )
 def test_check_says_what_is_undecided_and_exits_with_4_where_nothing_needs_walk_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], reports: dict[str, Any], code: int, says: tuple[str, ...]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    reports: dict[str, Any],
+    code: int,
+    says: tuple[str, ...],
 ) -> None:
     path = written(tmp_path, **reports)
     assert main(["check", path]) == code
     out = capsys.readouterr().out
     assert all(words in out for words in says) and (len(out.splitlines()) > 1) == bool(says)
-    assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(FIRES in reports.values())
+    assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(
+        FIRES in reports.values()
+    )
 
 
 def test_check_help_names_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,15 +219,22 @@ def test_show_marks_what_is_undecided_and_gives_the_intervals(
         return capsys.readouterr().out
 
     table = shown("table")
-    assert "✓--~-" in table and "trustworthy on a, b, d; undecided on c" in table and "✗a---" in table
+    assert (
+        "✓--~-" in table and "trustworthy on a, b, d; undecided on c" in table and "✗a---" in table
+    )
     assert "(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3" in table
     assert "| ✓--~- |" in shown("markdown")
     bp, dfa, ep = json.loads(shown("json"))
     assert (bp["undecided"], dfa["undecided"]) == ("c", "")
-    assert bp["intervals"]["stability"] == [0.1, 0.4] and bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
+    assert bp["intervals"]["stability"] == [0.1, 0.4] and bp["intervals"][
+        "margin_pp"
+    ] == pytest.approx([5.0, 7.0])
     assert bp["verdict"] == "trustworthy" and "undecided" not in ep and "intervals" not in ep
     first, _, last = csv.DictReader(io.StringIO(shown("csv")))
-    assert "stability=0.1..0.4" in first["intervals"] and (last["undecided"], last["intervals"]) == ("", "")
+    assert "stability=0.1..0.4" in first["intervals"] and (
+        last["undecided"],
+        last["intervals"],
+    ) == ("", "")
 
 
 def test_old_files_are_shown_as_before_but_for_the_cell(
@@ -189,7 +245,12 @@ def test_old_files_are_shown_as_before_but_for_the_cell(
         out = capsys.readouterr().out.replace(str(published_table), "")
         assert "interval" not in out and "undecided" not in out
     table = AuditTable.from_rows(scan([published_table]).rows)
-    assert {record[name] for record in records(table) for name in COLUMNS if name.endswith(("_low", "_high"))} == {None}
+    assert {
+        record[name]
+        for record in records(table)
+        for name in COLUMNS
+        if name.endswith(("_low", "_high"))
+    } == {None}
 
 
 def test_an_export_has_the_ends_of_every_interval() -> None:

@@ -21,7 +21,14 @@ from pathlib import Path
 from tests.fuzz.readers import KINDS
 
 SLOW, LARGE = 2.0, 200 << 10
-SHARES = {"json": 40, "run folders": 8, "checkpoints": 12, "measured runs": 1, "toml": 12, "options": 1}
+SHARES = {
+    "json": 40,
+    "run folders": 8,
+    "checkpoints": 12,
+    "measured runs": 1,
+    "toml": 12,
+    "options": 1,
+}
 
 
 def main() -> int:
@@ -59,7 +66,9 @@ def main() -> int:
                 before += grown if grown > LARGE else 0
             done[kind] += 1
             number += 1
-    print(f"{dict(done)}, {sum(faults.values())} faults, slowest {slowest:.2f} s, cases {given.first} to {number - 1}")
+    print(
+        f"{dict(done)}, {sum(faults.values())} faults, slowest {slowest:.2f} s, cases {given.first} to {number - 1}"
+    )
     return 1 if faults else 0
 
 

@@ -95,29 +95,90 @@ SPECS = (
 )
 
 DOCUMENTS: dict[str, Any] = {
-    "table.json": {"reports": {"dfa_s42": REPORT, "bp_s1": REPORT}, "summary": [{"method": "dfa", "seed": 42}]},
+    "table.json": {
+        "reports": {"dfa_s42": REPORT, "bp_s1": REPORT},
+        "summary": [{"method": "dfa", "seed": 42}],
+    },
     "dfa_s42.json": REPORT,
     "trace.json": [EPOCH, {**EPOCH, "epoch": 2}],
-    "penalty.json": {"log": [EPOCH, {**EPOCH, "epoch": 2}], "lam": 0.1, "final_test_acc": 0.5, "h_0_norm": 2.0, "L": 4},
-    "list.json": [{"method": "DFA", "seed": 1, "test_acc": 0.5, "h_norms": [1.0, 2.0], "max_per_block": 2.0}],
-    "trainer_state.json": {"global_step": 9, "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}]},
+    "penalty.json": {
+        "log": [EPOCH, {**EPOCH, "epoch": 2}],
+        "lam": 0.1,
+        "final_test_acc": 0.5,
+        "h_0_norm": 2.0,
+        "L": 4,
+    },
+    "list.json": [
+        {"method": "DFA", "seed": 1, "test_acc": 0.5, "h_norms": [1.0, 2.0], "max_per_block": 2.0}
+    ],
+    "trainer_state.json": {
+        "global_step": 9,
+        "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}],
+    },
     "weights.index.json": {"weight_map": {"a": "a.safetensors"}, "metadata": {}},
 }
 """Name of a file → what it holds."""
 
 NAN, INF = float("nan"), float("inf")
 VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, -5.0, 1e-320, NAN, INF, -INF, 2**63, -(2**64), 10**30, 10**400, "", "x", "\x1b[2J"),
-    *("\ud800", "=1+1", "a" * 300, [], {}, [None], [[]], {"a": None}, [1, "x"], "1e400", "dfa_s42", -0.0, 31.0, 1.5),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        -5.0,
+        1e-320,
+        NAN,
+        INF,
+        -INF,
+        2**63,
+        -(2**64),
+        10**30,
+        10**400,
+        "",
+        "x",
+        "\x1b[2J",
+    ),
+    *(
+        "\ud800",
+        "=1+1",
+        "a" * 300,
+        [],
+        {},
+        [None],
+        [[]],
+        {"a": None},
+        [1, "x"],
+        "1e400",
+        "dfa_s42",
+        -0.0,
+        31.0,
+        1.5,
+    ),
 )
-LITERALS = (b"1" * 5000, b"1e400", b"-1e-400", b"NaN", b"[" * 70 + b"]" * 70, b"[" * 3000 + b"]" * 3000, b'"\\udc00"')
+LITERALS = (
+    b"1" * 5000,
+    b"1e400",
+    b"-1e-400",
+    b"NaN",
+    b"[" * 70 + b"]" * 70,
+    b"[" * 3000 + b"]" * 3000,
+    b'"\\udc00"',
+)
 """Put into the text where a value was."""
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside."""
     found = [path] if path else []
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return found + [place for key, member in inner for place in _places(member, (*path, key))]
 
 
@@ -153,14 +214,18 @@ def json_case(number: int) -> tuple[str, bytes]:
             holder[mark] = copy.deepcopy(chance.choice(VALUES))
             literals.append((f'"{mark}"'.encode(), _json_text(str(last))))
         elif kind == 8 and isinstance(holder, dict):
-            holder[chance.choice(["\x1b]0;x\x07", "\ud800", "a" * 300, "=1", "dfa_s" + "9" * 5000, "seed"])] = holder[
-                last
-            ]
+            holder[
+                chance.choice(
+                    ["\x1b]0;x\x07", "\ud800", "a" * 300, "=1", "dfa_s" + "9" * 5000, "seed"]
+                )
+            ] = holder[last]
         elif isinstance(holder, list):
             holder[last:last] = [copy.deepcopy(holder[last])] * chance.choice([1, 1, 200])
     text = _json_text(document)
     for mark, literal in literals:
-        text = text.replace(mark, literal, 200)  # in a list that is repeated twice it would become 200 MB
+        text = text.replace(
+            mark, literal, 200
+        )  # in a list that is repeated twice it would become 200 MB
     if name == "trace.json" and isinstance(document, list) and chance.random() < 0.5:
         name, text = "trace.jsonl", b"\n".join(map(_json_text, document))
     return name, _with_bytes_changed(text, chance, 0.3)
@@ -188,7 +253,9 @@ def _with_bytes_changed(data: bytes, chance: random.Random, share: float) -> byt
         if kind == 0:
             found[at : at + 1] = bytes([chance.randrange(256)])
         elif kind == 1:
-            found[at:at] = chance.choice([b"{", b"[", b'"', b"\\ud800", b"\xed\xa0\x80", b"\x00", b"9" * 30, b","])
+            found[at:at] = chance.choice(
+                [b"{", b"[", b'"', b"\\ud800", b"\xed\xa0\x80", b"\x00", b"9" * 30, b","]
+            )
         elif kind == 2:
             del found[at : at + chance.randint(1, 20)]
         else:
@@ -208,7 +275,9 @@ def _safetensors(chance: random.Random) -> bytes:
         holder = holder[key]
     holder[path[-1]] = copy.deepcopy(chance.choice(VALUES))
     text = _json_text(header)
-    length = len(text) if chance.random() < 0.8 else chance.choice([0, 1, 2**40, 2**63, len(text) + 5])
+    length = (
+        len(text) if chance.random() < 0.8 else chance.choice([0, 1, 2**40, 2**63, len(text) + 5])
+    )
     return struct.pack("<Q", length) + text + bytes(16)
 
 
@@ -232,7 +301,21 @@ OPCODES: tuple[bytes, ...] = (
         b"2",
         b"l",
     ),
-    *(b"\x93", b"\x94", b"\x81", b"N", b"\x88", b"Q", b"d", b"\x8f", b"\x90", b"\x91", b"\x92", b"\x97", b"\x98"),
+    *(
+        b"\x93",
+        b"\x94",
+        b"\x81",
+        b"N",
+        b"\x88",
+        b"Q",
+        b"d",
+        b"\x8f",
+        b"\x90",
+        b"\x91",
+        b"\x92",
+        b"\x97",
+        b"\x98",
+    ),
     *(
         b"K\x05",
         b"J\xff\xff\xff\x7f",
@@ -242,9 +325,26 @@ OPCODES: tuple[bytes, ...] = (
         b"q\x00",
         b"j" + bytes(4),
     ),
-    *(b"X\x03\x00\x00\x00abc", b"\x8c\x03abc", b"ctorch._utils\n_rebuild_tensor_v2\n", b"cposix\nsystem\n"),
-    *(b"ctorch\nFloatStorage\n", b"X\xff\xff\xff\xff", b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x82\x01"),
-    *(b"I99999999999999999999\n", b"L1" + b"0" * 400 + b"L\n", b"Pname\n", b"F1e400\n", b"S'a'\n", b"V\\ud800\n"),
+    *(
+        b"X\x03\x00\x00\x00abc",
+        b"\x8c\x03abc",
+        b"ctorch._utils\n_rebuild_tensor_v2\n",
+        b"cposix\nsystem\n",
+    ),
+    *(
+        b"ctorch\nFloatStorage\n",
+        b"X\xff\xff\xff\xff",
+        b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7f",
+        b"\x82\x01",
+    ),
+    *(
+        b"I99999999999999999999\n",
+        b"L1" + b"0" * 400 + b"L\n",
+        b"Pname\n",
+        b"F1e400\n",
+        b"S'a'\n",
+        b"V\\ud800\n",
+    ),
 )
 
 
@@ -293,7 +393,9 @@ def _changed_pickle(content: bytes, chance: random.Random) -> bytes:
     with contextlib.suppress(Exception):
         while at < len(content) and len(pieces) < 20_000:
             starts = [at + (place or 0) for _, _, place in pickletools.genops(content[at:])]
-            pieces += [content[one:two] for one, two in itertools.pairwise(starts)] + [content[starts[-1] :][:1]]
+            pieces += [content[one:two] for one, two in itertools.pairwise(starts)] + [
+                content[starts[-1] :][:1]
+            ]
             at = starts[-1] + 1
     if not pieces:
         return content
@@ -312,7 +414,9 @@ def _changed_pickle(content: bytes, chance: random.Random) -> bytes:
             pieces[one] = chance.choice(OPCODES) + pieces[one]
         elif len(pieces[one]) > 1:
             changed = bytearray(pieces[one])
-            changed[chance.randrange(1, len(changed))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+            changed[chance.randrange(1, len(changed))] = chance.choice(
+                [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
+            )
             pieces[one] = bytes(changed)
     return b"".join(pieces) + content[at:]
 
@@ -339,7 +443,9 @@ def _changed_archive(data: bytes, chance: random.Random) -> bytes:
     elif kind == 1:
         members[name] = content[: len(content) // 2]
     elif kind == 2:
-        members[chance.choice(["../x", "/etc/x", "\x1b[2J", "a" * 300, name + "/x"])] = members.pop(name)
+        members[chance.choice(["../x", "/etc/x", "\x1b[2J", "a" * 300, name + "/x"])] = members.pop(
+            name
+        )
     elif kind == 3:
         twice = True
     else:
@@ -369,7 +475,9 @@ def checkpoint_case(number: int) -> tuple[str, bytes]:
         return "dfa_s42.safetensors", _with_bytes_changed(
             struct.pack("<Q", len(text)) + text + data[length:], chance, 0.3
         )
-    data = _changed_pickle(data, chance) if name.endswith("-old") else _changed_archive(data, chance)
+    data = (
+        _changed_pickle(data, chance) if name.endswith("-old") else _changed_archive(data, chance)
+    )
     return "dfa_s42.pt", _with_bytes_changed(data, chance, 0.2)
 
 
@@ -400,7 +508,9 @@ def toml_case(number: int) -> bytes:
             [
                 lambda name=name: f"{name} = {chance.choice(_TOML)}",
                 lambda at=at: lines[at] + "\n" + lines[at],
-                lambda value=value: f"{chance.choice(['a.b', 'thresholds.x', '[a]', 'é'])} = {value}",
+                lambda value=value: (
+                    f"{chance.choice(['a.b', 'thresholds.x', '[a]', 'é'])} = {value}"
+                ),
                 lambda: f"[{'a.' * 2000}b]",
             ]
         )
@@ -411,7 +521,16 @@ def toml_case(number: int) -> bytes:
 OPTIONS = (
     (
         "--filter",
-        ("growth>1e999", "flag:", "((((", "method:\x1b[2J", "acc>nan", "a" * 5000, "not " * 2000, "seed=9" * 99),
+        (
+            "growth>1e999",
+            "flag:",
+            "((((",
+            "method:\x1b[2J",
+            "acc>nan",
+            "a" * 5000,
+            "not " * 2000,
+            "seed=9" * 99,
+        ),
     ),
     ("--sort", ("-growth", "\ud800", "", "-" * 3000, "acc,acc")),
     ("--g-norm-floor", ("nan", "-1", "1e400", "x", "9" * 5000)),
@@ -426,5 +545,7 @@ def option_case(number: int) -> list[str]:
     """Options of `fa-tui show`, one or two of them odd."""
     chance = random.Random(number)
     return [
-        word for name, values in chance.sample(OPTIONS, chance.randint(1, 2)) for word in (name, chance.choice(values))
+        word
+        for name, values in chance.sample(OPTIONS, chance.randint(1, 2))
+        for word in (name, chance.choice(values))
     ]

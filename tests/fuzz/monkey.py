@@ -47,8 +47,8 @@ from textual.screen import Screen
 
 import fa_tui
 from fa_core.engine.devices import Placement
+from fa_core.facts.runs import AUDIT
 from fa_core.formats import scan
-from fa_core.runs import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens import dialogs
@@ -76,7 +76,16 @@ ESCAPE = "\x1b[27u"
 """As a terminal with the keyboard protocol sends it: the byte alone may begin another key."""
 KEYS = (
     *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[H", "\x1b[F", "\x1b[5~", "\x1b[6~"),
-    *("\x1b[1;2A", "\x1b[1;2B", "\x1b[1;2C", "\x1b[1;2D", "\x1b[1;5C", "\x1b[1;5D", "\x1b[3~", "\x1bOP"),
+    *(
+        "\x1b[1;2A",
+        "\x1b[1;2B",
+        "\x1b[1;2C",
+        "\x1b[1;2D",
+        "\x1b[1;5C",
+        "\x1b[1;5D",
+        "\x1b[3~",
+        "\x1bOP",
+    ),
     *("\r", "\r", "\t", "\x1b[Z", "\x7f", "\x1b", " ", "q", "\x03", "\x11"),
     *("\x10", "\x0f", "\x12", "\x01", "\x05", "\x0b", "\x15", "\x17", "\x08", "\x1a"),
 )
@@ -86,7 +95,16 @@ WORDS = (
 )
 """Keys that begin much, more often than chance would."""
 PASTES = (
-    *("dfa", "0.349", "1e-9", "method:dfa flag:b", "a\nb\nc", "é漢字\u200d👩\u200d🔬", "\x1b[31m", "x" * 3000),
+    *(
+        "dfa",
+        "0.349",
+        "1e-9",
+        "method:dfa flag:b",
+        "a\nb\nc",
+        "é漢字\u200d👩\u200d🔬",
+        "\x1b[31m",
+        "x" * 3000,
+    ),
     *("\x00\x07", ""),
 )
 PRESS, DRAG, MOVE, RELEASE = 0, 32, 35, 0
@@ -220,7 +238,9 @@ class Complaints(logging.Handler):
             with (
                 mock.patch.object(threading, "excepthook", self.raised),
                 mock.patch.object(sys, "unraisablehook", self.raised),
-                mock.patch.object(Logger, "__call__", lambda *given, **more: self.textual(*given, **more)),
+                mock.patch.object(
+                    Logger, "__call__", lambda *given, **more: self.textual(*given, **more)
+                ),
             ):
                 yield
         finally:
@@ -255,7 +275,9 @@ def lost(before: dict[Path, str], now: dict[Path, str]) -> list[Path]:
 def alone(folder: Path) -> Iterator[None]:
     """In a folder of its own, with settings and a clipboard of its own."""
     here = Path.cwd()
-    environment = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    environment = {
+        name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    }
     environment["PYTHONPATH"] = str(Path(__file__).parent)
     os.chdir(folder)
     try:
@@ -280,7 +302,12 @@ def mouse(chance: random.Random, size: tuple[int, int]) -> str:
         return reported(chance.choice(WHEEL), x, y)
     to_x, to_y = chance.randint(1, size[0]), chance.randint(1, size[1])
     on_the_way = reported(DRAG, (x + to_x) // 2, (y + to_y) // 2) * chance.randrange(3)
-    return reported(PRESS, x, y) + on_the_way + reported(DRAG, to_x, to_y) + reported(RELEASE, to_x, to_y, "m")
+    return (
+        reported(PRESS, x, y)
+        + on_the_way
+        + reported(DRAG, to_x, to_y)
+        + reported(RELEASE, to_x, to_y, "m")
+    )
 
 
 def reported(button: int, x: int, y: int, end: str = "M") -> str:
@@ -395,11 +422,15 @@ async def close(app: Cage) -> None:
         app.ran.errors.append(f"it should have left with 0: {app.return_code}")
 
 
-async def live(folder: Path, count: int, seed: str, terminal: Terminal, ran: Ran, say: Callable[[str], None]) -> None:
+async def live(
+    folder: Path, count: int, seed: str, terminal: Terminal, ran: Ran, say: Callable[[str], None]
+) -> None:
     """Open an explorer, let a monkey at it for so many events, and close it."""
     app = cage_on(folder, terminal, ran)
     try:
-        async with app.run_test(headless=False, size=(120, 40), notifications=True, tooltips=True) as pilot:
+        async with app.run_test(
+            headless=False, size=(120, 40), notifications=True, tooltips=True
+        ) as pilot:
             await ready(pilot, app)
             await play(app, count, seed, say)
             if app._exception is None and random.Random(seed).random() < 0.5:

@@ -13,12 +13,12 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import by_method, timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.verify import compare, recorded_options
 from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.scan import Scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
@@ -141,7 +141,11 @@ def read_options(folder: Path, number: int) -> None:
     if not path.exists():
         path.write_text(json.dumps(cases.DOCUMENTS["table.json"]))
     said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(said),
+        contextlib.suppress(SystemExit),
+    ):
         main(["show", str(path), *cases.option_case(number)])
     assert "Traceback" not in said.getvalue()
 

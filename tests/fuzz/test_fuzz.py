@@ -14,7 +14,14 @@ from rich.traceback import Traceback
 from tests.fuzz import monkey
 from tests.fuzz.readers import KINDS
 
-CASES = {"json": 1200, "run folders": 300, "checkpoints": 600, "measured runs": 100, "toml": 800, "options": 60}
+CASES = {
+    "json": 1200,
+    "run folders": 300,
+    "checkpoints": 600,
+    "measured runs": 100,
+    "toml": 800,
+    "options": 60,
+}
 BLOCKS = 4
 
 

@@ -44,11 +44,15 @@ def test_every_field_of_a_report_is_described(capsys):
 
 
 def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monkeypatch):
-    monkeypatch.chdir(REPOSITORY / "tests" / "fa_core" / "engine")  # the worker imports `faults` from there
+    monkeypatch.chdir(
+        REPOSITORY / "tests" / "fa_core" / "engine"
+    )  # the worker imports `faults` from there
     checkpoint = tmp_path / "dfa_s42.json"
     network = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
     checkpoint.write_text(json.dumps({"provenance": network, "growth": 99.0}))
-    row = AuditRow(source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint))
+    row = AuditRow(
+        source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
+    )
     out = tmp_path / "audit.json"
     how = Measuring(placement=Placement(device="cpu"), measure="faults:measure_described")
     finished = audit([row], out, MeasureOptions(data="synthetic"), how)

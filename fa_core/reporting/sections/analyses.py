@@ -11,9 +11,16 @@ from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, Se
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
-from fa_core.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, READINGS, Protocol, grounds_text
-from fa_core.gamma import CREDIT
-from fa_core.intervals import Interval
+from fa_core.judgement.diagnostics import (
+    ASSUMED,
+    DIAGNOSTICS,
+    LETTERS,
+    READINGS,
+    Protocol,
+    grounds_text,
+)
+from fa_core.judgement.gamma import CREDIT
+from fa_core.judgement.intervals import Interval
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
@@ -34,9 +41,16 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
     columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
-    columns |= {"verdict": partial(_verdict, protocol=protocol), "fires on": partial(fires_on, checks=checks)}
+    columns |= {
+        "verdict": partial(_verdict, protocol=protocol),
+        "fires on": partial(fires_on, checks=checks),
+    }
     columns["disagree"] = lambda group: ", ".join(map(checks.__getitem__, group.disagree)) or "–"
-    columns |= {heading: partial(_stat, name=name) for name, (_, letter, heading) in NUMBERS.items() if letter}
+    columns |= {
+        heading: partial(_stat, name=name)
+        for name, (_, letter, heading) in NUMBERS.items()
+        if letter
+    }
     yield Grid.of(
         analysis.groups,
         columns,
@@ -47,8 +61,14 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
         marked=lambda group: any(group.fired.values()),
     )
     credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
-    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}")
-    notes = by_note((note, group_name(group)) for group in analysis.groups for note in (*group.notes, *_inexact(group)))
+    yield from _stats_grid(
+        "method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
+    )
+    notes = by_note(
+        (note, group_name(group))
+        for group in analysis.groups
+        for note in (*group.notes, *_inexact(group))
+    )
     yield from bullets((*analysis.notes, *_shares(analysis), *notes))
 
 
@@ -63,8 +83,16 @@ def _verdict(group: SeedGroup, protocol: Protocol) -> str:
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
     """What the counts of seeds say of other seeds: few seeds bound a share from one side at best."""
-    shares = {(one.fired[x], one.measured[x]): share for one in analysis.groups for x, share in one.fired_share.items()}
-    said = [f"{hits} of {n}: {share_words(share)}" for (hits, n), share in sorted(shares.items()) if hits and n > 1]
+    shares = {
+        (one.fired[x], one.measured[x]): share
+        for one in analysis.groups
+        for x, share in one.fired_share.items()
+    }
+    said = [
+        f"{hits} of {n}: {share_words(share)}"
+        for (hits, n), share in sorted(shares.items())
+        if hits and n > 1
+    ]
     if said:
         yield f"Share of all seeds that a count of seeds stands for (exact binomial, 95 %): {'; '.join(said)}"
 
@@ -100,12 +128,17 @@ def _stat(group: SeedGroup, name: str) -> str:
 
 
 def _stats_grid(
-    title: str, named: Sequence[tuple[str, Mapping[str, Stat]]], numbers: Sequence[str], caption: str
+    title: str,
+    named: Sequence[tuple[str, Mapping[str, Stat]]],
+    numbers: Sequence[str],
+    caption: str,
 ) -> Iterator[Grid]:
     """Those of some numbers over seeds that a row has; no table where none has any."""
     shown = [name for name in numbers if any(stats[name].n for _, stats in named)]
     if shown:
-        rows = tuple((name, *(stat_words(stats[number]) for number in shown)) for name, stats in named)
+        rows = tuple(
+            (name, *(stat_words(stats[number]) for number in shown)) for name, stats in named
+        )
         yield Grid((title, *(NUMBERS[name][2] for name in shown)), rows, caption)
 
 
@@ -113,11 +146,16 @@ def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
     """The effect of every factor and every interaction, with its spread."""
     named = [(_difference_name(one), one.stats) for one in found]
     for paired, how in (
-        (True, f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have"),
+        (
+            True,
+            f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have",
+        ),
         (False, "no seed in common: difference of means ± √(Σ s²) over the conditions"),
     ):
         some = [each for each, one in zip(named, found, strict=True) if bool(one.seeds) == paired]
-        caption = f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
+        caption = (
+            f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
+        )
         yield from _stats_grid("difference", some, tuple(NUMBERS), caption)
 
 
@@ -140,7 +178,12 @@ def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
     A group on which nothing fires or is undecided reads ``–``.
     """
     shown = [x for x in checks if group.fired[x] or x in group.undecided]
-    return ", ".join(f"{checks[x]} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in shown) or "–"
+    return (
+        ", ".join(
+            f"{checks[x]} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in shown
+        )
+        or "–"
+    )
 
 
 def _basis(group: SeedGroup, letter: str) -> str:
@@ -152,7 +195,11 @@ def _basis(group: SeedGroup, letter: str) -> str:
 def stat_words(stat: Stat) -> str:
     """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
     geometric = stat.geometric_mean is not None
-    words = factor_spread(stat.geometric_mean, stat.factor) if geometric else spread(stat.mean, stat.std)
+    words = (
+        factor_spread(stat.geometric_mean, stat.factor)
+        if geometric
+        else spread(stat.mean, stat.std)
+    )
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
 
 
@@ -187,7 +234,11 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
-    notes = ((note.removeprefix(f"({one.letter}) "), f"({one.letter})") for one in analysis for note in one.skipped)
+    notes = (
+        (note.removeprefix(f"({one.letter}) "), f"({one.letter})")
+        for one in analysis
+        for note in one.skipped
+    )
     yield from bullets(by_note(notes, "{} {}"))
 
 
@@ -219,7 +270,9 @@ def group_range(group: Spread) -> str:
         return "not measured" if group.runs else "no runs"
     if group.max is None:
         return f"NaN/inf {group.fired}/{group.measured}"
-    low, high, median = (brief_in(value, _RANGE_CELLS) for value in (group.min, group.max, group.median))
+    low, high, median = (
+        brief_in(value, _RANGE_CELLS) for value in (group.min, group.max, group.median)
+    )
     return f"{low}..{high} ({median}) {group.fired}/{group.measured}"
 
 
@@ -281,7 +334,11 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
     inexact = any(one.evidence for one in timelines)
-    basis = " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact." if inexact else ""
+    basis = (
+        " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
+        if inexact
+        else ""
+    )
     bounded = any(BOUND in one.evidence.values() for one in timelines)
     undecided = " ~: no lower bound was above the threshold, which says nothing." if bounded else ""
     yield Grid.of(
@@ -295,7 +352,9 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
             "acc at stop": lambda one: fixed(one.acc_at_stop, 4),
             "final acc": lambda one: fixed(one.final_acc, 4),
         },
-        caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis + undecided,
+        caption="First epoch at which each diagnostic fires, one number per seed (–: never)."
+        + basis
+        + undecided,
         words=2 + len(LETTERS),
     )
     columns: dict[str, Callable[[Timeline], str]] = {
@@ -337,13 +396,21 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
 
 def _stop_words(one: Timeline) -> str:
     stop = one.stop
-    return f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})" if stop else "–"
+    return (
+        f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})"
+        if stop
+        else "–"
+    )
 
 
 def _gammas(one: Timeline) -> str:
     """Deep Γ as the training goes on; N/A where it is not defined, as of a method without credit."""
     known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
-    return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1})) if known else MISSING
+    return (
+        " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1}))
+        if known
+        else MISSING
+    )
 
 
 def _null(one: Timeline) -> str:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fa_core.confidence import Confidence, confidence, percent
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
-from fa_core.intervals import Interval
+from fa_core.judgement.confidence import Confidence, confidence, percent
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
+from fa_core.judgement.intervals import Interval
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -43,7 +43,11 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
         yield Grid(
             headings=("run", "undecided", *_TITLES, "acc"),
             rows=tuple(
-                (name, "".join(sorted(one.undecided)) or "–", *(_interval(one.judged_intervals, x) for x in _SHOWN))
+                (
+                    name,
+                    "".join(sorted(one.undecided)) or "–",
+                    *(_interval(one.judged_intervals, x) for x in _SHOWN),
+                )
                 for name, one, _ in known
             ),
             caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is "
@@ -63,7 +67,12 @@ def _resamples(shown: Sequence[Run]) -> Iterator[Block]:
     yield Grid(
         headings=("run", "same verdict", *_TITLES, "acc"),
         rows=tuple(
-            (name, percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one.intervals, "acc"))
+            (
+                name,
+                percent(one.same_verdict),
+                *(_judged(one, x) for x in LETTERS),
+                _interval(one.intervals, "acc"),
+            )
             for name, one in known
         ),
         caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: share with the same "
@@ -96,10 +105,21 @@ def _precision(shown: Sequence[Run]) -> Iterator[Block]:
     else:
         deepest = max(len(one.cosine) for _, one in known)
         yield Grid(
-            headings=("run", "arithmetic", *(f"l = {l}" for l in range(deepest)), "worst sample", "lost"),
+            headings=(
+                "run",
+                "arithmetic",
+                *(f"l = {l}" for l in range(deepest)),
+                "worst sample",
+                "lost",
+            ),
             rows=tuple(
                 (
-                    *(name, one.dtype, *map(_apart, one.cosine), *[MISSING] * (deepest - len(one.cosine))),
+                    *(
+                        name,
+                        one.dtype,
+                        *map(_apart, one.cosine),
+                        *[MISSING] * (deepest - len(one.cosine)),
+                    ),
                     *(_apart(_lowest(one.worst)), str(sum(one.lost))),
                 )
                 for name, one in known
@@ -127,7 +147,10 @@ def _apart(cosine: float | None) -> str:
 
 NOT_SAVED = "the credit signal (feedback matrices or bridge nets) is not with the numbers"
 
-_UNTRAINED = {"random_init": "a control has no credit rule", "frozen": "frozen blocks are not trained"}
+_UNTRAINED = {
+    "random_init": "a control has no credit rule",
+    "frozen": "frozen blocks are not trained",
+}
 """Control → why its layers have no credit."""
 
 _METRICS = {
@@ -146,11 +169,17 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and the null."""
     runs = shown_runs(table)
     rows = [
-        (run.name, _METRICS.get(metric, metric), _deep_mean(run.report, metric), *(_shown(metric, v) for v in values))
+        (
+            run.name,
+            _METRICS.get(metric, metric),
+            _deep_mean(run.report, metric),
+            *(_shown(metric, v) for v in values),
+        )
         for run in runs
         for metric, values in (run.report.credit or {}).items()
         # where no credit is lost, its zeros are not listed
-        if _per_layer(values) and any(value if metric == "zeros" else value is not None for value in values)
+        if _per_layer(values)
+        and any(value if metric == "zeros" else value is not None for value in values)
     ]
     if rows:
         yield by_layer(
@@ -166,7 +195,11 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             words=2,
         )
     pooled = ((run.name, aggregations(run.report.credit)) for run in runs)
-    known = [(name, *(_shown("gamma", v) for v in by)) for name, by in pooled if not all(map(math.isnan, by))]
+    known = [
+        (name, *(_shown("gamma", v) for v in by))
+        for name, by in pooled
+        if not all(map(math.isnan, by))
+    ]
     if known:
         yield Grid(
             headings=("run", *AGGREGATIONS),
@@ -187,7 +220,11 @@ def _deep_mean(report: DiagnosticReport, metric: str) -> str:
     """The deep mean of a metric, and that over all l ≥ 1 where it is another."""
     deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
     every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
-    return f"{deep} ({_shown(metric, every)})" if free_layers(report.credit, report.method_name) else deep
+    return (
+        f"{deep} ({_shown(metric, every)})"
+        if free_layers(report.credit, report.method_name)
+        else deep
+    )
 
 
 def _shown(metric: str, value: float | None) -> str:
@@ -227,15 +264,23 @@ def _reasons(runs: Sequence[Run], methods: Sequence[str]) -> Iterator[Block]:
     """What is N/A, and why: one line per reason."""
     why: dict[tuple[str, str], list[str]] = {}
     for (name, report, _), method in zip(runs, methods, strict=False):
-        credit = report.credit or {"missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}}
+        credit = report.credit or {
+            "missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}
+        }
         missing = credit.get("missing")
         stated = missing if isinstance(missing, Mapping) else {}
         for metric, reason in stated.items():
-            why.setdefault((metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []).append(name)
-        if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
+            why.setdefault(
+                (metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []
+            ).append(name)
+        if not any("gamma" in metric for metric in stated) and (
+            where := _gaps(credit.get("gamma"))
+        ):
             reason = _UNTRAINED.get(method, "no credit there, or a gradient of norm 0")
             why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
-    said = tuple(f"{metric}: N/A for {listed(names)}: {reason}." for (metric, reason), names in why.items())
+    said = tuple(
+        f"{metric}: N/A for {listed(names)}: {reason}." for (metric, reason), names in why.items()
+    )
     if said:
         yield Bullets(said) if len(said) > 1 else Paragraph(said[0])
 

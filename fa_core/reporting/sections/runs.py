@@ -12,8 +12,8 @@ import numpy as np
 
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.baseline import CONTROLS
-from fa_core.diagnostics import (
+from fa_core.judgement.baseline import CONTROLS
+from fa_core.judgement.diagnostics import (
     ASSUMED,
     DIAGNOSTICS,
     LETTERS,
@@ -22,7 +22,7 @@ from fa_core.diagnostics import (
     cell_legend,
     counts_text,
 )
-from fa_core.gain import backward_gain, cause_of_floor, failure_mode
+from fa_core.judgement.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport, in_order
@@ -44,7 +44,9 @@ class Run(NamedTuple):
 def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
     """The runs that per-run tables show, judged by these thresholds (default: the protocol's)."""
     judged_by = thresholds or DiagnosticThresholds()
-    reports = (table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST)))
+    reports = (
+        table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST))
+    )
     return list(map(Run, run_names(table), reports, np.isin(table.method, CONTROLS).tolist()))
 
 
@@ -52,7 +54,9 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
     known = [DIAGNOSTICS[letter] for letter in thresholds.judges]
     limits = ", ".join(f"({one.letter}) {one.rule(thresholds)}{one.suffix}" for one in known)
-    phrases = "; ".join(f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known)
+    phrases = "; ".join(
+        f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known
+    )
     return Paragraph(
         f"A diagnostic fires where: {limits}. "
         "Strict: a value equal to its threshold does not fire. "
@@ -68,10 +72,14 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
-    said = [f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"]
+    said = [
+        f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"
+    ]
     if seeds:
         word = "seed" if len(seeds) == 1 else "seeds"
-        said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
+        said.append(
+            f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds"
+        )
     yield Paragraph("; ".join(said) + ".")
     on = "some diagnostic, or without Γ" if thresholds.reading.needs_gamma else "some diagnostic"
     more = f"; {doubtful} of the others undecided on {on}" if doubtful else ""
@@ -86,7 +94,9 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     open_or_fires = (table.flags(t) | table.undecided(t)) != 0
     measured = (table.coverage & np.uint8(t.mask)) != 0
     trusted = measured & ~open_or_fires & ~table.lacks_gamma(t) & ~np.isin(table.method, CONTROLS)
-    return Counter(table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist())
+    return Counter(
+        table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist()
+    )
 
 
 def _runs(count: int) -> str:
@@ -103,13 +113,22 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         if (known := [f"({letter})" for letter in missing if letter in thresholds.judges])
     ]
     if lacking := int(table.lacks_gamma(thresholds).sum()):
-        said.append(f"Γ per layer, which the protocol requires, was not measured on {_runs(lacking)}")
+        said.append(
+            f"Γ per layer, which the protocol requires, was not measured on {_runs(lacking)}"
+        )
     said += table.assumed_notes
     nonfinite = {x: seen.nonfinite[x] for x in thresholds.judges if seen.nonfinite[x]}
     said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in nonfinite.items()]
-    differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
+    differing = [
+        i
+        for i in range(len(table))
+        if table.report(i).coverage and table.report(i).recorded_differs
+    ]
     names = run_names(table)
-    said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
+    said += [
+        f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source"
+        for i in differing
+    ]
     said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
     said += table.uneven_notes
     yield from bullets(said)
@@ -140,7 +159,9 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         marked=lambda run: run.report.flags and not run.is_control,
     )
     if (left := len(table) - ROWS_AT_MOST) > 0:
-        yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
+        yield Paragraph(
+            f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms."
+        )
 
 
 def _cell(run: Run) -> str:
@@ -149,7 +170,9 @@ def _cell(run: Run) -> str:
 
 
 def _margin(run: Run) -> str:
-    return fixed(run.report.margin_pp, 2, sign=True) + _if_assumed(run, f" (baseline {run.report.baseline_words()})")
+    return fixed(run.report.margin_pp, 2, sign=True) + _if_assumed(
+        run, f" (baseline {run.report.baseline_words()})"
+    )
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -173,18 +196,24 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
     """‖h_l‖ and ‖g_l‖ of every run, layer by layer."""
     shown = shown_runs(table)
     of_residual = "Diagnostic (a): median residual norm per layer"
-    of_gradient = "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)"
+    of_gradient = (
+        "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)"
+    )
     streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
     for field, symbol, what in streams:
         rows = {run.name: row for run in shown if (row := run.report.by_layer(field))}
         layers = in_order(layer for row in rows.values() for layer in row)
-        cells = [(run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()]
+        cells = [
+            (run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()
+        ]
         headings = ("run", *(f"l = {layer}" for layer in layers))
         grid = Grid(headings=headings, rows=tuple(cells), caption=f"{what}, {symbol}.")
         yield grid if cells else Paragraph(f"{what}: not measured on any run.")
 
 
-def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1) -> Grid:
+def by_layer(
+    headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1
+) -> Grid:
     """A table with a column per layer behind the named ones; shorter rows end in N/A."""
     columns = list(zip_longest(*rows, fillvalue=MISSING))
     layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
@@ -198,7 +227,10 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
         runs,
         {
             "run": lambda run: run.name,
-            **{f"({letter}) room": partial(_room, place=place) for place, letter in enumerate(LETTERS)},
+            **{
+                f"({letter}) room": partial(_room, place=place)
+                for place, letter in enumerate(LETTERS)
+            },
             "γ_L": lambda run: significant(next(reversed(backward_gain(run.report)), None), 3),
             "‖e_T‖": lambda run: significant(run.report.error_norm, 3),
             "mode": lambda run: failure_mode(run.report) or "–",
@@ -213,7 +245,9 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
 
 def _room(run: Run, place: int) -> str:
     margin = margins_to_flip(run.report)[place]
-    doubt = "?" if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED else ""
+    doubt = (
+        "?" if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED else ""
+    )
     if margin.room is None:
         return ("fires always" if margin.fires else MISSING) + doubt
     sign = "−" if margin.fires else "+"
@@ -273,7 +307,9 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     said = [_extra(name, values) for name, values in sorted(extras.items())]
     yield from bullets(said or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(str(source) for source in table.source))
-    yield Bullets((f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}"))
+    yield Bullets(
+        (f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}")
+    )
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -33,7 +33,14 @@ def row(
         frozen_baseline_acc=baseline,
         **more,
     )
-    return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, report=report, axes=axes or {})
+    return AuditRow(
+        source=source,
+        key=f"{method}_s{seed}",
+        method=method,
+        seed=seed,
+        report=report,
+        axes=axes or {},
+    )
 
 
 def table(*rows: AuditRow) -> AuditTable:

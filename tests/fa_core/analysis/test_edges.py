@@ -14,9 +14,9 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
 from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.facts.trace import Trace, TraceEpoch
+from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
-from fa_core.trace import Trace, TraceEpoch
 from tests.fa_core.analysis.runs import row, table
 
 T = DiagnosticThresholds()
@@ -25,7 +25,9 @@ USUAL = {"growth": 2.0, "g_L": 1e-3, "cosine": 0.1, "acc": 0.5, "baseline": 0.3}
 
 def runs(**changed: float | None) -> AuditTable:
     """A healthy run and a degenerate one, two seeds each, with all of these numbers equal."""
-    return table(*(row(method, seed, **{**USUAL, **changed}) for method in ("bp", "dfa") for seed in (1, 2)))
+    return table(
+        *(row(method, seed, **{**USUAL, **changed}) for method in ("bp", "dfa") for seed in (1, 2))
+    )
 
 
 CASES = {
@@ -80,7 +82,9 @@ def test_every_run_has_a_margin_and_evidence_for_all_four(case: AuditTable) -> N
         for margin, one in zip(margins, evidence, strict=True):
             assert (margin.fires is None) is (margin.letter not in report.coverage)
             assert bool(margin.fires) is (margin.letter in report.flags)
-            assert (margin.room is None) is (margin.letter not in report.coverage or margin.letter in report.nonfinite)
+            assert (margin.room is None) is (
+                margin.letter not in report.coverage or margin.letter in report.nonfinite
+            )
             assert one.why
 
 
@@ -103,15 +107,40 @@ def test_mean_and_spread_lose_nothing_at_any_scale(scale: float) -> None:
 @pytest.mark.parametrize(
     ("epoch", "fires", "missing"),
     [
-        ({"residual_norms": [1.0, math.nan], "bp_grad_norms": [math.nan] * 2}, {"a": 1, "b": 1}, "cross-batch cosine"),
-        ({"residual_norms": [1.0, math.inf], "bp_grad_norms": [math.inf] * 2}, {"a": 1, "b": 1}, "test accuracy"),
-        ({"residual_norms": [0.0, 0.0], "bp_grad_norms": [0.0] * 2}, {"a": None, "b": 1}, "test accuracy"),
-        ({"residual_norms": [1.0], "bp_grad_norms": [1.0]}, {"b": None}, "residual norms of every layer"),
+        (
+            {"residual_norms": [1.0, math.nan], "bp_grad_norms": [math.nan] * 2},
+            {"a": 1, "b": 1},
+            "cross-batch cosine",
+        ),
+        (
+            {"residual_norms": [1.0, math.inf], "bp_grad_norms": [math.inf] * 2},
+            {"a": 1, "b": 1},
+            "test accuracy",
+        ),
+        (
+            {"residual_norms": [0.0, 0.0], "bp_grad_norms": [0.0] * 2},
+            {"a": None, "b": 1},
+            "test accuracy",
+        ),
+        (
+            {"residual_norms": [1.0], "bp_grad_norms": [1.0]},
+            {"b": None},
+            "residual norms of every layer",
+        ),
         ({"test_acc": 0.5}, {}, "BP gradient norms"),
     ],
 )
-def test_a_trace_says_which_input_is_missing(epoch: dict[str, Any], fires: dict[str, int | None], missing: str) -> None:
-    trace = Trace(source="t", key="dfa_s1", method="dfa", seed=1, axes={}, epochs=[TraceEpoch(epoch=1, **epoch)])
+def test_a_trace_says_which_input_is_missing(
+    epoch: dict[str, Any], fires: dict[str, int | None], missing: str
+) -> None:
+    trace = Trace(
+        source="t",
+        key="dfa_s1",
+        method="dfa",
+        seed=1,
+        axes={},
+        epochs=[TraceEpoch(epoch=1, **epoch)],
+    )
     found = timeline(trace)
     assert found.first_fire == fires
     assert any(missing in note for note in found.skipped)

@@ -11,7 +11,11 @@ from tests.fa_core.analysis.runs import row, table
 
 
 def setup(**recipe: Any) -> dict[str, Any]:
-    return {"recipe": {"epochs": 16, "lam": 0.0, **recipe}, "arch": "resmlp", "arch_args": {"d": 128}}
+    return {
+        "recipe": {"epochs": 16, "lam": 0.0, **recipe},
+        "arch": "resmlp",
+        "arch_args": {"d": 128},
+    }
 
 
 def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
@@ -27,21 +31,32 @@ def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
 
 def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
     runs = table(*(row(axes={"d": d, "lam": lam}) for d in (128, 256) for lam in (0.0, 0.01)))
-    assert [(one.axes, one.rows) for one in families(runs, "lam")] == [({"d": 128}, (0, 1)), ({"d": 256}, (2, 3))]
+    assert [(one.axes, one.rows) for one in families(runs, "lam")] == [
+        ({"d": 128}, (0, 1)),
+        ({"d": 256}, (2, 3)),
+    ]
 
 
 def test_seeds_of_one_penalty_are_one_point() -> None:
-    assert families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1})), "lam") == ()
+    assert (
+        families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1})), "lam") == ()
+    )
 
 
 @pytest.mark.parametrize(
     "other",
-    [setup(lam=0.01, epochs=30), {**setup(lam=0.01), "arch_args": {"d": 512}}, {**setup(lam=0.01), "data": "cifar10"}],
+    [
+        setup(lam=0.01, epochs=30),
+        {**setup(lam=0.01), "arch_args": {"d": 512}},
+        {**setup(lam=0.01), "data": "cifar10"},
+    ],
     ids=["recipe", "network", "data"],
 )
 def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str, Any]) -> None:
     plain = row(provenance=setup())
-    assert len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))), "lam")) == 1
+    assert (
+        len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))), "lam")) == 1
+    )
     assert families(table(plain, row(axes={"lam": 0.01}, provenance=other)), "lam") == ()
 
 

@@ -14,15 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(
-    st.none(), st.sampled_from([0.1, 0.3, 0.5]), st.floats(0.01, 0.99), st.sampled_from([math.nan, math.inf])
+    st.none(),
+    st.sampled_from([0.1, 0.3, 0.5]),
+    st.floats(0.01, 0.99),
+    st.sampled_from([math.nan, math.inf]),
 )
 tables = st.lists(
-    st.builds(row, growth=numbers, g_L=numbers, cosine=numbers, acc=numbers, baseline=st.just(0.25)),
+    st.builds(
+        row, growth=numbers, g_L=numbers, cosine=numbers, acc=numbers, baseline=st.just(0.25)
+    ),
     max_size=8,
 ).map(lambda rows: table(*rows))
 letters = st.sampled_from(LETTERS)
@@ -43,7 +48,9 @@ def verdicts_at(runs: AuditTable, letter: str, limit: float) -> list[str]:
 
 def probes(runs: AuditTable, letter: str) -> list[float]:
     """Every value, its neighbours, and points between: all places where something could happen."""
-    values = sorted({float(v) for v in getattr(runs, DIAGNOSTICS[letter].column) if math.isfinite(v)})
+    values = sorted(
+        {float(v) for v in getattr(runs, DIAGNOSTICS[letter].column) if math.isfinite(v)}
+    )
     near = [math.nextafter(value, end) for value in values for end in (-math.inf, math.inf)]
     between = [(lo + hi) / 2 for lo, hi in pairwise(values)]
     return sorted({*values, *near, *between, -1e9, 1e9})
@@ -60,7 +67,9 @@ def test_verdicts_change_exactly_at_the_flip_points(runs: AuditTable, letter: st
 
 
 @given(tables, letters, st.floats(-2, 2))
-def test_plateau_is_the_widest_interval_of_equal_verdicts(runs: AuditTable, letter: str, limit: float) -> None:
+def test_plateau_is_the_widest_interval_of_equal_verdicts(
+    runs: AuditTable, letter: str, limit: float
+) -> None:
     lo, hi = plateau(runs, letter, limit)
     assert lo <= limit <= hi
     here = verdicts_at(runs, letter, limit)

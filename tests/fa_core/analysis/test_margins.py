@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.margins import coverage, margins_to_flip
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}
@@ -25,7 +25,9 @@ def test_margins_are_in_their_own_unit_and_as_a_factor() -> None:
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.sampled_from(LETTERS))
-def test_a_threshold_moved_by_more_than_the_room_flips(value: float, limit: float, letter: str) -> None:
+def test_a_threshold_moved_by_more_than_the_room_flips(
+    value: float, limit: float, letter: str
+) -> None:
     runs = table(row(growth=value, g_L=value, cosine=value, acc=value, baseline=0.0))
     diagnostic = DIAGNOSTICS[letter]
     thresholds = diagnostic.moved(DiagnosticThresholds(), limit)
@@ -42,16 +44,26 @@ def test_a_threshold_moved_by_more_than_the_room_flips(value: float, limit: floa
 def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin() -> None:
     first, *_ = margins_to_flip(table(row(growth=math.nan)).report(0))
     assert first.room is None and first.fires
-    assert all(one.fires is None and one.value is None for one in margins_to_flip(table(row()).report(0)))
+    assert all(
+        one.fires is None and one.value is None for one in margins_to_flip(table(row()).report(0))
+    )
 
 
 def test_a_threshold_of_zero_has_no_factor() -> None:
     thresholds = DiagnosticThresholds(g_norm_floor=0.0)
-    assert margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor is None
+    assert (
+        margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor
+        is None
+    )
 
 
 def test_coverage_counts_what_is_not_finite_and_names_what_a_method_never_measured() -> None:
-    runs = table(row("ep", 1, growth=1.0, cosine=0.1), row("ep", 2, growth=math.nan), row("dfa", **FULL), row("bp"))
+    runs = table(
+        row("ep", 1, growth=1.0, cosine=0.1),
+        row("ep", 2, growth=math.nan),
+        row("dfa", **FULL),
+        row("bp"),
+    )
     found = coverage(runs)
     assert found.nonfinite["a"] == 1
     assert found.missing == {"ep": "bd", "bp": "abcd"}

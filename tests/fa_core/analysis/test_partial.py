@@ -19,7 +19,9 @@ from tests.fa_core.strategies import assuming
 
 def penalty_log(folder: Path, lam: float, seed: int, acc: float) -> None:
     """A log as published: ‖h_L‖ and ‖g_2‖ per epoch only."""
-    log = [{"epoch": e, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc} for e in range(1, 31)]
+    log = [
+        {"epoch": e, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc} for e in range(1, 31)
+    ]
     text = json.dumps({"lam": lam, "seed": seed, "final_test_acc": acc, "log": log})
     (folder / f"dfa_pen_lam{lam}_s{seed}.json").write_text(text)
 
@@ -29,7 +31,9 @@ def test_the_published_penalty_case_comes_out(tmp_path: Path) -> None:
     for seed, margin in ((42, 1.35), (123, 1.4), (456, 1.45)):
         penalty_log(tmp_path, 0.01, seed, 0.349 + margin / 100)
     rows = scan([tmp_path]).rows
-    reports = [with_growth_bound(row.report, h_0=8.7, depth=4).with_frozen_baseline(0.349) for row in rows]
+    reports = [
+        with_growth_bound(row.report, h_0=8.7, depth=4).with_frozen_baseline(0.349) for row in rows
+    ]
     audits = [partial_audit(report) for report in reports]
     assert len(audits) == 3
     for audit in audits:
@@ -55,7 +59,9 @@ def test_penalty_logs_group_by_lambda(tmp_path: Path) -> None:
 @given(st.lists(st.floats(0.1, 1e6), min_size=2, max_size=8))
 def test_the_bound_never_exceeds_the_growth_it_stands_for(norms: list[float]) -> None:
     full = DiagnosticReport(residual_norms=norms)
-    bounded = with_growth_bound(DiagnosticReport(residual_norms=norms[-1:]), norms[0], len(norms) - 1)
+    bounded = with_growth_bound(
+        DiagnosticReport(residual_norms=norms[-1:]), norms[0], len(norms) - 1
+    )
     growth, bound = full.max_per_block_growth, bounded.max_per_block_growth
     assert growth is not None and bound is not None
     assert bound <= growth * (1 + 1e-12)

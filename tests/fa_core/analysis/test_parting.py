@@ -15,7 +15,9 @@ curves = st.lists(st.lists(norms, min_size=1, max_size=6), min_size=1, max_size=
 
 
 @given(curves)
-def test_the_ratio_is_the_largest_pairwise_quotient_among_runs_that_have_the_layer(runs: list[list[float]]) -> None:
+def test_the_ratio_is_the_largest_pairwise_quotient_among_runs_that_have_the_layer(
+    runs: list[list[float]],
+) -> None:
     for layer in across_runs(runs):
         here = [run[layer.layer] for run in runs if layer.layer < len(run)]
         if len(here) < 2:
@@ -39,11 +41,16 @@ def test_before_the_parting_layer_no_two_runs_differ_by_more_than_the_factor(
 def test_the_order_of_the_runs_changes_neither_ratio_nor_parting(runs: list[list[float]]) -> None:
     forth, back = across_runs(runs), across_runs(runs[::-1])
     assert [layer.ratio for layer in forth] == [layer.ratio for layer in back]
-    assert [layer.stat(False).mean for layer in forth] == pytest.approx([layer.stat(False).mean for layer in back])
+    assert [layer.stat(False).mean for layer in forth] == pytest.approx(
+        [layer.stat(False).mean for layer in back]
+    )
 
 
 def test_a_ratio_of_exactly_ten_is_not_yet_a_parting() -> None:
-    assert first_parting(across_runs([[1.0, 1.0], [PARTS_AT, 10.1]])) == across_runs([[1.0, 1.0], [PARTS_AT, 10.1]])[1]
+    assert (
+        first_parting(across_runs([[1.0, 1.0], [PARTS_AT, 10.1]]))
+        == across_runs([[1.0, 1.0], [PARTS_AT, 10.1]])[1]
+    )
 
 
 def test_a_run_that_is_not_finite_parts_from_those_that_are() -> None:

@@ -11,8 +11,8 @@ from fa_core.analysis.margins import coverage
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
-from fa_core.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.formats import load_audits
+from fa_core.judgement.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import assuming
 
@@ -27,7 +27,9 @@ def cnn(published_cnn: Path) -> AuditTable:
     return load_audits([published_cnn])
 
 
-def test_six_runs_are_trustworthy_and_every_verdict_equals_the_recorded_one(resmlp: AuditTable) -> None:
+def test_six_runs_are_trustworthy_and_every_verdict_equals_the_recorded_one(
+    resmlp: AuditTable,
+) -> None:
     verdicts = resmlp.verdicts()
     assert verdicts.count(TRUSTWORTHY) == 6
     assert verdicts == resmlp.recorded_verdict.tolist()
@@ -56,9 +58,14 @@ def test_drift_is_not_separable(resmlp: AuditTable) -> None:
     assert found.gap is None and found.gap_interval is None
     assert any("not separable" in note for note in found.skipped)
     healthy, degenerate = found.healthy, found.degenerate
-    rounded = [None if v is None else round(v, 3) for v in (healthy.min, healthy.max, healthy.median)]
+    rounded = [
+        None if v is None else round(v, 3) for v in (healthy.min, healthy.max, healthy.median)
+    ]
     assert rounded == [-0.036, 0.12, 0.093]
-    rounded = [None if v is None else round(v, 3) for v in (degenerate.min, degenerate.max, degenerate.median)]
+    rounded = [
+        None if v is None else round(v, 3)
+        for v in (degenerate.min, degenerate.max, degenerate.median)
+    ]
     assert rounded == [-0.005, 0.992, 0.352]
     assert (degenerate.fired, degenerate.measured) == (5, 9)
     assert verdict_curve(resmlp, "c", DiagnosticThresholds()).at(0.5)[0] == 3

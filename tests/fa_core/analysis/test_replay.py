@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.timeline import Replay, timeline
-from fa_core.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds, letters_of
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
 accs = st.one_of(st.none(), st.floats(0, 1))
 records = st.builds(
-    lambda h, g, drift, acc: {"residual_norms": h, "bp_grad_norms": g, "cross_batch_stability": drift, "test_acc": acc},
+    lambda h, g, drift, acc: {
+        "residual_norms": h,
+        "bp_grad_norms": g,
+        "cross_batch_stability": drift,
+        "test_acc": acc,
+    },
     st.one_of(st.just([]), st.lists(numbers, min_size=2, max_size=4)),
     st.lists(numbers, max_size=3),
     st.one_of(st.none(), st.floats(-1, 1), st.just(math.nan)),
@@ -33,26 +38,40 @@ thresholds = st.builds(
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     first = draw(st.integers(0, 3))
-    epochs = [TraceEpoch(epoch=first + 2 * n, **one) for n, one in enumerate(draw(st.lists(records, max_size=6)))]
+    epochs = [
+        TraceEpoch(epoch=first + 2 * n, **one)
+        for n, one in enumerate(draw(st.lists(records, max_size=6)))
+    ]
     return Trace(source="t.jsonl", key=f"m_s{first}", method="m", seed=first, epochs=epochs)
 
 
-@given(st.lists(st.tuples(traces(), accs), max_size=4), thresholds, st.sampled_from(["a", "b", "ab", "abcd"]))
+@given(
+    st.lists(st.tuples(traces(), accs), max_size=4),
+    thresholds,
+    st.sampled_from(["a", "b", "ab", "abcd"]),
+)
 def test_first_fires_stops_and_letters_are_those_of_each_trace_replayed_alone(
     told: list[tuple[Trace, float | None]], limits: DiagnosticThresholds, stop_on: str
 ) -> None:
     replay = Replay([trace for trace, _ in told], [baseline for _, baseline in told])
     flags = replay.flags(limits)
-    expected = [timeline(trace, limits, stop_on, baseline) for trace, baseline in told if trace.epochs]
+    expected = [
+        timeline(trace, limits, stop_on, baseline) for trace, baseline in told if trace.epochs
+    ]
     assert len(expected) == len(replay.traces)
     for run, one in enumerate(expected):
         assert replay.first_fires(run, flags) == one.first_fire
         assert repr(replay.stop(run, flags, stop_on)) == repr(one.stop)
-        assert [letters_of(int(bits)) for bits in flags[replay.records(run)]] == [point.flags for point in one.points]
+        assert [letters_of(int(bits)) for bits in flags[replay.records(run)]] == [
+            point.flags for point in one.points
+        ]
 
 
 def _trace(method: str, growths: list[float], first: int = 1) -> Trace:
-    epochs = [TraceEpoch(epoch=first + n, residual_norms=[1.0, growth]) for n, growth in enumerate(growths)]
+    epochs = [
+        TraceEpoch(epoch=first + n, residual_norms=[1.0, growth])
+        for n, growth in enumerate(growths)
+    ]
     return Trace(source=f"{method}.jsonl", key=method, method=method, epochs=epochs)
 
 
@@ -80,4 +99,6 @@ def test_the_sample_traces_replay_as_their_timelines_do(sample_runs: Path) -> No
     found = scan([sample_runs]).traces
     replay = Replay(found)
     flags = replay.flags()
-    assert [replay.first_fires(run, flags) for run in range(len(found))] == [timeline(one).first_fire for one in found]
+    assert [replay.first_fires(run, flags) for run in range(len(found))] == [
+        timeline(one).first_fire for one in found
+    ]

@@ -33,13 +33,19 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
 
 
 def test_population_deviations_on_request_are_labelled_so() -> None:
-    found = over_seeds(table(*(row(seed=i, acc=acc) for i, acc in enumerate((0.1, 0.2, 0.6)))), ddof=0)
-    assert found.groups[0].stats["headline_acc"].std == pytest.approx(statistics.pstdev([0.1, 0.2, 0.6]))
+    found = over_seeds(
+        table(*(row(seed=i, acc=acc) for i, acc in enumerate((0.1, 0.2, 0.6)))), ddof=0
+    )
+    assert found.groups[0].stats["headline_acc"].std == pytest.approx(
+        statistics.pstdev([0.1, 0.2, 0.6])
+    )
     (grid, *_) = seeds_blocks(found)
     assert "mean ± population standard deviation" in grid.caption
 
 
-def test_of_many_groups_only_the_first_are_averaged_where_that_is_asked_for_and_a_note_says_so() -> None:
+def test_of_many_groups_only_the_first_are_averaged_where_that_is_asked_for_and_a_note_says_so() -> (
+    None
+):
     runs = table(*(row(seed=seed, method=f"m{number}") for number in range(5) for seed in (1, 2)))
     found = over_seeds(runs, most=3)
     assert [group.method for group in found.groups] == ["m0", "m1", "m2"]
@@ -76,7 +82,10 @@ def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other(
 
 
 def test_an_axis_can_be_ignored_or_chosen() -> None:
-    runs = table(row(seed=1, growth=2.0, axes={"d": 256, "L": 4}), row(seed=2, growth=4.0, axes={"d": 512, "L": 8}))
+    runs = table(
+        row(seed=1, growth=2.0, axes={"d": 256, "L": 4}),
+        row(seed=2, growth=4.0, axes={"d": 512, "L": 8}),
+    )
     assert len(over_seeds(runs).groups) == 2
     assert len(over_seeds(runs, by=()).groups) == 1
     assert over_seeds(runs, by=["d"]).by == ("d",)
@@ -118,7 +127,9 @@ def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known() -> None:
 
 
 def test_everything_nan_gives_no_mean_and_walks_back() -> None:
-    runs = table(*(row(seed=s, growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan) for s in (1, 2)))
+    runs = table(
+        *(row(seed=s, growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan) for s in (1, 2))
+    )
     (group,) = over_seeds(runs).groups
     assert all(stat.mean is None for stat in group.stats.values())
     assert group.stats["growth"].nonfinite == 2
@@ -144,21 +155,28 @@ def test_seeds_that_occur_more_than_once_are_named_in_order(seeds: list[int | No
     again = sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1})
     groups = over_seeds(table(*(row(seed=seed, growth=2.0) for seed in seeds))).groups
     said = [note for group in groups for note in group.notes if "more than once" in note]
-    assert said == ([f"seed {listed(again)} more than once: are these the same runs?"] if again else [])
+    assert said == (
+        [f"seed {listed(again)} more than once: are these the same runs?"] if again else []
+    )
 
 
 def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = {
-        f"bp_s{seed}": {"cross_batch_stability": 0.1, **({"evidence": {"c": "proxy"}} if seed == 5 else {})}
+        f"bp_s{seed}": {
+            "cross_batch_stability": 0.1,
+            **({"evidence": {"c": "proxy"}} if seed == 5 else {}),
+        }
         for seed in range(9)
     }
     (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
     monkeypatch.setattr(json_document, "LAZY_FROM", 0)
     read: list[int] = []
     report = StoredReports._report
-    monkeypatch.setattr(StoredReports, "_report", lambda self, slot: read.append(slot) or report(self, slot))
+    monkeypatch.setattr(
+        StoredReports, "_report", lambda self, slot: read.append(slot) or report(self, slot)
+    )
     runs = load_audits(tmp_path / "table.json")
     (group,) = over_seeds(runs).groups
     assert group.evidence == {"c": "proxy"}
@@ -177,13 +195,28 @@ def test_a_bound_in_a_group_is_marked_as_one() -> None:
     assert group.evidence == {"a": "bound"}
 
 
-CREDIT = {"gamma": [0.5, 0.1, 0.9], "rho": [0.4, 0.2, 0.8], "nudge": [-0.3, -0.1, -0.5], "free_layers": [2]}
+CREDIT = {
+    "gamma": [0.5, 0.1, 0.9],
+    "rho": [0.4, 0.2, 0.8],
+    "nudge": [-0.3, -0.1, -0.5],
+    "free_layers": [2],
+}
 
 
 def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_number() -> None:
     runs = table(
-        row("fa", 1, acc=0.5, credit={**CREDIT, "null": {"deep_gamma_mean": 0.02, "deep_gamma_std": 0.1}}),
-        row("fa", 2, acc=0.5, credit={**CREDIT, "gamma": [0.5, 0.3, 0.7], "null": {"deep_gamma_mean": -0.02}}),
+        row(
+            "fa",
+            1,
+            acc=0.5,
+            credit={**CREDIT, "null": {"deep_gamma_mean": 0.02, "deep_gamma_std": 0.1}},
+        ),
+        row(
+            "fa",
+            2,
+            acc=0.5,
+            credit={**CREDIT, "gamma": [0.5, 0.3, 0.7], "null": {"deep_gamma_mean": -0.02}},
+        ),
         row("frozen", 1, acc=0.5, credit={"gamma": [0.5, None, None]}),
     )
     fa, frozen = over_seeds(runs).groups
@@ -199,12 +232,24 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
     }
     assert (frozen.stats["mean_gamma"].mean, frozen.stats["deep_gamma"].n) == (0.5, 0)
     _, credit, *_ = seeds_blocks(over_seeds(runs))
-    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge", "collapse")
+    assert credit.headings == (
+        "method",
+        "Γ, all l",
+        "deep Γ",
+        "null Γ",
+        "deep ρ",
+        "deep nudge",
+        "collapse",
+    )
     assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A", "N/A")
 
 
 def test_runs_without_credit_have_no_table_of_it() -> None:
-    blocks = [block for block in seeds_blocks(over_seeds(table(row(acc=0.5)))) if hasattr(block, "headings")]
+    blocks = [
+        block
+        for block in seeds_blocks(over_seeds(table(row(acc=0.5))))
+        if hasattr(block, "headings")
+    ]
     assert len(blocks) == 1
 
 
@@ -221,7 +266,9 @@ def two_by_two() -> list[float]:
 def test_effects_gaps_and_the_interaction_of_a_two_by_two_are_those_by_hand() -> None:
     cells = [(m, lam, s) for m in ("bp", "dfa") for lam in ({}, {"lam": 0.01}) for s in (1, 2)]
     acc = two_by_two()
-    runs = table(*(row(m, s, acc=a, growth=2.0, axes=lam) for (m, lam, s), a in zip(cells, acc, strict=True)))
+    runs = table(
+        *(row(m, s, acc=a, growth=2.0, axes=lam) for (m, lam, s), a in zip(cells, acc, strict=True))
+    )
     found = named(differences(runs))
     by_hand = {
         "bp (lam 0.01) − bp, n = 2": [acc[2] - acc[0], acc[3] - acc[1]],
@@ -232,7 +279,10 @@ def test_effects_gaps_and_the_interaction_of_a_two_by_two_are_those_by_hand() ->
             acc[6 + s] - acc[4 + s] - acc[2 + s] + acc[s] for s in (0, 1)
         ],
     }
-    assert {name: (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) for name, one in found.items()} == {
+    assert {
+        name: (one.stats["headline_acc"].mean, one.stats["headline_acc"].std)
+        for name, one in found.items()
+    } == {
         name: (pytest.approx(statistics.fmean(values)), pytest.approx(statistics.stdev(values)))
         for name, values in by_hand.items()
     }
@@ -248,12 +298,19 @@ def test_norms_and_growth_differ_by_a_ratio() -> None:
     (one,) = differences(runs)
     growth = one.stats["growth"]
     assert (growth.n, growth.mean, growth.geometric_mean) == (2, None, pytest.approx(200.0))
-    assert growth.factor == pytest.approx(math.exp(statistics.stdev([math.log(100), math.log(400)])))
+    assert growth.factor == pytest.approx(
+        math.exp(statistics.stdev([math.log(100), math.log(400)]))
+    )
     assert one.stats["g_L"].n == 0  # a gradient of zero has no ratio
 
 
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.lists(st.floats(-1, 1), min_size=2, max_size=6))
-def test_conditions_without_a_common_seed_differ_by_their_means(ours: list[float], theirs: list[float]) -> None:
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=6),
+    st.lists(st.floats(-1, 1), min_size=2, max_size=6),
+)
+def test_conditions_without_a_common_seed_differ_by_their_means(
+    ours: list[float], theirs: list[float]
+) -> None:
     runs = table(
         *(row("bp", s, cosine=value) for s, value in enumerate(theirs)),
         *(row("dfa", 100 + s, cosine=value) for s, value in enumerate(ours)),
@@ -262,7 +319,9 @@ def test_conditions_without_a_common_seed_differ_by_their_means(ours: list[float
     stat = one.stats["stability"]
     assert one.seeds == ()
     assert stat.mean == pytest.approx(statistics.fmean(ours) - statistics.fmean(theirs), abs=1e-12)
-    assert stat.std == pytest.approx(math.hypot(statistics.stdev(ours), statistics.stdev(theirs)), abs=1e-9)
+    assert stat.std == pytest.approx(
+        math.hypot(statistics.stdev(ours), statistics.stdev(theirs)), abs=1e-9
+    )
 
 
 def test_only_common_seeds_are_paired_and_what_is_not_finite_is_left_out() -> None:
@@ -272,7 +331,10 @@ def test_only_common_seeds_are_paired_and_what_is_not_finite_is_left_out() -> No
     )
     (one,) = differences(runs)
     assert (one.seeds, one.stats["headline_acc"].n) == ((2, 3), 1)
-    assert (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) == (pytest.approx(-0.2), None)
+    assert (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) == (
+        pytest.approx(-0.2),
+        None,
+    )
 
 
 def test_a_method_without_its_reference_at_the_same_axes_is_compared_with_the_plain_one() -> None:
@@ -290,13 +352,23 @@ def test_a_method_without_its_reference_at_the_same_axes_is_compared_with_the_pl
 def test_the_published_gap_of_dfa_to_bp_is_paired_over_the_three_seeds(sample_runs: Path) -> None:
     runs = load_audits(sample_runs / "audit_table_s42_s123_s456.json")
     acc = named(differences(runs))["dfa − bp, n = 3"].stats["headline_acc"]
-    pairs = [[runs.acc[(runs.method == m) & (runs.seed == s)][0] for m in ("dfa", "bp")] for s in (42, 123, 456)]
+    pairs = [
+        [runs.acc[(runs.method == m) & (runs.seed == s)][0] for m in ("dfa", "bp")]
+        for s in (42, 123, 456)
+    ]
     by_seed = [float(dfa - bp) for dfa, bp in pairs]
-    assert (acc.mean, acc.std) == (pytest.approx(statistics.fmean(by_seed)), pytest.approx(statistics.stdev(by_seed)))
+    assert (acc.mean, acc.std) == (
+        pytest.approx(statistics.fmean(by_seed)),
+        pytest.approx(statistics.stdev(by_seed)),
+    )
     assert acc.mean == pytest.approx(-0.309, abs=5e-4)
 
 
 def test_an_axis_of_numbers_has_its_smallest_as_the_reference_in_whatever_order_it_comes() -> None:
-    found = differences(table(*(row(seed=1, acc=acc, axes={"lam": lam}) for lam, acc in ((0.01, 0.5), (0.0, 0.4)))))
-    assert [(one.conditions[0].axes, one.conditions[1].axes) for one in found] == [({"lam": 0.01}, {"lam": 0.0})]
+    found = differences(
+        table(*(row(seed=1, acc=acc, axes={"lam": lam}) for lam, acc in ((0.01, 0.5), (0.0, 0.4))))
+    )
+    assert [(one.conditions[0].axes, one.conditions[1].axes) for one in found] == [
+        ({"lam": 0.01}, {"lam": 0.0})
+    ]
     assert found[0].stats["headline_acc"].mean == pytest.approx(0.1)

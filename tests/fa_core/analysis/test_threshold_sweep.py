@@ -37,8 +37,13 @@ def test_margin_gap_is_between_the_lowest_healthy_and_the_highest_degenerate() -
     assert found.unit == "pp"
 
 
-@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6), st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6))
-def test_separable_means_that_some_threshold_parts_the_groups(healthy: list[float], degenerate: list[float]) -> None:
+@given(
+    st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6),
+    st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6),
+)
+def test_separable_means_that_some_threshold_parts_the_groups(
+    healthy: list[float], degenerate: list[float]
+) -> None:
     runs = table(
         *(row("bp", i, growth=v) for i, v in enumerate(healthy)),
         *(row("dfa", i, growth=v) for i, v in enumerate(degenerate)),
@@ -46,7 +51,9 @@ def test_separable_means_that_some_threshold_parts_the_groups(healthy: list[floa
     found = parted(runs, "a")
     growth = dict(zip(runs.key.tolist(), runs.growth.tolist(), strict=True))
     candidates = list(growth.values())
-    parts = any(all((v > t) == key.startswith("dfa") for key, v in growth.items()) for t in candidates)
+    parts = any(
+        all((v > t) == key.startswith("dfa") for key, v in growth.items()) for t in candidates
+    )
     assert found.separable == parts
     if parts:
         assert found.gap is not None and found.gap > 1
@@ -77,7 +84,9 @@ def test_an_empty_group_is_said_and_gives_no_gap() -> None:
 
 
 def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_said() -> None:
-    found = parted(table(row("bp", growth=math.nan), row("bp", 1, growth=1.0), row("dfa", growth=100.0)), "a")
+    found = parted(
+        table(row("bp", growth=math.nan), row("bp", 1, growth=1.0), row("dfa", growth=100.0)), "a"
+    )
     assert found.separable is False
     assert found.healthy.nonfinite == 1 and found.healthy.fired == 1
     assert found.healthy.max == 1.0
@@ -91,7 +100,9 @@ def test_a_degenerate_group_of_nans_only_always_fires() -> None:
 
 
 def test_everything_nan_gives_no_number() -> None:
-    runs = table(row("bp", growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan, baseline=0.3))
+    runs = table(
+        row("bp", growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan, baseline=0.3)
+    )
     for letter in "abcd":
         found = parted(runs, letter)
         assert (found.gap, found.plateau, found.healthy.min) == (None, None, None)
@@ -112,13 +123,17 @@ def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
 
 
 def test_one_nan_is_said_in_the_singular() -> None:
-    runs = table(row("bp", 1, growth=1.5), row("dfa", 1, growth=math.nan), row("dfa", 2, growth=90.0))
+    runs = table(
+        row("bp", 1, growth=1.5), row("dfa", 1, growth=math.nan), row("dfa", 2, growth=90.0)
+    )
     said = " ".join(parted(runs, "a").skipped)
     assert "1 degenerate run is NaN or inf: it fires at every threshold" in said
 
 
 def test_a_name_alone_puts_no_method_into_a_group() -> None:
-    runs = table(*(row(name, growth=2.0) for name in ("bp", "ep", "fa", "dfa", "state_bridge", "kp", "pc")))
+    runs = table(
+        *(row(name, growth=2.0) for name in ("bp", "ep", "fa", "dfa", "state_bridge", "kp", "pc"))
+    )
     found = sensitivity(runs, "a")
     assert (found.healthy.runs, found.degenerate.runs, len(found.neither)) == (0, 0, 7)
     assert (found.separable, found.gap, found.every.runs) == (None, None, 7)
@@ -127,10 +142,14 @@ def test_a_name_alone_puts_no_method_into_a_group() -> None:
     )
 
 
-def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(published_table: Path) -> None:
+def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(
+    published_table: Path,
+) -> None:
     published = load_audits([published_table])
     assert published_groups(published.select([0, 1])) == {"bp": "healthy", "dfa": "degenerate"}
-    others = AuditTable.from_rows([published.row(0), *(table(row("bp"), row("dfa")).row(i) for i in range(2))])
+    others = AuditTable.from_rows(
+        [published.row(0), *(table(row("bp"), row("dfa")).row(i) for i in range(2))]
+    )
     assert published_groups(others) == {}, "not every bp run here is a published one"
 
 

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import by_method, timeline, timelines
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.gamma import null_band
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.judgement.gamma import null_band
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table
@@ -121,7 +121,10 @@ def test_margin_needs_a_baseline_and_uses_the_one_given() -> None:
 def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does() -> None:
     one = replace(trace(epochs=3), source="runs/dfa_s42/trace.jsonl")
     same = row(acc=0.3, baseline=0.349, source="runs/dfa_s42")
-    elsewhere = [row(acc=0.3, baseline=0.2, source="table.json"), row("bp", acc=0.6, baseline=0.2, source="table.json")]
+    elsewhere = [
+        row(acc=0.3, baseline=0.2, source="table.json"),
+        row("bp", acc=0.6, baseline=0.2, source="table.json"),
+    ]
     (found,) = timelines([one], table(same, *elsewhere))
     assert found.points[-1].margin_pp == pytest.approx(-4.14)
     (found,) = timelines([one], table(*elsewhere))
@@ -156,7 +159,9 @@ def test_an_empty_trace_says_so() -> None:
 
 def test_a_trace_of_nans_fires_at_once() -> None:
     nan = float("nan")
-    epochs = [TraceEpoch(epoch=e, residual_norms=[1.0, nan], bp_grad_norms=[nan, nan]) for e in (1, 2)]
+    epochs = [
+        TraceEpoch(epoch=e, residual_norms=[1.0, nan], bp_grad_norms=[nan, nan]) for e in (1, 2)
+    ]
     found = timeline(Trace(source="", key="x", method="dfa", epochs=epochs))
     assert found.first_fire == {"a": 1, "b": 1}
     assert found.stop is not None and found.stop.on == "ab"
@@ -165,7 +170,12 @@ def test_a_trace_of_nans_fires_at_once() -> None:
 def test_a_trace_file_reads_and_replays(tmp_path: Path) -> None:
     path = tmp_path / "dfa_s42.jsonl"
     lines = [
-        {"epoch": e, "test_acc": 0.3, "hidden_norms": [1.0, 2.0 if e < 3 else 80.0], "g_norms": [1e-3, 1e-3]}
+        {
+            "epoch": e,
+            "test_acc": 0.3,
+            "hidden_norms": [1.0, 2.0 if e < 3 else 80.0],
+            "g_norms": [1e-3, 1e-3],
+        }
         for e in (1, 2, 3, 4)
     ]
     path.write_text("\n".join(json.dumps(line) for line in lines) + '\n{"epoch": 5, "test_a')
@@ -175,8 +185,13 @@ def test_a_trace_file_reads_and_replays(tmp_path: Path) -> None:
     assert found.first_fire["a"] == 3
 
 
-def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact(tmp_path: Path) -> None:
-    log = [{"epoch": e, "h_L_norm": 20.0, "g_2_norm": 1e-9 if e > 1 else 1e-3, "test_acc": 0.36} for e in (1, 2, 3)]
+def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact(
+    tmp_path: Path,
+) -> None:
+    log = [
+        {"epoch": e, "h_L_norm": 20.0, "g_2_norm": 1e-9 if e > 1 else 1e-3, "test_acc": 0.36}
+        for e in (1, 2, 3)
+    ]
     path = tmp_path / "dfa_pen_lam0.01_s42.json"
     path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.36, "log": log}))
     found = timelines(scan([path]).traces, table(), assumed=FrozenBaseline(0.4))
@@ -186,7 +201,9 @@ def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_a
     assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "1 assumed", "2 (b proxy)")
     assert "proxy" in methods.caption and "proxy" in runs.caption
     assert by_method(found)[0].evidence == {"b": "proxy", "d": "assumed"}
-    exact = [block for block in timeline_blocks([timeline(PUBLISHED[0])]) if isinstance(block, Grid)]
+    exact = [
+        block for block in timeline_blocks([timeline(PUBLISHED[0])]) if isinstance(block, Grid)
+    ]
     assert [grid.rows[0][3] for grid in exact] == ["4", "4"]
     assert not any("proxy" in grid.caption for grid in exact)
 
@@ -195,7 +212,9 @@ def test_gamma_goes_with_the_epochs_and_its_deep_mean_leaves_the_free_layer_out(
     gammas: list[list[float | None]] = [[0.9, 0.1, 0.3, 0.9], [0.8, 0.2, None, 0.7], []]
     epochs = [TraceEpoch(epoch=i, test_acc=0.5, gamma=gamma) for i, gamma in enumerate(gammas, 1)]
     found = {
-        method: timeline(Trace(source="t", key=method, method=method, seed=1, axes={}, epochs=epochs))
+        method: timeline(
+            Trace(source="t", key=method, method=method, seed=1, axes={}, epochs=epochs)
+        )
         for method in ("dfa", "fa")
     }
     assert [point.gamma for point in found["dfa"].points] == [tuple(gamma) for gamma in gammas]
@@ -203,7 +222,11 @@ def test_gamma_goes_with_the_epochs_and_its_deep_mean_leaves_the_free_layer_out(
     assert deep["dfa"] == [pytest.approx(1.3 / 3), pytest.approx(0.45), None]
     assert deep["fa"] == [pytest.approx(0.2), pytest.approx(0.2), None]
     *_, runs, _ = timeline_blocks([found["fa"]])
-    assert isinstance(runs, Grid) and runs.headings[-1] == "deep Γ" and runs.rows[0][-1] == "+0.200 → +0.200"
+    assert (
+        isinstance(runs, Grid)
+        and runs.headings[-1] == "deep Γ"
+        and runs.rows[0][-1] == "+0.200 → +0.200"
+    )
 
 
 def test_a_run_has_the_null_of_its_own_audit_or_the_closed_form_or_none() -> None:
@@ -232,7 +255,13 @@ def test_a_run_has_the_null_of_its_own_audit_or_the_closed_form_or_none() -> Non
     ]
     *_, shown, _ = timeline_blocks(found)
     assert isinstance(shown, Grid)
-    assert [cells[-2] for cells in shown.rows] == ["+0.010 ± 0.020", "+0.000 ± 0.033", "+0.000 ± 0.047", "N/A", "N/A"]
+    assert [cells[-2] for cells in shown.rows] == [
+        "+0.010 ± 0.020",
+        "+0.000 ± 0.033",
+        "+0.000 ± 0.047",
+        "N/A",
+        "N/A",
+    ]
 
 
 @pytest.mark.parametrize(("d", "classes"), [(64, 10), (32, 4)])
@@ -246,7 +275,9 @@ def test_the_closed_form_of_the_null_is_what_drawn_feedback_gives(d: int, classe
         credit = errors @ rng.normal(size=(classes, d))
         norms = np.linalg.norm(credit, axis=1) * np.linalg.norm(gradients, axis=1)
         deep.append(((credit * gradients).sum(1) / norms).mean())
-    _, std = null_band({"gamma": [0.0, 0.0]}, "dfa", {"arch_args": {"d": d}, "classes": classes}) or (0.0, 0.0)
+    _, std = null_band(
+        {"gamma": [0.0, 0.0]}, "dfa", {"arch_args": {"d": d}, "classes": classes}
+    ) or (0.0, 0.0)
     assert np.std(deep, ddof=1) == pytest.approx(std, rel=0.15)
     assert abs(np.mean(deep)) < 3 * std / math.sqrt(400)
 

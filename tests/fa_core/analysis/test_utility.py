@@ -8,12 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.utility import decision_utility
-from fa_core.diagnostics import LETTERS
-from fa_core.gamma import deep_gamma
+from fa_core.judgement.diagnostics import LETTERS
+from fa_core.judgement.gamma import deep_gamma
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
-FIRING = {"a": {"growth": 100.0}, "b": {"g_L": 1e-9}, "c": {"cosine": 0.9}, "d": {"acc": 0.3, "baseline": 0.35}}
+FIRING = {
+    "a": {"growth": 100.0},
+    "b": {"g_L": 1e-9},
+    "c": {"cosine": 0.9},
+    "d": {"acc": 0.3, "baseline": 0.35},
+}
 PASSING = {"growth": 1.0, "g_L": 1e-2, "cosine": 0.0, "acc": 0.5, "baseline": 0.3}
 flag_sets = st.lists(st.sets(st.sampled_from(LETTERS)), max_size=8)
 
@@ -30,9 +35,16 @@ def runs_firing(sets: list[set[str]]) -> AuditTable:
 
 @given(flag_sets)
 def test_each_strategy_walks_back_what_its_diagnostic_fires_on(sets: list[set[str]]) -> None:
-    found = {one.name: set(one.walked_back) for one in decision_utility(runs_firing(sets)).strategies}
-    expected = {letter: {f"dfa_s{i}" for i, fired in enumerate(sets) if letter in fired} for letter in LETTERS}
-    assert [found[name] for name in ("S2", "S3", "S4", "S5")] == [expected[letter] for letter in LETTERS]
+    found = {
+        one.name: set(one.walked_back) for one in decision_utility(runs_firing(sets)).strategies
+    }
+    expected = {
+        letter: {f"dfa_s{i}" for i, fired in enumerate(sets) if letter in fired}
+        for letter in LETTERS
+    }
+    assert [found[name] for name in ("S2", "S3", "S4", "S5")] == [
+        expected[letter] for letter in LETTERS
+    ]
     assert found["S_full"] == set().union(*expected.values())
     assert found["S0"] == found["S1"] == set()
 
@@ -52,7 +64,9 @@ def test_the_smallest_sets_are_sufficient_and_nothing_smaller_is(sets: list[set[
 def test_what_is_missed_without_a_diagnostic_fires_it_alone(sets: list[set[str]]) -> None:
     missed = decision_utility(runs_firing(sets)).missed_without
     for letter in LETTERS:
-        assert missed[letter] == tuple(f"dfa_s{i}" for i, fired in enumerate(sets) if fired == {letter})
+        assert missed[letter] == tuple(
+            f"dfa_s{i}" for i, fired in enumerate(sets) if fired == {letter}
+        )
 
 
 def test_accuracy_at_chance_is_walked_back_by_every_strategy() -> None:
@@ -77,7 +91,13 @@ def test_what_is_missing_is_said() -> None:
     found = decision_utility(table(row(growth=1.0), row(seed=2)))
     said = " ".join(found.skipped)
     assert found.runs == 1
-    for words in ("1 unmeasured", "no accuracy on 1 of 1", "no Γ on 1 of 1", "(b) not measured", "(d) not measured"):
+    for words in (
+        "1 unmeasured",
+        "no accuracy on 1 of 1",
+        "no Γ on 1 of 1",
+        "(b) not measured",
+        "(d) not measured",
+    ):
         assert words in said
 
 
@@ -115,5 +135,13 @@ def test_controls_are_no_claim_that_a_strategy_could_withdraw() -> None:
     )
     found = decision_utility(runs)
     note = "controls are in no group: random_init, frozen, shallow"
-    assert found.runs == 2 and [len(one.walked_back) for one in found.strategies] == [0, 0, 1, 0, 0, 0, 1]
+    assert found.runs == 2 and [len(one.walked_back) for one in found.strategies] == [
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+    ]
     assert note in found.skipped

@@ -35,7 +35,12 @@ def write_python10(folder: Path, protocol: int = 2) -> None:
     folder.mkdir(parents=True)
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     for index, name in enumerate(names):
-        batch = {b"batch_label": b"x", b"labels": [index, 9 - index], b"data": pixels(2, index), b"filenames": [b"a"]}
+        batch = {
+            b"batch_label": b"x",
+            b"labels": [index, 9 - index],
+            b"data": pixels(2, index),
+            b"filenames": [b"a"],
+        }
         (folder / name).write_bytes(pickle.dumps(batch, protocol=protocol))
 
 
@@ -59,7 +64,18 @@ def test_pixels_are_standardised_per_channel_in_the_right_order(tmp_path: Path) 
 
 def test_labels_keep_the_order_of_the_files(tmp_path: Path) -> None:
     write_binary10(tmp_path / "bin")
-    assert load_data(f"cifar10:{tmp_path / 'bin'}").train_y.tolist() == [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
+    assert load_data(f"cifar10:{tmp_path / 'bin'}").train_y.tolist() == [
+        0,
+        9,
+        1,
+        8,
+        2,
+        7,
+        3,
+        6,
+        4,
+        5,
+    ]
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
@@ -83,7 +99,9 @@ def test_python_2_pickles_are_read(tmp_path: Path) -> None:
     (tmp_path / "py" / "data_batch_1").write_bytes(body)
     data = load_data(f"cifar10:{tmp_path / 'py'}")
     assert int(data.train_y[0]) == 6
-    assert float(data.train_x[0, 0, 0, 0]) == pytest.approx((row[0, 0] / 255 - MEAN[0]) / STD[0], abs=1e-6)
+    assert float(data.train_x[0, 0, 0, 0]) == pytest.approx(
+        (row[0, 0] / 255 - MEAN[0]) / STD[0], abs=1e-6
+    )
 
 
 def test_cifar100_reads_the_fine_labels_of_both_layouts(tmp_path: Path) -> None:
@@ -91,7 +109,11 @@ def test_cifar100_reads_the_fine_labels_of_both_layouts(tmp_path: Path) -> None:
     binary.mkdir()
     python.mkdir()
     for index, name in enumerate(("train", "test")):
-        x, coarse, fine = pixels(2, index), np.array([[3], [4]], np.uint8), np.array([[77], [99]], np.uint8)
+        x, coarse, fine = (
+            pixels(2, index),
+            np.array([[3], [4]], np.uint8),
+            np.array([[77], [99]], np.uint8),
+        )
         (binary / f"{name}.bin").write_bytes(np.hstack([coarse, fine, x]).tobytes())
         content = {b"fine_labels": [77, 99], b"coarse_labels": [3, 4], b"data": x}
         (python / name).write_bytes(pickle.dumps(content, protocol=2))
@@ -109,7 +131,9 @@ def test_an_incomplete_folder_says_which_file_is_missing(tmp_path: Path, missing
 
 
 def test_a_wrong_folder_says_what_it_should_hold(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match=r"none of the data set's files is here; missing cifar-10-batches-bin"):
+    with pytest.raises(
+        UnreadableInput, match=r"none of the data set's files is here; missing cifar-10-batches-bin"
+    ):
         load_data(f"cifar10:{tmp_path}")
     with pytest.raises(UnreadableInput, match="no such folder"):
         load_data(f"cifar10:{tmp_path / 'nowhere'}")
@@ -119,7 +143,10 @@ def test_a_cut_off_binary_file_is_named(tmp_path: Path) -> None:
     write_binary10(tmp_path / "bin")
     path = tmp_path / "bin" / "data_batch_2.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(UnreadableInput, match=r"data_batch_2\.bin: 6145 bytes, not a whole number of records of 3073"):
+    with pytest.raises(
+        UnreadableInput,
+        match=r"data_batch_2\.bin: 6145 bytes, not a whole number of records of 3073",
+    ):
         load_data(f"cifar10:{tmp_path / 'bin'}")
 
 
@@ -136,8 +163,12 @@ class Runs:
 def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
     write_python10(tmp_path / "py")
     trace = tmp_path / "ran"
-    (tmp_path / "py" / "data_batch_1").write_bytes(pickle.dumps({b"data": Runs(trace), b"labels": []}))
-    with pytest.raises(UnsafeCheckpoint, match=r"data_batch_1: wants to load \S+, which CIFAR files never do"):
+    (tmp_path / "py" / "data_batch_1").write_bytes(
+        pickle.dumps({b"data": Runs(trace), b"labels": []})
+    )
+    with pytest.raises(
+        UnsafeCheckpoint, match=r"data_batch_1: wants to load \S+, which CIFAR files never do"
+    ):
         load_data(f"cifar10:{tmp_path / 'py'}")
     assert not trace.exists()
 
@@ -148,20 +179,27 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path: Path
         (pickle.dumps([1, 2]), "holds a list, not a dict"),
         (pickle.dumps({b"labels": [1]}), "has no 'data'"),
         (pickle.dumps({b"data": pixels(1, 0), b"coarse_labels": [1]}), "has no 'labels'"),
-        (pickle.dumps({b"data": pixels(1, 0)[:, :100], b"labels": [1]}), r"data is uint8\[1, 100\]"),
+        (
+            pickle.dumps({b"data": pixels(1, 0)[:, :100], b"labels": [1]}),
+            r"data is uint8\[1, 100\]",
+        ),
         (pickle.dumps({b"data": pixels(2, 0), b"labels": [1]}), "2 samples with labels"),
         (b"", "not a CIFAR batch"),
         (b"\x80\x04 cut off", "not a CIFAR batch"),
     ],
 )
-def test_a_broken_python_batch_is_named_with_what_is_wrong(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_broken_python_batch_is_named_with_what_is_wrong(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     write_python10(tmp_path / "py")
     (tmp_path / "py" / "test_batch").write_bytes(content)
     with pytest.raises(FaError, match=rf"test_batch: .*{message}"):
         load_data(f"cifar10:{tmp_path / 'py'}")
 
 
-def test_the_data_set_is_found_again_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_set_is_found_again_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_binary10(tmp_path / "bin")
     monkeypatch.chdir(tmp_path)
     spec = load_data("cifar10:bin").spec

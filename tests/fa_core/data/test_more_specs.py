@@ -27,7 +27,9 @@ class Quiet:
         """Nothing to say."""
 
 
-def write_images(folder: Path, classes: dict[str, int], size: tuple[int, int] = (8, 8), suffix: str = "png") -> None:
+def write_images(
+    folder: Path, classes: dict[str, int], size: tuple[int, int] = (8, 8), suffix: str = "png"
+) -> None:
     for number, (name, count) in enumerate(classes.items()):
         (folder / name).mkdir(parents=True)
         for index in range(count):
@@ -114,10 +116,14 @@ def test_cifar_is_standardised_as_asked_and_says_how(tmp_path: Path) -> None:
     write_binary10(folder)
     usual, raw = load_data(f"cifar10:{folder}"), load_data(f"cifar10:{folder},raw")
     other = load_data(f"cifar10:{folder},std=0.2023/0.1994/0.2010")
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)))
+    mean, std = (
+        torch.tensor(v).view(3, 1, 1) for v in ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+    )
     assert torch.allclose(usual.test_x * std + mean, raw.test_x, atol=1e-6)
     assert torch.allclose(
-        other.test_x * torch.tensor((0.2023, 0.1994, 0.2010)).view(3, 1, 1) + mean, raw.test_x, atol=1e-6
+        other.test_x * torch.tensor((0.2023, 0.1994, 0.2010)).view(3, 1, 1) + mean,
+        raw.test_x,
+        atol=1e-6,
     )
     assert torch.equal((raw.test_x * 255).round() / 255, raw.test_x)
     assert usual.scaling == "mean 0.4914/0.4822/0.4465, std 0.247/0.2435/0.2616"
@@ -153,7 +159,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_batches_of_the_users_are_kept_as_they_are(kind: str, own: str) -> None:
     data = load_test_data(f"{own}:{kind}", allow_code=True)
     assert isinstance(data, GivenBatches)
-    assert [len(batch["labels"] if isinstance(batch, dict) else batch[1]) for batch in data.batches] == [10] * 9 + [6]
+    assert [
+        len(batch["labels"] if isinstance(batch, dict) else batch[1]) for batch in data.batches
+    ] == [10] * 9 + [6]
     assert data.hash == load_test_data(f"{own}:loader", allow_code=True).hash
     with pytest.raises(UsageError, match=r"gives test batches alone; to train, return \(train_x"):
         load_data(f"{own}:{kind}", allow_code=True)
@@ -164,14 +172,18 @@ def test_four_arrays_are_still_a_data_set(own: str) -> None:
 
 
 def test_one_hot_labels_are_refused_with_the_line_that_helps(own: str, tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match=r"labels have shape \(96, 4\); give class indices: y.argmax\(1\)"):
+    with pytest.raises(
+        UnreadableInput, match=r"labels have shape \(96, 4\); give class indices: y.argmax\(1\)"
+    ):
         load_test_data(f"{own}:onehot", allow_code=True)
 
 
 class Watched(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.blocks = nn.Sequential(*(nn.Sequential(nn.Linear(12, 12), nn.Tanh()) for _ in range(3)))
+        self.blocks = nn.Sequential(
+            *(nn.Sequential(nn.Linear(12, 12), nn.Tanh()) for _ in range(3))
+        )
         self.head = nn.Linear(12, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -185,7 +197,11 @@ def test_given_batches_are_measured_in_their_order(own: str, tmp_path: Path) -> 
     (tmp_path / f"{own}_net.py").write_text(
         f"from {Watched.__module__} import Watched\ndef make(width=12): return Watched()\n"
     )
-    options: dict[str, Any] = {"model": f"{own}_net:make(width=12)", "batches": 9, "data": f"{own}:loader"}
+    options: dict[str, Any] = {
+        "model": f"{own}_net:make(width=12)",
+        "batches": 9,
+        "data": f"{own}:loader",
+    }
     job = Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=MeasureOptions(**options))
     report = measure_run(job, "cpu", Quiet())
     batches = load_test_data(f"{own}:loader", allow_code=True).batches

@@ -13,7 +13,9 @@ from fa_core.errors import UnreadableInput, UsageError
 
 
 def test_an_unknown_data_set_names_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"):
+    with pytest.raises(
+        UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"
+    ):
         load_data("cifar")
 
 
@@ -38,14 +40,18 @@ def test_a_wrong_option_says_what_is_wrong(spec: str, message: str) -> None:
         load_data(spec)
 
 
-def test_code_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_named_by_a_file_is_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="code named by a file is never run"):
         load_data("trap:make")
 
 
-def test_a_typed_callable_may_return_a_tuple(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typed_callable_may_return_a_tuple(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_lab.py").write_text(
         "import numpy as np\n"
         "def make():\n"
@@ -70,7 +76,9 @@ def test_a_callable_that_is_not_there_is_a_usage_error(spec: str, message: str) 
 
 
 def test_a_callable_that_returns_no_data_set_says_what_it_returned() -> None:
-    with pytest.raises(UnreadableInput, match=r"returned str.*return \(train_x, train_y, test_x, test_y\)"):
+    with pytest.raises(
+        UnreadableInput, match=r"returned str.*return \(train_x, train_y, test_x, test_y\)"
+    ):
         load_data("os:getcwd", allow_code=True)
 
 
@@ -84,7 +92,10 @@ def test_digits_are_real_images(tmp_path: Path) -> None:
 
 def test_npz_reads_both_spellings_and_scales_bytes(tmp_path: Path) -> None:
     x, y = np.full((4, 2, 2), 255, np.uint8), np.arange(4)
-    for names in (("train_x", "train_y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test")):
+    for names in (
+        ("train_x", "train_y", "test_x", "test_y"),
+        ("x_train", "y_train", "x_test", "y_test"),
+    ):
         path = tmp_path / f"{names[0]}.npz"
         np.savez(path, **dict(zip(names, (x, y, x[:2], y[:2]), strict=True)))
         data = load_data(f"npz:{path}")
@@ -105,7 +116,12 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
     [
         ({"x": np.ones(3)}, "holds x; needs train_x"),
         (
-            {"train_x": np.ones((4, 2)), "train_y": np.zeros(3, int), "test_x": np.ones((1, 2)), "test_y": [0]},
+            {
+                "train_x": np.ones((4, 2)),
+                "train_y": np.zeros(3, int),
+                "test_x": np.ones((1, 2)),
+                "test_y": [0],
+            },
             r"train samples \(4, 2\) and labels \(3,\) do not fit",
         ),
         (
@@ -113,7 +129,12 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
             r"train samples are \(2,\), test samples \(3,\)",
         ),
         (
-            {"train_x": np.ones((1, 2)), "train_y": [0.5], "test_x": np.ones((1, 2)), "test_y": [0]},
+            {
+                "train_x": np.ones((1, 2)),
+                "train_y": [0.5],
+                "test_x": np.ones((1, 2)),
+                "test_y": [0],
+            },
             "not whole numbers",
         ),
         (
@@ -122,7 +143,9 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_npz_that_does_not_fit_says_both_shapes(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
+def test_npz_that_does_not_fit_says_both_shapes(
+    tmp_path: Path, arrays: dict[str, object], message: str
+) -> None:
     path = tmp_path / "data.npz"
     np.savez(path, **arrays)
     with pytest.raises(UnreadableInput, match=message):
@@ -154,7 +177,9 @@ def test_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
         load_data(f"npz:{tmp_path / 'loop'}")
 
 
-def test_a_data_set_of_tensors_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_data_set_of_tensors_is_taken_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "ready.py").write_text(
         "import torch\nfrom fa_core.data import DataSet\n"
         "def make():\n"

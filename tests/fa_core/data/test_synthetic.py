@@ -56,7 +56,9 @@ def test_the_hash_is_known() -> None:
     assert load_data("synthetic:input=2,train=1,test=3").hash.startswith("sha256:5efd86980cd575c6")
 
 
-def test_an_ambient_space_shows_the_same_latents_and_labels_through_a_random_map_with_noise() -> None:
+def test_an_ambient_space_shows_the_same_latents_and_labels_through_a_random_map_with_noise() -> (
+    None
+):
     plain = load_data("synthetic:input=4,train=4000,test=1000,seed=5")
     seen = load_data("synthetic:input=4,ambient=64,train=4000,test=1000,seed=5")
     assert torch.equal(seen.train_y, plain.train_y) and torch.equal(seen.test_y, plain.test_y)
@@ -87,12 +89,21 @@ def test_samples_in_an_ambient_space_do_not_depend_on_the_order_of_the_sum() -> 
 
 def test_the_hash_of_an_ambient_space_is_known() -> None:
     """As `test_the_hash_is_known`."""
-    assert load_data("synthetic:input=2,ambient=4,train=1,test=3").hash.startswith("sha256:9f7aa8a609b2e88a")
+    assert load_data("synthetic:input=2,ambient=4,train=1,test=3").hash.startswith(
+        "sha256:9f7aa8a609b2e88a"
+    )
 
 
 def numbered(count: int) -> DataSet:
     x = torch.arange(count, dtype=torch.float32).unsqueeze(1)
-    return DataSet("numbered", x, torch.zeros(count, dtype=torch.long), x, torch.zeros(count, dtype=torch.long), 1)
+    return DataSet(
+        "numbered",
+        x,
+        torch.zeros(count, dtype=torch.long),
+        x,
+        torch.zeros(count, dtype=torch.long),
+        1,
+    )
 
 
 def test_eval_batches_are_disjoint_and_fixed_by_the_seed() -> None:

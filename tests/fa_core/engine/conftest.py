@@ -41,7 +41,11 @@ class Told:
         """What a job went through, once its end was told: its future has the result before."""
         self.wait_for(lambda view: view.job.id == job_id and view.state.final)
         seen = [view.state for view in self.views if view.job.id == job_id]
-        return [state for number, state in enumerate(seen) if number == 0 or state is not seen[number - 1]]
+        return [
+            state
+            for number, state in enumerate(seen)
+            if number == 0 or state is not seen[number - 1]
+        ]
 
 
 @pytest.fixture
@@ -50,12 +54,16 @@ def told() -> Told:
 
 
 @pytest.fixture
-def make_pool(monkeypatch: pytest.MonkeyPatch, told: Told, tmp_path: Path) -> Iterator[Callable[..., WorkerPool]]:
+def make_pool(
+    monkeypatch: pytest.MonkeyPatch, told: Told, tmp_path: Path
+) -> Iterator[Callable[..., WorkerPool]]:
     monkeypatch.chdir(HERE)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     pools: list[WorkerPool] = []
 
-    def make(devices: tuple[str, ...] = ("cpu",), *, grace: float = pool.GRACE, **options: Any) -> WorkerPool:
+    def make(
+        devices: tuple[str, ...] = ("cpu",), *, grace: float = pool.GRACE, **options: Any
+    ) -> WorkerPool:
         monkeypatch.setattr(pool, "GRACE", grace)
         pools.append(WorkerPool(devices, told, **{"measure": "faults:measure", **options}))
         return pools[-1]

@@ -35,9 +35,13 @@ def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     if fault == "bug":
         raise ZeroDivisionError("division by zero")
     if fault == "lost":
-        raise UnreadableInput("the network failed") from RuntimeError("CUDA error: device-side assert triggered")
+        raise UnreadableInput("the network failed") from RuntimeError(
+            "CUDA error: device-side assert triggered"
+        )
     if fault == "gone" and device == "cuda:0":
-        raise UnreadableInput("the network failed", where=job.checkpoint) from RuntimeError("CUDA error: gone")
+        raise UnreadableInput("the network failed", where=job.checkpoint) from RuntimeError(
+            "CUDA error: gone"
+        )
     if fault == "filled" and device == "cuda:0":
         raise DeviceFull("out of memory: others hold it")
     if fault == "unsendable":

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from safetensors.torch import save_file
 
+from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
 
 DATA = "synthetic:input=8,train=256,test=1280"
 ARGS: dict[str, Any] = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
@@ -21,12 +21,16 @@ def small_net(seed: int = 42) -> StreamNet:
     return build("resmlp", **ARGS, seed=seed)
 
 
-def make_run(folder: Path, method: str, seed: int = 42, *, credit: bool = True, **fields: Any) -> Path:
+def make_run(
+    folder: Path, method: str, seed: int = 42, *, credit: bool = True, **fields: Any
+) -> Path:
     """A run folder of an untrained network, its feedback with it."""
     folder.mkdir(parents=True)
     net = small_net(seed)
     args = net.arch_args
-    manifest = Manifest(method=method, arch="resmlp", arch_args=args, data=DATA, seed=seed, **fields)
+    manifest = Manifest(
+        method=method, arch="resmlp", arch_args=args, data=DATA, seed=seed, **fields
+    )
     (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
     save_file(net.state_dict(), folder / WEIGHTS)
     feedback = make_method(method, net, seed).state_dict()

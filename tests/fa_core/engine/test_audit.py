@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.audit import Measuring, audit, measurable
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -35,7 +35,9 @@ def described(tmp_path):
     def make(method: str, seed: int = 42, **description: Any) -> AuditRow:
         path = tmp_path / f"{method}_s{seed}.json"
         path.write_text(json.dumps({"provenance": NETWORK, **description}))
-        return AuditRow(source=str(path), key=path.stem, method=method, seed=seed, checkpoint=str(path))
+        return AuditRow(
+            source=str(path), key=path.stem, method=method, seed=seed, checkpoint=str(path)
+        )
 
     return make
 
@@ -62,7 +64,9 @@ def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(de
     out = tmp_path / "audit.json"
     run([described("dfa")], out)
     for method in ("bp", "dfa"):
-        with pytest.raises(UsageError, match=r"holds 1 measured run already; add --resume .* or --replace"):
+        with pytest.raises(
+            UsageError, match=r"holds 1 measured run already; add --resume .* or --replace"
+        ):
             run([described(method)], out)
     assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42"]
     run([described("bp")], out, resume=True)
@@ -87,10 +91,18 @@ def test_an_audit_whose_options_were_richer_is_not_replaced_by_resuming(describe
 
 def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
     out = tmp_path / "audit.json"
-    rows = [described("bp"), described("fa", fault="killed"), described("ep", fault="refused"), described("dfa")]
+    rows = [
+        described("bp"),
+        described("fa", fault="killed"),
+        described("ep", fault="refused"),
+        described("dfa"),
+    ]
     result = run(rows, out)
     assert [row.method for row in result.rows] == ["bp", "dfa"]
-    assert sorted(Path(failure.path).name for failure in result.failures) == ["ep_s42.json", "fa_s42.json"]
+    assert sorted(Path(failure.path).name for failure in result.failures) == [
+        "ep_s42.json",
+        "fa_s42.json",
+    ]
     assert any("SIGKILL" in failure.message for failure in result.failures)
     assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
 
@@ -120,7 +132,11 @@ def test_an_interrupted_audit_keeps_what_is_finished(described, tmp_path):
                 pass
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    result = run([described("first"), described("second", fault="stuck"), described("third")], out, on_event=interrupt)
+    result = run(
+        [described("first"), described("second", fault="stuck"), described("third")],
+        out,
+        on_event=interrupt,
+    )
     assert result.interrupted
     assert [row.method for row in result.rows] == ["first"]
     assert result.failures == []
@@ -134,7 +150,9 @@ class TestResume:
 
     def again(self, rows, out, seen, **options):
         seen.clear()
-        return run(rows, out, resume=True, on_event=lambda view: seen.append(view.job.method), **options)
+        return run(
+            rows, out, resume=True, on_event=lambda view: seen.append(view.job.method), **options
+        )
 
     def test_measures_nothing_that_is_in_the_file(self, described, tmp_path, seen):
         out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
@@ -189,10 +207,14 @@ class TestResume:
         out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
         copy = tmp_path / "copy.json"
         copy.write_text(Path(str(rows[0].checkpoint)).read_text())
-        rows.insert(1, AuditRow(source=str(copy), key="bp_s42", method="bp", seed=42, checkpoint=str(copy)))
+        rows.insert(
+            1, AuditRow(source=str(copy), key="bp_s42", method="bp", seed=42, checkpoint=str(copy))
+        )
         run(rows, out)
         moved = Path(str(rows[2].checkpoint)).rename(tmp_path / "moved.json")
-        rows[2] = AuditRow(source=str(moved), key="dfa_s42", method="dfa", seed=42, checkpoint=str(moved))
+        rows[2] = AuditRow(
+            source=str(moved), key="dfa_s42", method="dfa", seed=42, checkpoint=str(moved)
+        )
         result = self.again(rows[1:], out, seen)
         assert seen == []
         named = [row.report.provenance["checkpoint"] for row in result.rows]
@@ -206,7 +228,10 @@ class TestResume:
 class TestFrozenBaseline:
     def test_of_the_same_network_data_and_seed_is_filled_in(self, described, tmp_path):
         out = tmp_path / "audit.json"
-        result = run([described("bp", acc=0.6), described("frozen", acc=0.5), described("bp", 7, acc=0.6)], out)
+        result = run(
+            [described("bp", acc=0.6), described("frozen", acc=0.5), described("bp", 7, acc=0.6)],
+            out,
+        )
         baselines = {(row.method, row.seed): row.report.frozen_baseline_acc for row in result.rows}
         assert baselines == {("bp", 42): 0.5, ("frozen", 42): None, ("bp", 7): None}
         assert "frozen_s42" in result.rows[0].report.provenance["frozen_baseline_from"]
@@ -223,13 +248,26 @@ class TestFrozenBaseline:
             described("frozen", 42, acc=0.1, provenance={**NETWORK, "recipe": {"epochs": 100}}),
         ]
         twin = described("frozen", 43, acc=0.2, provenance={**NETWORK, "recipe": {"epochs": 30}})
-        rows.append(AuditRow(source=twin.source, key=twin.key, method="frozen", seed=42, checkpoint=twin.checkpoint))
+        rows.append(
+            AuditRow(
+                source=twin.source,
+                key=twin.key,
+                method="frozen",
+                seed=42,
+                checkpoint=twin.checkpoint,
+            )
+        )
         assert run(rows).rows[0].report.frozen_baseline_acc == 0.2
 
-    def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(self, described, tmp_path):
+    def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(
+        self, described, tmp_path
+    ):
         def given(acc):
             def adjust(rows):
-                return [AuditRow(**{**_fields(row), "report": row.report.with_frozen_baseline(acc)}) for row in rows]
+                return [
+                    AuditRow(**{**_fields(row), "report": row.report.with_frozen_baseline(acc)})
+                    for row in rows
+                ]
 
             return adjust
 
@@ -246,7 +284,10 @@ def test_thresholds_that_were_given_are_written(described, tmp_path):
     strict = DiagnosticThresholds(h_norm_explosion_ratio=1.5)
 
     def adjust(rows):
-        return [AuditRow(**{**_fields(row), "report": row.report.with_thresholds(strict)}) for row in rows]
+        return [
+            AuditRow(**{**_fields(row), "report": row.report.with_thresholds(strict)})
+            for row in rows
+        ]
 
     run([described("bp")], out, adjust=adjust)
     report = json.loads(out.read_text())["reports"]["bp_s42"]
@@ -263,9 +304,15 @@ def test_a_checkpoint_that_is_named_twice_is_measured_once(tmp_path):
     named = AuditRow(source="audit.json", key="dfa_s42", method="dfa", checkpoint=str(folder))
     itself = AuditRow(source=str(folder), key="dfa_s42", method="dfa", checkpoint=str(folder))
     file = AuditRow(source=str(weights), key="model", method="model", checkpoint=str(weights))
-    gone = AuditRow(source="audit.json", key="gone", method="gone", checkpoint=str(tmp_path / "gone"))
-    published = AuditRow(source="audit.json", key="bp_s1", method="bp", report=DiagnosticReport(residual_norms=[1.0]))
-    assert [row.source for row in measurable([named, gone, published, itself, file])] == [str(folder)]
+    gone = AuditRow(
+        source="audit.json", key="gone", method="gone", checkpoint=str(tmp_path / "gone")
+    )
+    published = AuditRow(
+        source="audit.json", key="bp_s1", method="bp", report=DiagnosticReport(residual_norms=[1.0])
+    )
+    assert [row.source for row in measurable([named, gone, published, itself, file])] == [
+        str(folder)
+    ]
 
 
 def test_nothing_to_measure_is_said():

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from fa_core.baseline import with_measured_baselines
 from fa_core.engine import audit as module
 from fa_core.engine import journal
 from fa_core.engine.audit import AuditFile, check_writable, replace_audit
@@ -15,10 +14,14 @@ from fa_core.engine.journal import Journal
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.judgement.baseline import with_measured_baselines
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-ROWS = [AuditRow(source=f"{n}.pt", key=f"dfa_s{n}", method="dfa", seed=n, checkpoint=f"{n}.pt") for n in range(3)]
+ROWS = [
+    AuditRow(source=f"{n}.pt", key=f"dfa_s{n}", method="dfa", seed=n, checkpoint=f"{n}.pt")
+    for n in range(3)
+]
 REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
 
 
@@ -60,7 +63,13 @@ def test_a_line_that_was_cut_off_costs_no_other(tmp_path):
 
 
 def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
-    facts = {"arch": "resmlp", "arch_args": {}, "data": "synthetic", "recipe": {"epochs": 1}, "method_args": {}}
+    facts = {
+        "arch": "resmlp",
+        "arch_args": {},
+        "data": "synthetic",
+        "recipe": {"epochs": 1},
+        "method_args": {},
+    }
     runs = [
         AuditRow(
             source="",
@@ -68,7 +77,9 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
             method=method,
             seed=1,
             checkpoint=method,
-            report=DiagnosticReport(method, headline_acc=acc, residual_norms=[1.0, 2.0], provenance=facts),
+            report=DiagnosticReport(
+                method, headline_acc=acc, residual_norms=[1.0, 2.0], provenance=facts
+            ),
         )
         for method, acc in (("frozen", 0.25), ("bp", 0.75))
     ]
@@ -101,7 +112,9 @@ def test_an_interruption_while_a_run_is_written_is_no_other_program(tmp_path, mo
 def test_two_writers_of_one_file_are_kept_apart(tmp_path):
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
-    with pytest.raises(UsageError, match=rf"is being written by process {os.getpid()} on \S+ since \d{{4}}-"):
+    with pytest.raises(
+        UsageError, match=rf"is being written by process {os.getpid()} on \S+ since \d{{4}}-"
+    ):
         AuditFile(out, ROWS)
     file.put(0, REPORT)
     file.write()
@@ -127,7 +140,9 @@ def test_what_another_program_put_in_its_place_is_kept(tmp_path, when, how):
     file.write()
     assert written(out) == ["dfa_s0", "dfa_s1"][: 2 if when == "appended" else 1]
     assert (tmp_path / "out.json.~1~").read_text().endswith("theirs")
-    assert said == [f"{out}: was changed by another program, whose version is now {out}.~1~, while it was written"]
+    assert said == [
+        f"{out}: was changed by another program, whose version is now {out}.~1~, while it was written"
+    ]
 
 
 def test_an_audit_of_nothing_leaves_no_file(tmp_path):
@@ -153,8 +168,12 @@ class Disks:
             if path.parent in self.full:
                 raise FaError("cannot write (No space left on device)", where=path)
 
-        monkeypatch.setattr(journal, "write_audit_table", lambda path, rows: (check(path), real(path, rows)))
-        monkeypatch.setattr(Journal, "append", lambda self, row: (check(self.path), append(self, row)))
+        monkeypatch.setattr(
+            journal, "write_audit_table", lambda path, rows: (check(path), real(path, rows))
+        )
+        monkeypatch.setattr(
+            Journal, "append", lambda self, row: (check(self.path), append(self, row))
+        )
 
 
 @pytest.fixture
@@ -200,7 +219,9 @@ def test_a_disk_that_has_room_again_gets_every_row(tmp_path, disks, spare):
 
 def test_rows_that_no_disk_takes_are_still_there(tmp_path, monkeypatch, spare):
     file = AuditFile(tmp_path / "out.json", ROWS)
-    monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        "os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     file.put(1, REPORT)
     assert str(file.unsaved).endswith("; no other place could be written to either")
     assert [row.key for row in file.rows()] == ["dfa_s1"]
@@ -225,7 +246,10 @@ def test_checking_leaves_nothing_behind(tmp_path):
 
 def test_replacing_an_audit_keeps_the_old_file_out_of_a_search(tmp_path):
     file = tmp_path / "audit.json"
-    assert replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25)) is None
+    assert (
+        replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25))
+        is None
+    )
     kept = replace_audit(file, DiagnosticReport("dfa", residual_norms=[2.0], headline_acc=0.5))
     assert kept == tmp_path / "audit.json.~1~"
     assert [row.report.headline_acc for row in scan([tmp_path]).rows] == [0.5]

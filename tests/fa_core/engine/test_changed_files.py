@@ -12,8 +12,8 @@ from fa_core.engine import group_runner
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, changed_since
 from fa_core.errors import MeasureError
+from fa_core.facts.runs import WEIGHTS
 from fa_core.rows import AuditRow
-from fa_core.runs import WEIGHTS
 
 from .runs_for_tests import make_run
 
@@ -25,7 +25,9 @@ def run(tmp_path: Path) -> Path:
 
 def measured(run: Path) -> AuditRow:
     report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.Watch())
-    return AuditRow(source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run))
+    return AuditRow(
+        source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
+    )
 
 
 def test_weights_that_change_after_they_were_measured_are_said_on_opening(run: Path) -> None:
@@ -43,7 +45,9 @@ def test_weights_that_change_after_they_were_measured_are_said_on_opening(run: P
     assert list(changed_since([msgspec.structs.replace(row, report=old)])) == []
 
 
-def test_weights_that_change_while_they_are_measured_give_no_report(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_change_while_they_are_measured_give_no_report(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = group_runner.run_diagnosis
 
     def meanwhile(*args: object, **given: object) -> object:

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.facts.runs import home_of
 from fa_core.formats import scan
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models.residual_mlp import ResMLP
 from fa_core.report import DiagnosticReport
-from fa_core.runs import home_of
 
 from .runs_for_tests import ARGS, DATA, small_net
 
@@ -133,7 +133,9 @@ def other(weights: Weights) -> Weights:
     return {name: tensor + 1 for name, tensor in weights.items()}
 
 
-def prefixed(weights: Weights, prefix: str, on: Callable[[str], bool] = lambda name: True) -> Weights:
+def prefixed(
+    weights: Weights, prefix: str, on: Callable[[str], bool] = lambda name: True
+) -> Weights:
     return {prefix + name if on(name) else name: tensor for name, tensor in weights.items()}
 
 
@@ -142,7 +144,11 @@ def strided(weights: Weights) -> Weights:
     store = torch.zeros(sum(tensor.numel() for tensor in weights.values()) + 5)
     found, at = {}, 5
     for name, tensor in weights.items():
-        view = store[at : at + tensor.numel()].view(tensor.shape[::-1]).permute(*range(tensor.dim())[::-1])
+        view = (
+            store[at : at + tensor.numel()]
+            .view(tensor.shape[::-1])
+            .permute(*range(tensor.dim())[::-1])
+        )
         view.copy_(tensor)
         found[name], at = view, at + tensor.numel()
     return found
@@ -167,7 +173,12 @@ def lightning(weights: Weights) -> dict[str, Any]:
         "pytorch-lightning_version": "2.4.0",
         "state_dict": collections.OrderedDict(prefixed(weights, "net.")),
         "loops": {"fit_loop": {"state_dict": {}, "epoch_progress": {"current": {"ready": 3}}}},
-        "callbacks": {"ModelCheckpoint{'monitor': None}": {"best_model_score": torch.tensor(0.3), "best_k_models": {}}},
+        "callbacks": {
+            "ModelCheckpoint{'monitor': None}": {
+                "best_model_score": torch.tensor(0.3),
+                "best_k_models": {},
+            }
+        },
         "optimizer_states": [optimizer.state_dict()],
         "lr_schedulers": [],
         "hparams_name": "kwargs",
@@ -184,18 +195,28 @@ CONTENTS: dict[str, Callable[[Weights], Any]] = {
     "any other name": lambda w: {"student_v2": w, "lr": 0.1},
     "two deep": lambda w: {"state": {"weights": w}, "iteration": 7},
     "three deep": lambda w: {"run": {"last": {"params": w}}},
-    "Namespace beside": lambda w: {"args": argparse.Namespace(lr=0.1, path=Path("/x")), "state_dict": w},
+    "Namespace beside": lambda w: {
+        "args": argparse.Namespace(lr=0.1, path=Path("/x")),
+        "state_dict": w,
+    },
     "own config beside": lambda w: {"config": Bag(lr=Holder(value=1)), "model_state_dict": w},
     "inside a Namespace": lambda w: argparse.Namespace(model=w, epoch=1),
     "inside a dict of its own class": lambda w: Bag(model=Bag(w)),
     "inside a defaultdict": lambda w: collections.defaultdict(list, model=w),
     "inside an object with slots": lambda w: slotted(w),
     "inside a list of its own class": lambda w: Listed([3, w]),
-    "optimizer beside": lambda w: {"model": w, "optimizer": trained(w)[1].state_dict(), "scheduler": {"last": 1}},
+    "optimizer beside": lambda w: {
+        "model": w,
+        "optimizer": trained(w)[1].state_dict(),
+        "scheduler": {"last": 1},
+    },
     "NumPy numbers and generator beside": lambda w: {
         "net": w,
         "acc": np.float64(0.5),
-        "rng": {"numpy": np.random.default_rng(0).bit_generator.state, "torch": torch.get_rng_state()},
+        "rng": {
+            "numpy": np.random.default_rng(0).bit_generator.state,
+            "torch": torch.get_rng_state(),
+        },
     },
     "average beside": lambda w: {"model": w, "ema": other(w)},
     "average first": lambda w: {"model_ema": other(w), "model": w},
@@ -203,7 +224,9 @@ CONTENTS: dict[str, Callable[[Weights], Any]] = {
     "feedback beside": lambda w: {"model": w, "Bs": [torch.randn(10, 16) for _ in range(3)]},
     "whole module": lambda w: whole(w),
     "whole module and its optimizer": lambda w: list(trained(w)),
-    "whole module in an object": lambda w: Holder(model=whole(w), device=torch.device("cpu"), dtype=torch.float32),
+    "whole module in an object": lambda w: Holder(
+        model=whole(w), device=torch.device("cpu"), dtype=torch.float32
+    ),
     "whole data-parallel module": lambda w: nn.DataParallel(whole(w)),
     "parameters": lambda w: {name: nn.Parameter(tensor) for name, tensor in w.items()},
     "parameters with attributes": with_attribute,
@@ -215,7 +238,9 @@ CONTENTS: dict[str, Callable[[Weights], Any]] = {
     "model. and module. before some names": lambda w: prefixed(
         prefixed(w, "module.", lambda name: "weight" in name), "model.", lambda name: "head" in name
     ),
-    "_orig_mod. inside names": lambda w: {name.replace("blocks.1", "blocks.1._orig_mod"): t for name, t in w.items()},
+    "_orig_mod. inside names": lambda w: {
+        name.replace("blocks.1", "blocks.1._orig_mod"): t for name, t in w.items()
+    },
     "an attribute's name before all names": lambda w: prefixed(w, "classifier."),
     "averaged model with its counter": averaged,
     "Lightning": lightning,
@@ -255,7 +280,9 @@ def test_every_kind_is_measured_as_its_plain_state_dict(
 
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_every_kind_is_read_to_the_bit_in_every_container(kind: str, writer: str, net: ResMLP, tmp_path: Path) -> None:
+def test_every_kind_is_read_to_the_bit_in_every_container(
+    kind: str, writer: str, net: ResMLP, tmp_path: Path
+) -> None:
     from fa_core.measure.checkpoint import network_for
 
     WRITERS[writer](CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
@@ -267,7 +294,9 @@ def test_every_kind_is_read_to_the_bit_in_every_container(kind: str, writer: str
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_other_precisions_are_read_to_the_bit(writer: str, kind: torch.dtype, net: ResMLP, tmp_path: Path) -> None:
+def test_other_precisions_are_read_to_the_bit(
+    writer: str, kind: torch.dtype, net: ResMLP, tmp_path: Path
+) -> None:
     weights = {name: tensor.to(kind) for name, tensor in net.state_dict().items()}
     WRITERS[writer]({"net": weights}, tmp_path / "net.pt")
     save_file(weights, tmp_path / "net.safetensors")
@@ -303,7 +332,10 @@ class TestSaid:
         assert self.taken(tmp_path / "net.pt") == ""
 
     def test_what_was_taken_stripped_and_not_used(self, net: ResMLP, tmp_path: Path) -> None:
-        torch.save({"net": prefixed(net.state_dict(), "module."), "acc": 0.9, "epoch": 3}, tmp_path / "net.pt")
+        torch.save(
+            {"net": prefixed(net.state_dict(), "module."), "acc": 0.9, "epoch": 3},
+            tmp_path / "net.pt",
+        )
         said = "weights from 'net'; names without 'module.'; not used: acc, epoch"
         assert self.taken(tmp_path / "net.pt") == said
 
@@ -311,7 +343,9 @@ class TestSaid:
         torch.save(averaged(net.state_dict()), tmp_path / "net.pt")
         assert self.taken(tmp_path / "net.pt") == "names without 'module.'; not used: n_averaged"
 
-    def test_an_average_and_how_to_take_it(self, net: ResMLP, plain: tuple[Any, ...], tmp_path: Path) -> None:
+    def test_an_average_and_how_to_take_it(
+        self, net: ResMLP, plain: tuple[Any, ...], tmp_path: Path
+    ) -> None:
         path = tmp_path / "net.pt"
         torch.save({"state": {"model": net.state_dict(), "ema": other(net.state_dict())}}, path)
         report = measured(path)
@@ -327,11 +361,15 @@ class TestSaid:
 
     def test_a_name_that_is_not_there(self, net: ResMLP, tmp_path: Path) -> None:
         torch.save({"model": net.state_dict(), "ema": other(net.state_dict())}, tmp_path / "net.pt")
-        with pytest.raises(UsageError, match=r"net\.pt: holds no --weights swa; it holds model, ema"):
+        with pytest.raises(
+            UsageError, match=r"net\.pt: holds no --weights swa; it holds model, ema"
+        ):
             measured(tmp_path / "net.pt", weights="swa")
 
 
-def test_prefixes_stay_where_taking_them_off_does_not_make_all_names_fit(net: ResMLP, tmp_path: Path) -> None:
+def test_prefixes_stay_where_taking_them_off_does_not_make_all_names_fit(
+    net: ResMLP, tmp_path: Path
+) -> None:
     weights = {**prefixed(net.state_dict(), "net."), "net.loss.weight": torch.ones(3)}
     torch.save(weights, tmp_path / "net.pt")
     assert list(load_checkpoint(tmp_path / "net.pt").tensors) == list(weights)
@@ -339,7 +377,9 @@ def test_prefixes_stay_where_taking_them_off_does_not_make_all_names_fit(net: Re
         measured(tmp_path / "net.pt")
 
 
-def sharded(weights: Weights, folder: Path, stem: str, save: Callable[[Weights, Path], None]) -> None:
+def sharded(
+    weights: Weights, folder: Path, stem: str, save: Callable[[Weights, Path], None]
+) -> None:
     """Two shards and their index, as model hubs have them."""
     name, suffix = stem.split(".")
     names, places = list(weights), {}
@@ -347,7 +387,9 @@ def sharded(weights: Weights, folder: Path, stem: str, save: Callable[[Weights, 
         file = f"{name}-{part:05}-of-00002.{suffix}"
         save({n: weights[n] for n in chosen}, folder / file)
         places.update(dict.fromkeys(chosen, file))
-    (folder / f"{stem}.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+    (folder / f"{stem}.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": places})
+    )
 
 
 class TestHubFolder:
@@ -360,7 +402,13 @@ class TestHubFolder:
         (folder / "generation_config.json").write_text("{}")
         (folder / "tokenizer.json").write_text("{}")
         state = {"state": {0: {"exp_avg": torch.ones(3)}}, "param_groups": []}
-        for name in ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state.pth", "rng_state_0.pth"):
+        for name in (
+            "optimizer.pt",
+            "scheduler.pt",
+            "scaler.pt",
+            "rng_state.pth",
+            "rng_state_0.pth",
+        ):
             torch.save(state, folder / name)
         torch.save(argparse.Namespace(lr=0.1), folder / "training_args.bin")
         return folder
@@ -386,7 +434,9 @@ class TestHubFolder:
         assert row.checkpoint is not None
         assert numbers(measured(Path(row.checkpoint))) == plain
 
-    def test_with_both_formats_is_one_run_of_its_safetensors(self, folder: Path, net: ResMLP) -> None:
+    def test_with_both_formats_is_one_run_of_its_safetensors(
+        self, folder: Path, net: ResMLP
+    ) -> None:
         torch.save(net.state_dict(), folder / "pytorch_model.bin")
         sharded(net.state_dict(), folder, "model.safetensors", save_file)
         (row,) = scan([folder]).rows
@@ -396,7 +446,9 @@ class TestHubFolder:
 
     def test_without_a_known_architecture_asks_for_the_network(self, folder: Path) -> None:
         save_file({"wte.weight": torch.zeros(3, 3)}, folder / "model.safetensors")
-        with pytest.raises(UnreadableInput, match=r"config\.json: architectures is None.*--model module:callable"):
+        with pytest.raises(
+            UnreadableInput, match=r"config\.json: architectures is None.*--model module:callable"
+        ):
             measured(folder / "model.safetensors")
 
     def test_the_hash_is_of_its_shards_too(self, folder: Path, net: ResMLP) -> None:
@@ -408,23 +460,35 @@ class TestHubFolder:
 
     @pytest.mark.parametrize("name", ["optimizer.pt", "training_args.bin", "rng_state_0.pth"])
     def test_a_trainers_file_that_is_named_says_what_it_is(self, folder: Path, name: str) -> None:
-        with pytest.raises(UnreadableInput, match=rf"{name}: holds the state of a trainer, not weights"):
+        with pytest.raises(
+            UnreadableInput, match=rf"{name}: holds the state of a trainer, not weights"
+        ):
             scan([folder / name])
 
     def test_a_shard_that_is_named_says_what_it_belongs_to(self, folder: Path, net: ResMLP) -> None:
         sharded(net.state_dict(), folder, "model.safetensors", save_file)
-        with pytest.raises(UnreadableInput, match=r"is a part of the checkpoint .*model\.safetensors\.index\.json"):
+        with pytest.raises(
+            UnreadableInput, match=r"is a part of the checkpoint .*model\.safetensors\.index\.json"
+        ):
             scan([folder / "model-00001-of-00002.safetensors"])
 
     @pytest.mark.parametrize(
         ("damage", "words"),
         [
-            (lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(), "00002-of-00002.*no such file"),
             (
-                lambda folder: save_file({"w": torch.ones(1)}, folder / "model-00002-of-00002.safetensors"),
+                lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(),
+                "00002-of-00002.*no such file",
+            ),
+            (
+                lambda folder: save_file(
+                    {"w": torch.ones(1)}, folder / "model-00002-of-00002.safetensors"
+                ),
                 "shards lack",
             ),
-            (lambda folder: index_of(folder).write_text('{"weight_map": {"a": "../../x.pt"}}'), "outside its folder"),
+            (
+                lambda folder: index_of(folder).write_text('{"weight_map": {"a": "../../x.pt"}}'),
+                "outside its folder",
+            ),
             (lambda folder: index_of(folder).write_text('{"weight_map": {"a": 3}}'), "is no index"),
             (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
         ],
@@ -454,7 +518,9 @@ class TestDistributed:
             dcp.save({"model": net.state_dict()}, checkpoint_id=folder)
         return folder
 
-    def test_is_one_row_that_says_how_to_convert_it(self, folder: Path, plain: tuple[Any, ...]) -> None:
+    def test_is_one_row_that_says_how_to_convert_it(
+        self, folder: Path, plain: tuple[Any, ...]
+    ) -> None:
         (row,) = scan([folder.parent]).rows
         assert (row.key, row.method, row.seed) == ("dfa_s7", "dfa", 7)
         assert home_of(row.source, 1) == str(folder.parent)

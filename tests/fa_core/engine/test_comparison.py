@@ -22,7 +22,9 @@ FACTS = {
 
 def precision(*cosine: float | None) -> ReferencePrecision:
     n = len(cosine)
-    return ReferencePrecision(cosine=list(cosine), worst=list(cosine), norm_ratio=[1.0] * n, lost=[0] * n, samples=128)
+    return ReferencePrecision(
+        cosine=list(cosine), worst=list(cosine), norm_ratio=[1.0] * n, lost=[0] * n, samples=128
+    )
 
 
 RECORD = DiagnosticReport(
@@ -158,7 +160,9 @@ def test_records_of_older_formulas_lack_what_is_newer_and_are_not_failed_by_inte
 
 def test_more_layers_longer_sums_and_coarser_numbers_allow_more():
     def tolerance(layers: int, fan_in: int, dtype: str) -> float:
-        report = DiagnosticReport(residual_norms=[1.0] * (layers + 1), dtype=dtype, provenance={"fan_in": fan_in})
+        report = DiagnosticReport(
+            residual_norms=[1.0] * (layers + 1), dtype=dtype, provenance={"fan_in": fan_in}
+        )
         return relative_tolerance(report)
 
     usual = tolerance(4, 256, "float32")
@@ -175,16 +179,25 @@ def test_excess_is_symmetric_and_zero_only_for_equal_values(a, b, tolerance):
 
 
 @pytest.mark.parametrize(("share", "unchecked"), [(0.0, 0), (0.46, 0), (0.97, 1)])
-def test_whether_a_credit_is_mostly_lost_says_the_measurement_alone(share: float, unchecked: int) -> None:
+def test_whether_a_credit_is_mostly_lost_says_the_measurement_alone(
+    share: float, unchecked: int
+) -> None:
     claimed = {"gamma": [1.0, 0.2, 0.5], "zeros": [1.0, 1.0, 1.0]}
     found = {"gamma": [1.0, 0.25, 0.5], "zeros": [0.0, share, 0.0]}
     comparison = compare(replace(RECORD, credit=claimed), measured(credit=found))
     assert comparison.unchecked >= unchecked
-    assert ("credit.gamma[1]" in [each.name for each in comparison.differences if each.decides]) is (not unchecked)
+    assert (
+        "credit.gamma[1]" in [each.name for each in comparison.differences if each.decides]
+    ) is (not unchecked)
 
 
 def test_the_coarsest_arithmetic_that_ran_sets_the_tolerance() -> None:
     inside, plain = (
-        relative_tolerance(replace(RECORD, dtype=name)) for name in ("float32, bfloat16 inside", "float32")
+        relative_tolerance(replace(RECORD, dtype=name))
+        for name in ("float32, bfloat16 inside", "float32")
     )
-    assert inside == relative_tolerance(replace(RECORD, dtype="bfloat16")) == pytest.approx(plain * 2**16)
+    assert (
+        inside
+        == relative_tolerance(replace(RECORD, dtype="bfloat16"))
+        == pytest.approx(plain * 2**16)
+    )

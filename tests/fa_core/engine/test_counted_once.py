@@ -38,7 +38,11 @@ class Silent:
 
 
 def measured(path: Path, **options: Any) -> DiagnosticReport:
-    job = Job(id="1", checkpoint=str(path), options=MeasureOptions(data=options.pop("data", MORE), **options))
+    job = Job(
+        id="1",
+        checkpoint=str(path),
+        options=MeasureOptions(data=options.pop("data", MORE), **options),
+    )
     return measure_run(job, "cpu", Silent())
 
 
@@ -89,13 +93,17 @@ def test_a_sample_of_the_eval_batches_is_run_once(tmp_path: Path, seen: list[int
     assert seen == [420] + 10 * [128]
 
 
-def test_where_all_samples_are_in_the_batches_nothing_else_is_run(tmp_path: Path, seen: list[int]) -> None:
+def test_where_all_samples_are_in_the_batches_nothing_else_is_run(
+    tmp_path: Path, seen: list[int]
+) -> None:
     report = measured(saved(small_net(), tmp_path), data="synthetic:input=8,train=16,test=1280")
     assert seen == 10 * [128]
     assert 0 < (report.headline_acc or 0) < 1
 
 
-@pytest.mark.parametrize("options", [{"dtype": "as-is"}, {"model": f"{__name__}:wide_net"}], ids=["as-is", "model"])
+@pytest.mark.parametrize(
+    "options", [{"dtype": "as-is"}, {"model": f"{__name__}:wide_net"}], ids=["as-is", "model"]
+)
 def test_a_network_that_may_answer_otherwise_is_run_on_the_whole_test_part(
     tmp_path: Path, seen: list[int], options: dict[str, str]
 ) -> None:
@@ -121,12 +129,18 @@ def test_a_group_counts_the_same(tmp_path: Path) -> None:
         assert [member.acc for member in together] == alone
         # of another shape, so that it is measured by itself
         other = build("resmlp", **{**NETS["resmlp"], "d": 8}, seed=3)
-        *_, single = measure_together([*nets, other], samples.batches, test, count_batches=count_batches)
+        *_, single = measure_together(
+            [*nets, other], samples.batches, test, count_batches=count_batches
+        )
         assert single.acc == accuracy(other, whole)
 
 
-@pytest.mark.parametrize("test, batches, size", [(1700, 10, 128), (100, 10, 128), (300, 10, 128), (256, 2, 128)])
-def test_the_first_test_samples_are_those_of_the_batches(test: int, batches: int, size: int) -> None:
+@pytest.mark.parametrize(
+    "test, batches, size", [(1700, 10, 128), (100, 10, 128), (300, 10, 128), (256, 2, 128)]
+)
+def test_the_first_test_samples_are_those_of_the_batches(
+    test: int, batches: int, size: int
+) -> None:
     spec = f"synthetic:input=4,train=16,test={test}"
     samples, data = evaluation(Plan(spec, False, batches, size, 7), "cpu"), load_data(spec)
     expected = eval_batches(data, batches, size, seed=7)

@@ -68,13 +68,20 @@ def no_cards(monkeypatch):
 
 def test_every_card_is_listed_with_its_memory_and_load_and_the_cpu_last(cards):
     first, _, third, cpu = list_devices()
-    assert (first.name, first.label, first.memory_used, first.memory_total) == ("cuda:0", "Card aaaa", 2 << 30, 8 << 30)
+    assert (first.name, first.label, first.memory_used, first.memory_total) == (
+        "cuda:0",
+        "Card aaaa",
+        2 << 30,
+        8 << 30,
+    )
     assert first.load == 0.25
     assert (third.name, third.memory_total) == ("cuda:2", None)
     assert cpu.name == "cpu"
 
 
-@pytest.mark.parametrize("lost", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetUUID"])
+@pytest.mark.parametrize(
+    "lost", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetUUID"]
+)
 def test_a_card_that_is_lost_while_somebody_looks_keeps_its_place(cards, monkeypatch, lost):
     answer = getattr(FakeNvml, lost)
 
@@ -86,7 +93,9 @@ def test_a_card_that_is_lost_while_somebody_looks_keeps_its_place(cards, monkeyp
     monkeypatch.setattr(FakeNvml, lost, asked)
     if lost != "nvmlDeviceGetName":
         name = FakeNvml.nvmlDeviceGetName
-        monkeypatch.setattr(FakeNvml, "nvmlDeviceGetName", lambda self, handle: name(self, _there(handle)))
+        monkeypatch.setattr(
+            FakeNvml, "nvmlDeviceGetName", lambda self, handle: name(self, _there(handle))
+        )
     listed = {device.name: device.label for device in list_devices()}
     assert (listed["cuda:0"], listed["cuda:2"]) == ("Card aaaa", "Card cccc")
     if lost != "nvmlDeviceGetUUID":
@@ -120,7 +129,9 @@ def test_a_driver_that_goes_away_leaves_the_cpu(cards, monkeypatch):
         ("1,7,0", ["Card abbb"]),
     ],
 )
-def test_cuda_visible_devices_picks_orders_and_ends_at_the_first_unknown_one(cards, monkeypatch, visible, labels):
+def test_cuda_visible_devices_picks_orders_and_ends_at_the_first_unknown_one(
+    cards, monkeypatch, visible, labels
+):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [device.label for device in list_devices()[:-1]] == labels
 
@@ -197,10 +208,17 @@ def test_a_cpu_build_of_torch_has_no_cards_whatever_the_driver_says(tmp_path, mo
     package = tmp_path / "torch"
     package.mkdir()
     monkeypatch.setattr(
-        devices.importlib.util, "find_spec", lambda name: SimpleNamespace(origin=str(package / "__init__.py"))
+        devices.importlib.util,
+        "find_spec",
+        lambda name: SimpleNamespace(origin=str(package / "__init__.py")),
     )
-    for line, expected in (("cuda: Optional[str] = None", False), ("cuda: Optional[str] = '13.0'", True)):
-        (package / "version.py").write_text(f"from typing import Optional\n{line}\nhip: Optional[str] = None\n")
+    for line, expected in (
+        ("cuda: Optional[str] = None", False),
+        ("cuda: Optional[str] = '13.0'", True),
+    ):
+        (package / "version.py").write_text(
+            f"from typing import Optional\n{line}\nhip: Optional[str] = None\n"
+        )
         assert devices._torch_has_cuda() is expected
 
 
@@ -236,7 +254,9 @@ def test_mig_instances_are_a_device_each(cards, monkeypatch):
 
 def test_mig_instances_are_listed_without_nvml_too(no_nvml, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aaaa-1")
-    assert [(device.name, device.label) for device in list_devices()[:-1]] == [("cuda:0", "MIG instance MIG-aaaa-1")]
+    assert [(device.name, device.label) for device in list_devices()[:-1]] == [
+        ("cuda:0", "MIG instance MIG-aaaa-1")
+    ]
     assert resolve_devices("auto") == ["cuda:0"]
 
 
@@ -255,7 +275,11 @@ def test_a_worker_sees_its_own_mig_instance_alone():
 def test_where_nvml_shows_nothing_torch_is_asked(no_nvml, monkeypatch):
     answers(monkeypatch, ("AMD Instinct MI300X", 192 << 30))
     (card, _) = list_devices()
-    assert (card.name, card.label, card.memory_total) == ("cuda:0", "AMD Instinct MI300X", 192 << 30)
+    assert (card.name, card.label, card.memory_total) == (
+        "cuda:0",
+        "AMD Instinct MI300X",
+        192 << 30,
+    )
     assert resolve_devices("auto") == ["cuda:0"]
     assert devices.why_no_cuda() == devices.idle_gpu(["cuda:0"]) == ""
 
@@ -274,7 +298,9 @@ def test_a_gpu_that_torch_cannot_use_is_named(no_nvml, monkeypatch):
     answers(monkeypatch)
     assert resolve_devices("auto") == ["cpu"]
     assert devices.why_no_cuda() == "no GPU: torch can use none, though there is /dev/kfd"
-    said = "measured on the CPU beside a GPU (/dev/kfd): torch can use none, though there is /dev/kfd"
+    said = (
+        "measured on the CPU beside a GPU (/dev/kfd): torch can use none, though there is /dev/kfd"
+    )
     assert devices.idle_gpu(["cpu"]) == said
 
 
@@ -283,7 +309,10 @@ def test_the_cpu_beside_a_gpu_is_said_with_its_reason(cards, monkeypatch):
     assert devices.idle_gpu(["cpu", "cpu"]) == said
     assert devices.idle_gpu(["cuda:0", "cpu"]) == ""
     monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
-    assert devices.idle_gpu(["cpu"]) == "measured on the CPU beside a GPU (Card aaaa): this torch is built without CUDA"
+    assert (
+        devices.idle_gpu(["cpu"])
+        == "measured on the CPU beside a GPU (Card aaaa): this torch is built without CUDA"
+    )
 
 
 def test_what_hides_a_gpu_hides_its_file_too(monkeypatch):
@@ -301,7 +330,10 @@ def test_what_hides_a_gpu_hides_its_file_too(monkeypatch):
     ("probe", "answer"),
     [
         ('print(\'["2.13", [["A card", 5]]]\')', ("2.13", [("A card", 5)], "")),
-        ("import sys; sys.exit('libcudart is missing')", ("", [], "does not import: libcudart is missing")),
+        (
+            "import sys; sys.exit('libcudart is missing')",
+            ("", [], "does not import: libcudart is missing"),
+        ),
         ("import os; os._exit(7)", ("", [], "does not import: exit code 7")),
     ],
 )
@@ -313,4 +345,6 @@ def test_torch_is_asked_in_a_process_of_its_own(probe, answer):
 @pytest.mark.gpu
 def test_torch_and_the_list_agree_on_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.undo()
-    assert [device.label for device in list_devices()[:-1]] == [name for name, _ in devices.ask_torch().gpus]
+    assert [device.label for device in list_devices()[:-1]] == [
+        name for name, _ in devices.ask_torch().gpus
+    ]

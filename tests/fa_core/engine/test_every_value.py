@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.baseline import with_measured_baselines
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import InvalidReport
+from fa_core.judgement.baseline import with_measured_baselines
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -143,7 +143,9 @@ def without_reason(names: Iterable[str], *reasons: Mapping[str, str]) -> list[st
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
-def test_every_value_that_is_changed_by_one_percent_is_found(full: DiagnosticReport, where: str) -> None:
+def test_every_value_that_is_changed_by_one_percent_is_found(
+    full: DiagnosticReport, where: str
+) -> None:
     label = full.provenance["device_label"] if where == "here" else where
     again = replace(full, provenance={**full.provenance, "device_label": label})
     found = survivors(full, again, delete=False)
@@ -168,6 +170,8 @@ def test_the_record_as_it_was_written_agrees_bit_for_bit(full: DiagnosticReport)
 def test_a_falsified_gamma_is_found_whatever_else_the_record_claims(full: DiagnosticReport) -> None:
     claims = {"zeros": [1.0] * 4, "gamma": [0.9] * 4}
     facts = {**full.provenance, "device_label": "another", "fan_in": 10**12}
-    record = replace(full, credit={**(full.credit or {}), **claims}, dtype="bfloat16", provenance=facts)
+    record = replace(
+        full, credit={**(full.credit or {}), **claims}, dtype="bfloat16", provenance=facts
+    )
     found = {each.name for each in compare(record, full).differences if each.decides}
     assert {f"credit.gamma[{l}]" for l in range(4)} <= found

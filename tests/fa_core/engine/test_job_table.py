@@ -8,7 +8,7 @@ import pytest
 
 from fa_core.engine.job_table import HORIZON, JobQueue, share
 from fa_core.engine.jobs import Job, MeasureOptions, group_key
-from fa_core.runs import MANIFEST, WEIGHTS
+from fa_core.facts.runs import MANIFEST, WEIGHTS
 
 from .runs_for_tests import make_run
 
@@ -32,7 +32,11 @@ def test_those_that_go_with_the_first_go_with_it():
 
 
 def test_those_that_go_together_with_nobody_keep_their_order():
-    assert [taken(queue, 8) for queue in [queue_of("-1 x1 -2")] for _ in range(3)] == ["-1", "x1", "-2"]
+    assert [taken(queue, 8) for queue in [queue_of("-1 x1 -2")] for _ in range(3)] == [
+        "-1",
+        "x1",
+        "-2",
+    ]
 
 
 def test_one_at_a_time_they_go_as_they_were_put_in():
@@ -51,7 +55,10 @@ def test_shares_shrink_towards_the_end_so_that_the_faster_takes_more():
 
 @pytest.mark.parametrize("takers", [1, 2, 3, 8])
 def test_a_share_is_never_more_than_a_fair_one_is_for_few(takers):
-    assert all(1 <= share(queued, takers, 64) <= max(8, -(-queued // takers)) or takers == 1 for queued in range(1, 99))
+    assert all(
+        1 <= share(queued, takers, 64) <= max(8, -(-queued // takers)) or takers == 1
+        for queued in range(1, 99)
+    )
 
 
 def test_what_is_put_back_goes_first_and_alone():
@@ -82,11 +89,17 @@ class TestGroupKey:
 
     def test_of_the_users_own_network_is_its_name(self, tmp_path):
         run = make_run(tmp_path / "a", "dfa", 1)
-        assert self.of(run, model="lab:net") == self.of(tmp_path / "b.pt", model="lab:net") != self.of(run)
+        assert (
+            self.of(run, model="lab:net")
+            == self.of(tmp_path / "b.pt", model="lab:net")
+            != self.of(run)
+        )
 
     def test_of_bare_files_is_left_to_the_worker_which_reads_them(self, tmp_path):
         os.mkfifo(tmp_path / "pipe.safetensors")
-        assert self.of(tmp_path / "pipe.safetensors") == self.of(tmp_path / "nowhere.pt") is not None
+        assert (
+            self.of(tmp_path / "pipe.safetensors") == self.of(tmp_path / "nowhere.pt") is not None
+        )
 
     def test_of_a_run_that_cannot_be_read_is_none(self, tmp_path):
         (tmp_path / "folder").mkdir()

@@ -18,7 +18,18 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 ROOT = Path(__file__).parents[3]
 ENGINE = Path(__file__).parent
-HOSTILE = ("torch", "numpy", "json", "random", "msgspec", "textual", "typer", "tempfile", "safetensors", "fa_plugin")
+HOSTILE = (
+    "torch",
+    "numpy",
+    "json",
+    "random",
+    "msgspec",
+    "textual",
+    "typer",
+    "tempfile",
+    "safetensors",
+    "fa_plugin",
+)
 
 CLIENT = """
 import sys, time
@@ -48,10 +59,16 @@ def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path, fault: s
         [sys.executable, "-c", CLIENT, str(checkpoint)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)])},
+        env={
+            **os.environ,
+            "TMPDIR": str(temporary),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)]),
+        },
     ) as client:
         assert client.stdout is not None
-        line = next(line for line in client.stdout if line.startswith("running") and len(line.split()) > 1)
+        line = next(
+            line for line in client.stdout if line.startswith("running") and len(line.split()) > 1
+        )
         assert len(list(temporary.glob("fa-tui-*"))) == 1
         worker = int(line.split()[1])
         client.send_signal(signal.SIGKILL)
@@ -76,7 +93,9 @@ def hostile(tmp_path: Path) -> Path:
 def test_the_program_runs_nothing_of_the_folder_it_is_started_in(hostile: Path) -> None:
     code = "import sys; sys.path.insert(0, ''); sys.argv = ['fa-tui', 'show']; from fa_tui.__main__ import main; main()"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code] if sys.version_info >= (3, 11) else [sys.executable, "-c", code],
+        [sys.executable, "-P", "-c", code]
+        if sys.version_info >= (3, 11)
+        else [sys.executable, "-c", code],
         cwd=hostile,
         capture_output=True,
         check=False,

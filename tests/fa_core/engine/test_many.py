@@ -36,7 +36,11 @@ def folder(tmp_path_factory) -> Path:
 
 
 def audited(folder: Path, group: int) -> dict[int | None, DiagnosticReport]:
-    result = audit(scan([folder]).rows, options=OPTIONS, how=Measuring(Placement(device="cpu", jobs=1, group=group)))
+    result = audit(
+        scan([folder]).rows,
+        options=OPTIONS,
+        how=Measuring(Placement(device="cpu", jobs=1, group=group)),
+    )
     assert result.failures == []
     return {row.seed: row.report for row in result.rows}
 
@@ -48,7 +52,9 @@ def test_64_checkpoints_in_groups_of_16_give_the_reports_of_one_by_one(folder):
         found = together[seed]
         assert found.residual_norms == pytest.approx(expected.residual_norms, rel=1e-5)
         assert found.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
-        assert found.cross_batch_stability == pytest.approx(expected.cross_batch_stability, rel=1e-5, abs=1e-7)
+        assert found.cross_batch_stability == pytest.approx(
+            expected.cross_batch_stability, rel=1e-5, abs=1e-7
+        )
         assert (found.headline_acc, found.flags, found.verdict) == (
             expected.headline_acc,
             expected.flags,
@@ -72,7 +78,10 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
 
     with WorkerPool(["cpu"], kill_once, group=16) as pool:
         paths = [folder / f"bp_s{seed}.safetensors" for seed in range(40)]
-        futures = [pool.submit(Job(id=str(n), checkpoint=str(p), options=OPTIONS)) for n, p in enumerate(paths)]
+        futures = [
+            pool.submit(Job(id=str(n), checkpoint=str(p), options=OPTIONS))
+            for n, p in enumerate(paths)
+        ]
         reports = [future.result(60) for future in futures]
     assert killed
     groups = [report.provenance.get("group") for report in reports]
@@ -84,7 +93,10 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
 def test_a_record_does_not_depend_on_how_many_were_measured_at_once(folder, tmp_path):
     out, rows = tmp_path / "audit.json", scan([folder]).rows[:6]
     audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=3)))
-    assert audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=1)), resume=True).skipped == 6
+    assert (
+        audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=1)), resume=True).skipped
+        == 6
+    )
     runs = verify(scan([out]).rows, Measuring(Placement(device="cpu"))).runs
     assert [run.comparison.agrees for run in runs] == [True] * 6
     assert {run.row.report.provenance["group"] for run in runs} == {3}

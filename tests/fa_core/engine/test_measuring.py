@@ -8,18 +8,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
 from fa_core.engine import group_runner, loading
 from fa_core.engine.group_runner import _device_facts, measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.engine.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.facts.runs import MANIFEST, WEIGHTS
+from fa_core.judgement.confidence import confidence
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import MANIFEST, WEIGHTS
 
 from .runs_for_tests import DATA, make_run, small_net
 
@@ -83,7 +83,9 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
 
 def test_a_gpu_that_was_not_used_stands_in_the_report(run, monkeypatch):
     assert "idle_gpu" not in measured(run).provenance
-    monkeypatch.setattr("fa_core.engine.group_runner.idle_gpu", lambda devices: f"{devices[0]} beside a GPU")
+    monkeypatch.setattr(
+        "fa_core.engine.group_runner.idle_gpu", lambda devices: f"{devices[0]} beside a GPU"
+    )
     _device_facts.cache_clear()
     assert measured(run).provenance["idle_gpu"] == "cpu beside a GPU"
     _device_facts.cache_clear()
@@ -123,7 +125,12 @@ def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
     with pytest.raises(UsageError, match=r"dfa_s7\.pt: nothing says which data.*--data SPEC"):
         measured(path)
     report = measured(path, data=DATA, method="dfa", seed=7)
-    assert (report.method_name, report.seed, report.coverage, report.credit) == ("dfa", 7, "abc", None)
+    assert (report.method_name, report.seed, report.coverage, report.credit) == (
+        "dfa",
+        7,
+        "abc",
+        None,
+    )
 
 
 def test_a_run_that_was_removed_is_called_gone_and_no_data_are_asked_for(tmp_path):
@@ -140,12 +147,16 @@ def test_a_run_folder_without_its_files_names_the_missing_weights(tmp_path):
 def test_a_file_too_short_for_a_checkpoint_is_refused_for_that(tmp_path, content):
     path = tmp_path / "x.pt"
     path.write_bytes(content)
-    with pytest.raises(UnreadableInput, match=r"x\.pt: (not a|damaged) checkpoint|x\.pt: empty file"):
+    with pytest.raises(
+        UnreadableInput, match=r"x\.pt: (not a|damaged) checkpoint|x\.pt: empty file"
+    ):
         measured(path)
 
 
 def test_data_that_do_not_fit_the_network_say_so(run):
-    with pytest.raises(MeasureError, match=r"resmlp takes samples of shape \(8,\).*128, 16|shape \(\d+, 16\)"):
+    with pytest.raises(
+        MeasureError, match=r"resmlp takes samples of shape \(8,\).*128, 16|shape \(\d+, 16\)"
+    ):
         measured(run, data="synthetic:input=16,train=256,test=1280")
 
 
@@ -172,14 +183,18 @@ def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch
 
 def test_a_run_without_weights_says_which_file_is_missing_and_what_to_do(run):
     (run / WEIGHTS).unlink()
-    with pytest.raises(UnreadableInput, match=r"model\.safetensors: the weights are not there; .* train it again"):
+    with pytest.raises(
+        UnreadableInput, match=r"model\.safetensors: the weights are not there; .* train it again"
+    ):
         measured(run)
 
 
 def test_weights_that_diverged_are_measured_as_non_finite(tmp_path):
     run = make_run(tmp_path / "dfa_s42", "dfa")
     state = small_net().state_dict()
-    state["blocks.1.w1.weight" if "blocks.1.w1.weight" in state else "head.weight"].fill_(float("nan"))
+    state["blocks.1.w1.weight" if "blocks.1.w1.weight" in state else "head.weight"].fill_(
+        float("nan")
+    )
     save_file(state, run / WEIGHTS)
     report = measured(run, credit="none")
     assert report.flags
@@ -213,7 +228,9 @@ class TestCredit:
 
     def test_a_recorded_null_is_measured_again_with_as_many_draws(self, run):
         recorded = measured(run, null_draws=7)
-        again = recorded_options(AuditRow(source="audit.json", key="dfa_s42", method="dfa", report=recorded))
+        again = recorded_options(
+            AuditRow(source="audit.json", key="dfa_s42", method="dfa", report=recorded)
+        )
         assert measured(run, null_draws=again.null_draws).credit["null"] == recorded.credit["null"]
         assert recorded.credit["null"]["draws"] == 7
 
@@ -237,7 +254,9 @@ class TestCredit:
 
         path = tmp_path / "dfa_s42.pt"
         matrices = load_file(run / "credit.safetensors")
-        torch.save({"model": small_net().state_dict(), "Bs": [matrices[f"B_{l}"] for l in range(4)]}, path)
+        torch.save(
+            {"model": small_net().state_dict(), "Bs": [matrices[f"B_{l}"] for l in range(4)]}, path
+        )
         inside = measured(path, data=DATA, method="DFA").credit
         beside = measured(run).credit
         assert inside is not None and beside is not None
@@ -267,7 +286,9 @@ class TestCredit:
         manifest = json.loads((run / MANIFEST).read_text())
         (run / MANIFEST).write_text(json.dumps({**manifest, "method": "somebodys"}))
         credit = measured(run).credit
-        assert credit == {"missing": {"gamma": "the credit of method 'somebodys' is not known here"}}
+        assert credit == {
+            "missing": {"gamma": "the credit of method 'somebodys' is not known here"}
+        }
 
     def test_nobody_asked(self, run):
         assert measured(run, credit="none").credit is None
@@ -286,7 +307,9 @@ class TestReliability:
         assert found is not None and found.resamples == 50
         low, high = found.intervals["acc"]
         assert low <= report.headline_acc <= high
-        assert high - low < 4 * (0.25 / 1280) ** 0.5 * 2  # of the test part, not of the eval batches
+        assert (
+            high - low < 4 * (0.25 / 1280) ** 0.5 * 2
+        )  # of the test part, not of the eval batches
         assert set(found.fired) == set("abcd")
 
     def test_the_reference_is_compared_layer_by_layer(self, run):
@@ -308,8 +331,12 @@ class TestReliability:
     @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
     def test_half_precision_as_it_runs_is_told_from_its_float64_version(self, tmp_path, half):
         path = tmp_path / "bp_s1.safetensors"
-        save_file({name: tensor.to(half) for name, tensor in small_net(1).state_dict().items()}, path)
-        found = measured(path, data=DATA, dtype="as-is", precision=True, resamples=5).reference_precision
+        save_file(
+            {name: tensor.to(half) for name, tensor in small_net(1).state_dict().items()}, path
+        )
+        found = measured(
+            path, data=DATA, dtype="as-is", precision=True, resamples=5
+        ).reference_precision
         assert found is not None
         assert found.dtype == str(half).removeprefix("torch.")
         assert all(cosine < 1 - 1e-9 for cosine in found.cosine)
@@ -342,9 +369,16 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
     layers = len(own.residual_norms)
     assert [len(own.credit[name]) for name in ("gamma", "rho", "nudge")] == [layers] * 3
     assert own.credit["free_layers"] == [layers - 1] and "null" not in own.credit
-    assert all(abs(rho - gamma) < 0.3 for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True))
+    assert all(
+        abs(rho - gamma) < 0.3
+        for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True)
+    )
     short = measured(run, model="own_nets:net", credit="gamma").credit
-    assert "rho" not in short and short["nudge"] and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
+    assert (
+        "rho" not in short
+        and short["nudge"]
+        and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
+    )
     assert measured(run, model="own_nets:net", credit="none").credit is None
 
 
@@ -365,7 +399,11 @@ class TestProgress:
         loading.evaluation.cache_clear()
         loading._loaded.cache_clear()
         loads = []
-        monkeypatch.setattr(loading, "load_test_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
+        monkeypatch.setattr(
+            loading,
+            "load_test_data",
+            lambda spec, **kw: loads.append(spec) or load_data(spec, **kw),
+        )
         measured(run)
         measured(make_run(tmp_path / "bp_s1", "bp", 1))
         assert loads == [DATA]
@@ -396,19 +434,26 @@ class TestOutOfMemory:
     @pytest.fixture(scope="class")
     def whole(self, tmp_path_factory):
         """The report of a device with room enough."""
-        run = make_run(tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa", frozen_baseline_acc=0.05)
+        run = make_run(
+            tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa", frozen_baseline_acc=0.05
+        )
         return measured(run, credit="none")
 
     @pytest.mark.parametrize(
         ("error", "message"),
         [
             (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
-            (RuntimeError, "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"),
+            (
+                RuntimeError,
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes",
+            ),
             (RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
         ],
         ids=["cuda", "cpu", "cublas"],
     )
-    def test_halves_the_batch_says_so_and_changes_no_number(self, run, whole, small_device, error, message):
+    def test_halves_the_batch_says_so_and_changes_no_number(
+        self, run, whole, small_device, error, message
+    ):
         small_device(40, error, message)
         watch = Watching()
         parts = measured(run, watch, credit="none")

@@ -19,7 +19,9 @@ def test_endless_patience_is_one() -> None:
     Placement(engine="ray", patience=math.inf).check()
 
 
-def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
     said: list[str] = []
     audit.Measuring(Placement(device="cpu"), on_notice=said.append).pool().close()

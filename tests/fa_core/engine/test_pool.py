@@ -117,7 +117,8 @@ def test_a_worker_that_lost_its_device_is_replaced(make_pool):
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [("unsendable", "exited with status 1.*object"), ("gibberish", "sent what is no message")]
+    ("fault", "words"),
+    [("unsendable", "exited with status 1.*object"), ("gibberish", "sent what is no message")],
 )
 def test_a_worker_that_cannot_make_itself_understood_is_replaced(make_pool, fault, words):
     pool = make_pool()
@@ -131,7 +132,9 @@ def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
     (tmp_path / "broken_import.py").write_text("raise ImportError(\"No module named 'torch'\")")
     pool = make_pool(measure="broken_import:measure")
     monkeypatch.chdir(tmp_path)
-    errors = {str(pool.submit(job(name)).exception(30)).partition("log:")[0] for name in ("dfa", "bp")}
+    errors = {
+        str(pool.submit(job(name)).exception(30)).partition("log:")[0] for name in ("dfa", "bp")
+    }
     assert len(errors) == 1, "the same words, without a run's path"
     words = r"^no worker could start on cpu \(.*No module named 'torch'; pip install torch; $"
     assert re.search(words, errors.pop())
@@ -153,7 +156,9 @@ def test_a_worker_that_sends_nothing_for_long_is_named_until_it_speaks(make_pool
     assert pool.jobs()[0].silent == 0
 
 
-def test_a_worker_that_does_not_start_is_named_in_a_queued_job(make_pool, told, monkeypatch, tmp_path):
+def test_a_worker_that_does_not_start_is_named_in_a_queued_job(
+    make_pool, told, monkeypatch, tmp_path
+):
     now = [100.0]
     start = tmp_path / "start"
     waits = f"import os, time\nwhile not os.path.exists({str(start)!r}): time.sleep(0.02)\n"
@@ -181,7 +186,10 @@ def test_a_worker_that_does_not_start_is_named_in_a_queued_job(make_pool, told, 
 
 def test_a_limit_on_memory_is_named_where_memory_was_refused(monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda which: (2_000_000_000, -1))
-    assert memory_limit("OpenBLAS error: Memory allocation still failed") == "`ulimit -v` allows 2.0 GB"
+    assert (
+        memory_limit("OpenBLAS error: Memory allocation still failed")
+        == "`ulimit -v` allows 2.0 GB"
+    )
     assert memory_limit("MemoryError") and not memory_limit("ImportError: no module")
     monkeypatch.setattr("resource.getrlimit", lambda which: (-1, -1))
     assert not memory_limit("MemoryError")
@@ -281,7 +289,12 @@ def test_the_queue_is_measured_in_the_order_it_was_put_into(make_pool, told, tmp
     for future in futures:
         future.result(30)
     pool.close()
-    assert [view.job.id for view in told.views if view.state is JobState.DONE] == ["busy", "a", "b", "c"]
+    assert [view.job.id for view in told.views if view.state is JobState.DONE] == [
+        "busy",
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
@@ -300,7 +313,9 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
 def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parent)
     seen: list[int] = []
-    with WorkerPool(["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure") as pool:
+    with WorkerPool(
+        ["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure"
+    ) as pool:
         pool.submit(job("a")).result(30)
     assert seen and set(seen) == {1}
 
@@ -315,7 +330,9 @@ def test_logs_stay_only_when_a_job_failed(make_pool):
     assert failing.log_dir.exists()
 
 
-def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_library(make_pool, monkeypatch, tmp_path):
+def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_library(
+    make_pool, monkeypatch, tmp_path
+):
     folder = tmp_path / "users"
     folder.mkdir()
     (folder / "msgspec.py").write_text("raise SystemExit('shadowed')")

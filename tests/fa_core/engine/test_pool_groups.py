@@ -78,7 +78,10 @@ def test_one_that_kills_the_worker_fails_alone_and_nothing_is_reported_twice(mak
     for name in names:
         ends = [view.state for view in told.views if view.job.id == name and view.state.final]
         assert len(ends) == 1
-    assert "measured again, alone" in told.wait_for(lambda view: view.job.id == "third" and view.note != "").note
+    assert (
+        "measured again, alone"
+        in told.wait_for(lambda view: view.job.id == "third" and view.note != "").note
+    )
     assert told.states("first") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]
 
 
@@ -98,25 +101,40 @@ def test_closing_cancels_what_waits_in_a_worker(make_pool, told, job):
     futures = [pool.submit(job(name)) for name in ("stuck", "second", "third")]
     told.wait_for(lambda view: view.job.id == "stuck" and view.total == 2)
     pool.close()
-    assert all(future.cancelled() or isinstance(future.exception(0), JobCancelled) for future in futures)
+    assert all(
+        future.cancelled() or isinstance(future.exception(0), JobCancelled) for future in futures
+    )
 
 
-@pytest.mark.parametrize(("fault", "words"), [("gone", "the network failed"), ("filled", "others hold it")])
-def test_the_work_of_a_device_that_spoils_its_jobs_goes_to_the_others(make_pool, told, job, fault, words):
+@pytest.mark.parametrize(
+    ("fault", "words"), [("gone", "the network failed"), ("filled", "others hold it")]
+)
+def test_the_work_of_a_device_that_spoils_its_jobs_goes_to_the_others(
+    make_pool, told, job, fault, words
+):
     pool = make_pool(("cuda:0", "cuda:1"), group=1)
     futures = [pool.submit(job(f"{fault}-{number}")) for number in range(12)]
     errors = [str(error) for future in futures if (error := future.exception(30)) is not None]
     assert len(errors) <= STRIKES
     assert all(words in error and "\n" not in error for error in errors)
-    assert {future.result(0).notes for future in futures if future.exception(0) is None} == {"cuda:1"}
+    assert {future.result(0).notes for future in futures if future.exception(0) is None} == {
+        "cuda:1"
+    }
 
 
-def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(make_pool, job, tmp_path):
+def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(
+    make_pool, job, tmp_path
+):
     pool = make_pool(("cuda:0",), group=1)
     futures = [pool.submit(job(f"gone-{number}")) for number in range(8)]
     errors = [str(future.exception(30)) for future in futures]
-    assert all(str(tmp_path / f"gone-{number}: the network failed") in error for number, error in enumerate(errors))
-    assert [f"{STRIKES} times in a row" in error for error in errors] == [False] * STRIKES + [True] * 5
+    assert all(
+        str(tmp_path / f"gone-{number}: the network failed") in error
+        for number, error in enumerate(errors)
+    )
+    assert [f"{STRIKES} times in a row" in error for error in errors] == [False] * STRIKES + [
+        True
+    ] * 5
     assert len(list(pool.log_dir.iterdir())) == STRIKES
     assert pool.submit(job("later")).result(30).notes == "cuda:0"
 

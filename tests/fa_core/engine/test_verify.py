@@ -25,7 +25,11 @@ def row_of(path: Path, **provenance) -> AuditRow:
         residual_norms=[1.0, 2.0], n_batches=8, batch_size=64, norm_batches=2, provenance=provenance
     )
     return AuditRow(
-        source=str(path.parent / "audit.json"), key="dfa_s42", method="dfa", checkpoint=str(path), report=report
+        source=str(path.parent / "audit.json"),
+        key="dfa_s42",
+        method="dfa",
+        checkpoint=str(path),
+        report=report,
     )
 
 
@@ -36,7 +40,9 @@ def audited(tmp_path, monkeypatch):
     checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"growth": 3.0}')
-    row = AuditRow(source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint))
+    row = AuditRow(
+        source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
+    )
     audit([row], out, MeasureOptions(data="synthetic"), HOW)
     return out, checkpoint
 
@@ -59,7 +65,9 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
 
 
 def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
-    rows = [replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows]
+    rows = [
+        replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows
+    ]
     (run,) = verify(rows, HOW).runs
     assert run.measured.margin_pp == pytest.approx(30.0)
 
@@ -70,7 +78,9 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     other = replace(rows[0], checkpoint="/nowhere/bp.pt", key="bp_s1")
     result = verify([*rows, other], HOW)
     assert len(result.runs) == 1
-    assert "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
+    assert (
+        "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
+    )
 
 
 def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, tmp_path):
@@ -86,14 +96,18 @@ def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, 
 def test_a_run_folders_own_audit_finds_its_folder(tmp_path):
     folder = tmp_path / "dfa_s42"
     folder.mkdir()
-    row = replace(row_of(folder / "audit.json"), source=str(folder / "audit.json"), checkpoint="dfa_s42")
+    row = replace(
+        row_of(folder / "audit.json"), source=str(folder / "audit.json"), checkpoint="dfa_s42"
+    )
     assert find_checkpoint(row) == folder
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "a\0b", ""])
 def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
     os.mkfifo(tmp_path / "fifo")
-    row = replace(row_of(tmp_path / "a.pt"), checkpoint=str(tmp_path / name) if name == "fifo" else name)
+    row = replace(
+        row_of(tmp_path / "a.pt"), checkpoint=str(tmp_path / name) if name == "fifo" else name
+    )
     with pytest.raises(UnreadableInput, match=r"is no file|is not there any more") as error:
         find_checkpoint(row)
     assert "\n" not in str(error.value)
@@ -101,7 +115,10 @@ def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
 
 def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part(tmp_path):
     row = replace(row_of(tmp_path / "a.pt"), checkpoint="/" + "d/" * 200_000 + "x")
-    with pytest.raises(UnreadableInput, match="its checkpoint has a name of 400,002 characters; a file's has at most"):
+    with pytest.raises(
+        UnreadableInput,
+        match="its checkpoint has a name of 400,002 characters; a file's has at most",
+    ):
         find_checkpoint(row)
 
 
@@ -112,10 +129,14 @@ def test_nothing_recorded_is_said():
 
 def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
     report = DiagnosticReport(residual_norms=[1.0, 2.0])
-    published = [AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)]
+    published = [
+        AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)
+    ]
     result = verify([*published, *scan([audited[0]]).rows], HOW)
     assert (len(result.runs), result.failures) == (1, [])
-    assert [problem.message.split(";")[0] for problem in result.skipped] == ["p.json: 3 records name no checkpoint"]
+    assert [problem.message.split(";")[0] for problem in result.skipped] == [
+        "p.json: 3 records name no checkpoint"
+    ]
     with pytest.raises(UnreadableInput, match=r"p\.json: 3 records name no checkpoint"):
         verify(published)
 
@@ -128,10 +149,17 @@ class TestSettings:
 
     def test_come_from_the_report_where_none_were_kept(self, tmp_path):
         options = recorded_options(row_of(tmp_path / "a.pt"))
-        assert (options.batches, options.batch_size, options.norm_batches, options.data) == (8, 64, 2, None)
+        assert (options.batches, options.batch_size, options.norm_batches, options.data) == (
+            8,
+            64,
+            2,
+            None,
+        )
 
     def test_draw_the_resamples_and_measure_the_precision_again(self, tmp_path):
-        options = recorded_options(row_of(tmp_path / "a.pt", settings={"resamples": 200, "precision": True}))
+        options = recorded_options(
+            row_of(tmp_path / "a.pt", settings={"resamples": 200, "precision": True})
+        )
         assert (options.resamples, options.precision) == (200, True)
 
     def test_are_the_recorded_ones_also_where_the_report_says_otherwise(self, tmp_path):
@@ -154,5 +182,8 @@ class TestSettings:
 def test_a_place_that_cannot_be_meant_is_refused_before_anything_is_planned(audited):
     planned: list[int] = []
     with pytest.raises(UsageError, match="add --engine ray"):
-        verify(scan([audited[0]]).rows, Measuring(Placement(address="auto"), on_plan=lambda *n: planned.append(1)))
+        verify(
+            scan([audited[0]]).rows,
+            Measuring(Placement(address="auto"), on_plan=lambda *n: planned.append(1)),
+        )
     assert planned == []

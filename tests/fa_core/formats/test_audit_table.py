@@ -23,13 +23,17 @@ COLLAPSED = {**REPORT, "residual_norms": [1.0, 200.0]}
 
 def twice(indent: int | None, value: dict[str, Any]) -> str:
     """A table whose key ``bp_s1`` stands twice, as no writer but a merge by hand makes it."""
-    text = json.dumps({"reports": {"bp_s1": value, "dfa_s1": REPORT, "bp_s_": COLLAPSED}}, indent=indent)
+    text = json.dumps(
+        {"reports": {"bp_s1": value, "dfa_s1": REPORT, "bp_s_": COLLAPSED}}, indent=indent
+    )
     return text.replace("bp_s_", "bp_s1")
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("first", [REPORT, {**REPORT, "residual_norms": [1.0, float("nan")]}])
-def test_a_key_that_stands_twice_loses_no_report(tmp_path: Path, indent: int | None, first: dict[str, Any]) -> None:
+def test_a_key_that_stands_twice_loses_no_report(
+    tmp_path: Path, indent: int | None, first: dict[str, Any]
+) -> None:
     path = tmp_path / "twice.json"
     path.write_text(twice(indent, first))
     table = load_audits(path)
@@ -43,7 +47,9 @@ def test_a_key_that_stands_twice_loses_no_report(tmp_path: Path, indent: int | N
 def test_mixed_indentation_and_escaped_keys_are_no_repetition(tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     inner = json.dumps(REPORT)
-    path.write_text(f'{{"reports": {{"\\u0062p_s1" :{inner},\n\n "dfa_s2": {inner}   , "ep_s3":{inner} }} }}')
+    path.write_text(
+        f'{{"reports": {{"\\u0062p_s1" :{inner},\n\n "dfa_s2": {inner}   , "ep_s3":{inner} }} }}'
+    )
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s1", "dfa_s2", "ep_s3"]
     assert table.problems == ()
@@ -53,24 +59,36 @@ def test_equal_reports_under_keys_of_equal_length_hide_no_repetition(tmp_path: P
     path = tmp_path / "twice.json"
     path.write_text(twice(None, REPORT).replace("200.0", "2.0"))
     assert load_audits(path).key.tolist() == ["bp_s1", "dfa_s1", "bp_s1#2"]
-    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": REPORT, "bp_s3": REPORT}}).replace("s2", "s1"))
+    path.write_text(
+        json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": REPORT, "bp_s3": REPORT}}).replace(
+            "s2", "s1"
+        )
+    )
     assert load_audits(path).key.tolist() == ["bp_s1", "bp_s1#2", "bp_s3"]
 
 
-@pytest.mark.parametrize("field", [field.encode_name for field in msgspec.structs.fields(DiagnosticReport)])
-def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(
+    "field", [field.encode_name for field in msgspec.structs.fields(DiagnosticReport)]
+)
+def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(
+    tmp_path: Path, field: str
+) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, field: [{}]}}}))
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s1"]
-    assert [problem.message for problem in table.problems] == [problem.message for problem in scan([path]).problems]
+    assert [problem.message for problem in table.problems] == [
+        problem.message for problem in scan([path]).problems
+    ]
     assert f"bad.json: $.reports.bp_s2.{field}" in table.problems[0].message
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e400"])
 def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: str) -> None:
     path = tmp_path / "diverged.json"
-    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": COLLAPSED}}).replace("200.0", literal))
+    path.write_text(
+        json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": COLLAPSED}}).replace("200.0", literal)
+    )
     rows = scan([path]).rows
     assert rows[0].report.verdict == "trustworthy"
     assert rows[1].report.verdict == "needs walk-back: residual stream exploded"
@@ -79,7 +97,9 @@ def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: st
 
 def test_one_bad_report_leaves_the_others(tmp_path: Path) -> None:
     path = tmp_path / "some.json"
-    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, "headline_acc": 61}}}))
+    path.write_text(
+        json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, "headline_acc": 61}}})
+    )
     found = scan([path])
     assert [row.key for row in found.rows] == ["bp_s1"]
     assert "$.reports.bp_s2: headline_acc is 61.0" in found.problems[0].message
@@ -110,17 +130,31 @@ def test_written_rows_are_read_again_as_they_were(
 
 def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path: Path) -> None:
     rows = [
-        AuditRow(source="", key="x", method="dfa", seed=1, report=DiagnosticReport(residual_norms=[1.0]), axes=axes)
+        AuditRow(
+            source="",
+            key="x",
+            method="dfa",
+            seed=1,
+            report=DiagnosticReport(residual_norms=[1.0]),
+            axes=axes,
+        )
         for axes in ({"lam": 0.01}, {"lam": 0.1}, {"d": 64, "L": 4}, {"d": 64, "L": 4})
     ]
     write_audit_table(tmp_path / "out.json", rows)
     written = json.loads((tmp_path / "out.json").read_text())
-    assert list(written["reports"]) == ["dfa_s1_lam0.01", "dfa_s1_lam0.1", "dfa_s1_L4_d64", "dfa_s1_L4_d64#2"]
+    assert list(written["reports"]) == [
+        "dfa_s1_lam0.01",
+        "dfa_s1_lam0.1",
+        "dfa_s1_L4_d64",
+        "dfa_s1_L4_d64#2",
+    ]
     assert [row.axes for row in scan([tmp_path / "out.json"]).rows] == [row.axes for row in rows]
 
 
 @pytest.mark.parametrize("axes", [{}, {"lam": 0.01}, {"d": 64, "L": 4}])
-@pytest.mark.parametrize("folders", [("bp_s100", "bp_s104"), ("a/bp_s1", "b/bp_s1"), ("seed7", "x-seed_8")])
+@pytest.mark.parametrize(
+    "folders", [("bp_s100", "bp_s104"), ("a/bp_s1", "b/bp_s1"), ("seed7", "x-seed_8")]
+)
 def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(
     tmp_path: Path, folders: tuple[str, str], axes: dict[str, Any]
 ) -> None:
@@ -144,16 +178,27 @@ def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(
 def test_keys_do_not_depend_on_the_order_of_the_runs(tmp_path: Path) -> None:
     rows = [
         AuditRow(source=place, key="bp_s42", method="bp", seed=42, checkpoint=place, axes=axes)
-        for place, axes in (("main/bp_s42", {}), ("controls/bp_input128_s42", {"input": 128}), ("a/x", {}), ("b/x", {}))
+        for place, axes in (
+            ("main/bp_s42", {}),
+            ("controls/bp_input128_s42", {"input": 128}),
+            ("a/x", {}),
+            ("b/x", {}),
+        )
     ]
     keys = dict(zip((row.source for row in rows), unique_keys(rows), strict=True))
     assert list(keys.values()) == ["bp_s42@bp_s42", "bp_s42_input128", "bp_s42@x@a", "bp_s42@x@b"]
-    assert dict(zip((row.source for row in rows[::-1]), unique_keys(rows[::-1]), strict=True)) == keys
+    assert (
+        dict(zip((row.source for row in rows[::-1]), unique_keys(rows[::-1]), strict=True)) == keys
+    )
     assert unique_keys(rows[:2]) == ["bp_s42", "bp_s42_input128"]
 
 
-def test_the_published_summary_comes_out_as_published(tmp_path: Path, published_table: Path) -> None:
-    write_audit_table(tmp_path / "out.json", scan([published_table]).rows, extra={"made_by": "test"})
+def test_the_published_summary_comes_out_as_published(
+    tmp_path: Path, published_table: Path
+) -> None:
+    write_audit_table(
+        tmp_path / "out.json", scan([published_table]).rows, extra={"made_by": "test"}
+    )
     written = json.loads((tmp_path / "out.json").read_text())
     published = json.loads(published_table.read_text())
     assert written["summary"] == published["summary"]
@@ -161,9 +206,13 @@ def test_the_published_summary_comes_out_as_published(tmp_path: Path, published_
     assert written["made_by"] == "test"
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "out.json"
-    row = AuditRow(source="", key="x", method="bp", seed=1, report=DiagnosticReport(residual_norms=[1.0, 2.0]))
+    row = AuditRow(
+        source="", key="x", method="bp", seed=1, report=DiagnosticReport(residual_norms=[1.0, 2.0])
+    )
     write_audit_table(path, [row])
     before = path.read_bytes()
 

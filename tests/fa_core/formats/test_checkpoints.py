@@ -15,7 +15,13 @@ from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
 from fa_core.table import AuditTable
 
-MANIFEST = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42, "axes": {"lam": 0.01}}
+MANIFEST = {
+    "method": "dfa",
+    "arch": "resmlp",
+    "data": "synthetic",
+    "seed": 42,
+    "axes": {"lam": 0.01},
+}
 
 
 def safetensors(path: Path, metadata: dict[str, str] | None = None, missing: int = 0) -> Path:
@@ -54,7 +60,9 @@ def test_a_checkpoint_needs_no_telling_name(tmp_path: Path) -> None:
 
 
 def test_safetensors_metadata_names_the_run(tmp_path: Path) -> None:
-    (row,) = scan([safetensors(tmp_path / "x.safetensors", {"method": "Credit Bridge", "seed": "9"})]).rows
+    (row,) = scan(
+        [safetensors(tmp_path / "x.safetensors", {"method": "Credit Bridge", "seed": "9"})]
+    ).rows
     assert (row.method, row.seed) == ("credit_bridge", 9)
 
 
@@ -101,7 +109,9 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path: Path) -
     run = manifest(tmp_path / "run")
     safetensors(run / "model.safetensors")
     safetensors(run / "credit.safetensors")
-    (run / "audit.json").write_text(json.dumps({"method_name": "DFA", "residual_norms": [1.0, 100.0]}))
+    (run / "audit.json").write_text(
+        json.dumps({"method_name": "DFA", "residual_norms": [1.0, 100.0]})
+    )
     (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.5}\n')
     found = scan([tmp_path])
     (row,), (trace,) = found.rows, found.traces
@@ -157,12 +167,19 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     assert "seed" in found.problems[0].message
     assert [row.checkpoint for row in found.rows] == [str(run / "model.safetensors")]
     without_seed = {name: value for name, value in MANIFEST.items() if name != "seed"}
-    (run / "manifest.json").write_text(json.dumps({"format": "fa-run/1", **without_seed, "headline_acc": 0.5}))
-    assert [row.checkpoint for row in scan([tmp_path]).rows] == [str(run / "model.safetensors")], "it is no report"
+    (run / "manifest.json").write_text(
+        json.dumps({"format": "fa-run/1", **without_seed, "headline_acc": 0.5})
+    )
+    assert [row.checkpoint for row in scan([tmp_path]).rows] == [str(run / "model.safetensors")], (
+        "it is no report"
+    )
 
 
 def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path: Path) -> None:
     run = manifest(tmp_path / "dfa_s42")
     (run / "epochs").mkdir()
     safetensors(run / "epochs/dfa_s42.safetensors")
-    assert [row.source for row in scan([tmp_path]).rows] == [str(run), str(run / "epochs/dfa_s42.safetensors")]
+    assert [row.source for row in scan([tmp_path]).rows] == [
+        str(run),
+        str(run / "epochs/dfa_s42.safetensors"),
+    ]

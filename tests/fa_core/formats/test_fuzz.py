@@ -49,9 +49,13 @@ def read_every_way(path: Path) -> None:
             assert row.report.verdict == row.report.check().verdict
             str(row.report)
         for trace in found.traces:
-            assert [epoch.epoch for epoch in trace.epochs] == sorted({epoch.epoch for epoch in trace.epochs})
+            assert [epoch.epoch for epoch in trace.epochs] == sorted(
+                {epoch.epoch for epoch in trace.epochs}
+            )
         for index in range(len(table)):
-            assert table.report(index).verdict == table.verdicts(table.report(index).thresholds)[index]
+            assert (
+                table.report(index).verdict == table.verdicts(table.report(index).thresholds)[index]
+            )
 
 
 @quick
@@ -62,7 +66,11 @@ def test_any_json(path: Path, value: Any) -> None:
 
 
 @quick
-@given(st.dictionaries(st.sampled_from(["bp_s42", "dfa_s1", "é", "#", "a#2", ""]), json_values(), max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from(["bp_s42", "dfa_s1", "é", "#", "a#2", ""]), json_values(), max_size=3
+    )
+)
 def test_any_audit_table(path: Path, reports: dict[str, Any]) -> None:
     path.write_text(json.dumps({"reports": reports}))
     read_every_way(path)
@@ -98,7 +106,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 @quick
-@given(st.integers(0, 3), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4), st.floats(0, 1))
+@given(
+    st.integers(0, 3),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
+    st.floats(0, 1),
+)
 def test_any_log_with_bytes_changed_and_cut_anywhere(
     path: Path, whole: list[bytes], which: int, changes: list[tuple[float, int]], cut: float
 ) -> None:

@@ -14,16 +14,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fa_core.baseline import FrozenBaseline
 from fa_core.errors import UnreadableInput
 from fa_core.formats import audit_table, json_document, load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import audit_rows
 
-REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3], "notes": "as found"}
+REPORT = {
+    "method_name": "BP",
+    "residual_norms": [1.0, 2.0],
+    "bp_grad_norms": [1e-3, 1e-3],
+    "notes": "as found",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +62,9 @@ def whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
         return load_audits(path, strict=False)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(rows=st.lists(audit_rows(), min_size=2, max_size=12), indent=st.sampled_from([None, 2]))
 def test_lazy_rows_hold_what_the_others_hold(
     path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], indent: int | None
@@ -68,13 +75,21 @@ def test_lazy_rows_hold_what_the_others_hold(
     assert_equal(table, expected)
     assert table.problems == expected.problems
     assert all(isinstance(row, LazyRow) for row in table.rows())
-    assert [repr(row.report) for row in table.rows()] == [repr(row.report) for row in expected.rows()]
+    assert [repr(row.report) for row in table.rows()] == [
+        repr(row.report) for row in expected.rows()
+    ]
 
 
-BASELINES = [FrozenBaseline(default=0.3), FrozenBaseline(by_method={"bp": 0.2}), FrozenBaseline(0.1, {"dfa": 0.9})]
+BASELINES = [
+    FrozenBaseline(default=0.3),
+    FrozenBaseline(by_method={"bp": 0.2}),
+    FrozenBaseline(0.1, {"dfa": 0.9}),
+]
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(rows=st.lists(audit_rows(), min_size=2, max_size=12), baseline=st.sampled_from(BASELINES))
 def test_an_assumed_baseline_judges_unread_rows_as_it_judges_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], baseline: FrozenBaseline
@@ -91,7 +106,9 @@ def test_an_assumed_baseline_judges_unread_rows_as_it_judges_the_others(
 def test_rows_of_two_files_keep_their_order_where_they_alternate(path: Path) -> None:
     path.write_text(json.dumps({"reports": reports(6)}))
     other = path.with_name("other.json")
-    other.write_text(json.dumps({"reports": {"dfa_s1": {**REPORT, "residual_norms": [1.0, 50.0]}, **reports(2)}}))
+    other.write_text(
+        json.dumps({"reports": {"dfa_s1": {**REPORT, "residual_norms": [1.0, 50.0]}, **reports(2)}})
+    )
     first, second = scan([path]).rows, scan([other]).rows
     rows = [first[4], second[0], first[0], second[2], first[5]]
     assert AuditTable.from_rows(rows).h_L.tolist() == [6.0, 50.0, 2.0, 3.0, 7.0]
@@ -112,7 +129,9 @@ def test_a_summary_is_not_needed_and_not_in_the_way(path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_table_cut_off_anywhere_is_called_truncated(path: Path, indent: int | None) -> None:
-    text = json.dumps({"reports": reports(3), "summary": [{"method": "bp"}, {"method": "bp"}]}, indent=indent)
+    text = json.dumps(
+        {"reports": reports(3), "summary": [{"method": "bp"}, {"method": "bp"}]}, indent=indent
+    )
     for length in range(20, len(text) - 1):
         path.write_text(text[:length])
         with pytest.raises(UnreadableInput, match=r"truncated|malformed"):
@@ -120,7 +139,9 @@ def test_a_table_cut_off_anywhere_is_called_truncated(path: Path, indent: int | 
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "1e400"])
-def test_a_diverged_run_costs_its_neighbours_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, literal: str) -> None:
+def test_a_diverged_run_costs_its_neighbours_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, literal: str
+) -> None:
     path.write_text(json.dumps({"reports": reports(9)}).replace("5.0]", f"{literal}]"))
     table = load_audits(path)
     assert_equal(table, whole(path, monkeypatch))
@@ -130,9 +151,17 @@ def test_a_diverged_run_costs_its_neighbours_nothing(path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     "bad",
-    [{**REPORT, "headline_acc": 61}, {**REPORT, "notes": 5}, {**REPORT, "thresholds": {"g_norm_floor": -1}}, {}, 7],
+    [
+        {**REPORT, "headline_acc": 61},
+        {**REPORT, "notes": 5},
+        {**REPORT, "thresholds": {"g_norm_floor": -1}},
+        {},
+        7,
+    ],
 )
-def test_a_bad_report_is_a_problem_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, bad: Any) -> None:
+def test_a_bad_report_is_a_problem_of_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch, bad: Any
+) -> None:
     path.write_text(json.dumps({"reports": {**reports(4), "bp_s4": bad, "bp_s5": REPORT}}))
     table = load_audits(path, strict=False)
     assert table.key.tolist() == ["bp_s0", "bp_s1", "bp_s2", "bp_s3", "bp_s5"]
@@ -142,7 +171,9 @@ def test_a_bad_report_is_a_problem_of_its_own(path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("depth", [70, 500])
 @pytest.mark.parametrize("field", ["credit", "provenance"])
-def test_what_is_nested_too_deep_costs_a_report_and_no_number(path: Path, field: str, depth: int) -> None:
+def test_what_is_nested_too_deep_costs_a_report_and_no_number(
+    path: Path, field: str, depth: int
+) -> None:
     text = json.dumps({"reports": {**reports(3), "bp_s3": {**REPORT, field: {"more": "HERE"}}}})
     path.write_text(text.replace('"HERE"', "[" * depth + "]" * depth))
     table = load_audits(path, strict=False)
@@ -152,7 +183,9 @@ def test_what_is_nested_too_deep_costs_a_report_and_no_number(path: Path, field:
     assert len(said) == 1 and "nested too deep" in said[0]
 
 
-def test_a_sound_report_is_decoded_without_the_slow_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_report_is_decoded_without_the_slow_checks(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sound = DiagnosticReport(**REPORT, cross_batch_stability=0.1)
     write_audit_table(path, [AuditRow(source="", key="", method="bp", seed=1, report=sound)] * 3)
     expected = [row.report for row in whole(path, monkeypatch).rows()]
@@ -185,7 +218,9 @@ def test_a_verdict_kept_next_to_the_own_one_goes_before_it(
 
 @pytest.mark.parametrize("second", [0, 1, 5])
 def test_a_key_that_stands_twice_loses_no_report(path: Path, second: int) -> None:
-    text = json.dumps({"reports": {**reports(6), "bp_s9": REPORT}}).replace("bp_s9", f"bp_s{second}")
+    text = json.dumps({"reports": {**reports(6), "bp_s9": REPORT}}).replace(
+        "bp_s9", f"bp_s{second}"
+    )
     path.write_text(text)
     table = load_audits(path)
     assert len(table) == 7
@@ -196,9 +231,19 @@ def test_a_key_that_stands_twice_loses_no_report(path: Path, second: int) -> Non
 def test_a_measured_key_that_stands_twice_is_reported_although_another_report_lacks_it(
     path: Path, other: dict[str, None]
 ) -> None:
-    text = json.dumps({"reports": {"bp_s1": {**REPORT, "cross_batch_stability": 0.5}, "bp_s2": {**REPORT, **other}}})
+    text = json.dumps(
+        {
+            "reports": {
+                "bp_s1": {**REPORT, "cross_batch_stability": 0.5},
+                "bp_s2": {**REPORT, **other},
+            }
+        }
+    )
     path.write_text(
-        text.replace('"cross_batch_stability": 0.5', '"cross_batch_stability": 0.5, "cross_batch_stability": 0.1')
+        text.replace(
+            '"cross_batch_stability": 0.5',
+            '"cross_batch_stability": 0.5, "cross_batch_stability": 0.1',
+        )
     )
     table = load_audits(path, strict=False)
     assert table.key.tolist() == ["bp_s2"]
@@ -229,14 +274,28 @@ def test_rows_are_like_any_other_rows(path: Path, monkeypatch: pytest.MonkeyPatc
     mixed = AuditTable.from_rows([rows[3], rebased, rows[1], rows[0], plain])
     assert mixed.h_L.tolist() == [5.0, 4.0, 3.0, 2.0, 4.0]
     assert mixed.baseline[1] == 0.5
-    assert [mixed.row(index).key for index in range(5)] == ["bp_s3", "bp_s2", "bp_s1", "bp_s0", "bp_s2"]
+    assert [mixed.row(index).key for index in range(5)] == [
+        "bp_s3",
+        "bp_s2",
+        "bp_s1",
+        "bp_s0",
+        "bp_s2",
+    ]
 
 
-def test_a_file_written_anew_is_compared_by_its_text(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_written_anew_is_compared_by_its_text(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.write_text(json.dumps({"reports": reports(5)}))
     before = scan([path]).rows
     path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}, indent=1))
-    assert [new == old for new, old in zip(scan([path]).rows, before, strict=True)] == [True, True, True, False, True]
+    assert [new == old for new, old in zip(scan([path]).rows, before, strict=True)] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
     path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}))
     after = scan([path]).rows
     assert after[3] != before[3]

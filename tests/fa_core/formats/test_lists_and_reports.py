@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fa_core.diagnostics import recorded_flags
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import recorded_flags
 from fa_core.rows import AuditRow
 
 
@@ -31,9 +31,23 @@ def test_published_list_keeps_its_short_verdicts_and_they_agree(published_cnn: P
 def test_other_spellings_and_axes_of_a_list(tmp_path: Path) -> None:
     (row,) = read(
         tmp_path / "a",
-        [{"method_name": "Credit Bridge", "seed": 7, "headline_acc": 0.4, "frozen_acc": 0.3, "g_L": 1e-3, "d": 64}],
+        [
+            {
+                "method_name": "Credit Bridge",
+                "seed": 7,
+                "headline_acc": 0.4,
+                "frozen_acc": 0.3,
+                "g_L": 1e-3,
+                "d": 64,
+            }
+        ],
     )
-    assert (row.key, row.method, row.seed, row.axes) == ("credit_bridge_s7", "credit_bridge", 7, {"d": 64})
+    assert (row.key, row.method, row.seed, row.axes) == (
+        "credit_bridge_s7",
+        "credit_bridge",
+        7,
+        {"d": 64},
+    )
     assert (row.report.margin_pp, row.report.g_L, row.report.coverage) == (10.0, 1e-3, "bd")
 
 
@@ -51,10 +65,16 @@ def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path: Path) -> None:
 
 def test_a_bad_entry_leaves_the_others(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    path.write_text(json.dumps([{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}]))
+    path.write_text(
+        json.dumps([{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}])
+    )
     found = scan([path])
     assert len(found.rows) == 1
-    assert [problem.message.partition("$")[2][:3] for problem in found.problems] == ["[1]", "[2]", "[3]"]
+    assert [problem.message.partition("$")[2][:3] for problem in found.problems] == [
+        "[1]",
+        "[2]",
+        "[3]",
+    ]
 
 
 def test_a_single_report_takes_method_and_seed_from_its_file_name(tmp_path: Path) -> None:
@@ -63,7 +83,9 @@ def test_a_single_report_takes_method_and_seed_from_its_file_name(tmp_path: Path
 
 
 def test_a_single_report_that_names_itself_is_believed(tmp_path: Path) -> None:
-    (row,) = read(tmp_path / "result.json", {"method_name": "State Bridge", "seed": 5, "headline_acc": 0.2})
+    (row,) = read(
+        tmp_path / "result.json", {"method_name": "State Bridge", "seed": 5, "headline_acc": 0.2}
+    )
     assert (row.key, row.method, row.seed) == ("result", "state_bridge", 5)
 
 
@@ -74,9 +96,17 @@ def test_a_report_in_the_folder_of_its_run_takes_the_folders_name(tmp_path: Path
 
 
 def test_a_control_named_with_the_rule_that_trains_it_is_that_control(tmp_path: Path) -> None:
-    listed = [{"method": name, "seed": 1, "acc": 0.4} for name in ("DFA-shallow", "dfa-frozen", "frozen_of-bp", "dfa")]
-    rows = read(tmp_path / "list.json", [*listed, {"method": "frozen", "of": "bp", "seed": 2, "acc": 0.4}])
-    told = read(tmp_path / "table.json", {"reports": {"x": {"method_name": "bp_shallow", "headline_acc": 0.4}}})
+    listed = [
+        {"method": name, "seed": 1, "acc": 0.4}
+        for name in ("DFA-shallow", "dfa-frozen", "frozen_of-bp", "dfa")
+    ]
+    rows = read(
+        tmp_path / "list.json", [*listed, {"method": "frozen", "of": "bp", "seed": 2, "acc": 0.4}]
+    )
+    told = read(
+        tmp_path / "table.json",
+        {"reports": {"x": {"method_name": "bp_shallow", "headline_acc": 0.4}}},
+    )
     assert [(row.method, row.axes) for row in rows + told] == [
         ("shallow", {"of": "dfa"}),
         ("frozen", {}),

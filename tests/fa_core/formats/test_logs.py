@@ -13,9 +13,9 @@ import pytest
 
 from fa_core.analysis.timeline import timeline
 from fa_core.errors import UnreadableInput
+from fa_core.facts.trace import Trace
 from fa_core.formats import Scan, log_files, scan
 from fa_core.formats.log_names import columns_of
-from fa_core.trace import Trace
 from tests.fa_core.formats import logs
 
 
@@ -38,7 +38,10 @@ def test_lightning_rows_of_one_epoch_are_merged(tmp_path: Path) -> None:
     trace = read(logs.lightning(tmp_path / "dfa_s3"))
     assert (trace.key, trace.method, trace.seed) == ("dfa_s3", "dfa", 3)
     assert accuracies(trace) == {0: 0.2, 1: 0.3, 2: 0.4}
-    assert [(epoch.loss, epoch.step, epoch.lr) for epoch in trace.epochs[:2]] == [(1.9, 9, 0.001), (1.9, 19, 0.001)]
+    assert [(epoch.loss, epoch.step, epoch.lr) for epoch in trace.epochs[:2]] == [
+        (1.9, 9, 0.001),
+        (1.9, 19, 0.001),
+    ]
     assert trace.notes == ("the accuracy is val_acc", "logged, not used: train_loss_step, val_loss")
 
 
@@ -50,11 +53,20 @@ def test_timm_percentages_become_fractions_and_that_is_said(tmp_path: Path) -> N
 
 
 def test_one_value_above_1_among_fractions_is_refused_not_a_percentage(tmp_path: Path) -> None:
-    found = scan([lines(tmp_path / "a.jsonl", *({"epoch": e, "val_acc": a} for e, a in enumerate((0.4, 61, 0.5))))])
+    found = scan(
+        [
+            lines(
+                tmp_path / "a.jsonl",
+                *({"epoch": e, "val_acc": a} for e, a in enumerate((0.4, 61, 0.5))),
+            )
+        ]
+    )
     assert accuracies(found.traces[0]) == {0: 0.4, 2: 0.5}
     (problem,) = found.problems
     assert "headline_acc is 61.0; accuracies are fractions: divide by 100" in problem.message
-    low = read(lines(tmp_path / "b.jsonl", *({"epoch": e, "top1": a} for e, a in enumerate((0.8, 20, 60)))))
+    low = read(
+        lines(tmp_path / "b.jsonl", *({"epoch": e, "top1": a} for e, a in enumerate((0.8, 20, 60))))
+    )
     assert accuracies(low) == pytest.approx({0: 0.008, 1: 0.2, 2: 0.6})
 
 
@@ -64,7 +76,10 @@ def test_a_trainers_history_is_a_trace_and_its_gradient_norm_is_no_b(tmp_path: P
     assert trace.epochs[0].loss == 2.0
     assert not trace.epochs[0].bp_grad_norms
     assert trace.epochs[0].unmeasured["b"] == "grad_norm is a norm over all parameters, not ‖g_L‖"
-    assert "(b) not judged: grad_norm is a norm over all parameters, not ‖g_L‖" in timeline(trace).skipped
+    assert (
+        "(b) not judged: grad_norm is a norm over all parameters, not ‖g_L‖"
+        in timeline(trace).skipped
+    )
 
 
 def test_of_a_trainers_checkpoints_the_last_state_is_the_run(tmp_path: Path) -> None:
@@ -79,36 +94,63 @@ def test_of_a_trainers_checkpoints_the_last_state_is_the_run(tmp_path: Path) -> 
 
 def test_measurements_at_fractions_of_an_epoch_are_numbered_by_step(tmp_path: Path) -> None:
     history = [{"epoch": step / 20, "step": step, "eval_accuracy": 0.5} for step in (10, 20, 30)]
-    path = logs.put(tmp_path / "trainer_state.json", json.dumps({"global_step": 30, "log_history": history}))
+    path = logs.put(
+        tmp_path / "trainer_state.json", json.dumps({"global_step": 30, "log_history": history})
+    )
     trace = read(path)
     assert list(accuracies(trace)) == [10, 20, 30]
     assert "numbered by step: measured at fractions of an epoch" in trace.notes
 
 
 @pytest.mark.parametrize(
-    "name", ["val_acc", "acc", "accuracy", "val/acc", "test_acc", "Accuracy/val", "eval_accuracy", "acc@1", "fa/acc"]
+    "name",
+    [
+        "val_acc",
+        "acc",
+        "accuracy",
+        "val/acc",
+        "test_acc",
+        "Accuracy/val",
+        "eval_accuracy",
+        "acc@1",
+        "fa/acc",
+    ],
 )
 def test_every_spelling_of_the_accuracy_is_read(tmp_path: Path, name: str) -> None:
-    assert accuracies(read(lines(tmp_path / "dfa_s1.jsonl", *({"epoch": e, name: e / 4} for e in (1, 2))))) == {
+    assert accuracies(
+        read(lines(tmp_path / "dfa_s1.jsonl", *({"epoch": e, name: e / 4} for e in (1, 2))))
+    ) == {
         1: 0.25,
         2: 0.5,
     }
 
 
-def test_an_accuracy_on_held_out_data_comes_before_one_that_may_be_the_training_one(tmp_path: Path) -> None:
-    trace = read(lines(tmp_path / "a.jsonl", {"epoch": 1, "acc": 0.9, "val_acc": 0.5}, {"epoch": 2, "acc": 0.95}))
+def test_an_accuracy_on_held_out_data_comes_before_one_that_may_be_the_training_one(
+    tmp_path: Path,
+) -> None:
+    trace = read(
+        lines(
+            tmp_path / "a.jsonl",
+            {"epoch": 1, "acc": 0.9, "val_acc": 0.5},
+            {"epoch": 2, "acc": 0.95},
+        )
+    )
     assert accuracies(trace) == {1: 0.5, 2: None}
     assert "logged, not used: acc" in trace.notes
 
 
 def test_gammas_of_a_method_are_gammas(tmp_path: Path) -> None:
-    assert read(lines(tmp_path / "a.jsonl", {"epoch": 1, "gamma_dfa": 0.07})).epochs[0].gamma == [0.07]
+    assert read(lines(tmp_path / "a.jsonl", {"epoch": 1, "gamma_dfa": 0.07})).epochs[0].gamma == [
+        0.07
+    ]
     layered = read(lines(tmp_path / "b.jsonl", {"epoch": 1, "gamma_0": 0.4, "gamma_2": -0.02}))
     assert layered.epochs[0].gamma == [0.4, None, -0.02]
 
 
 def test_a_log_by_step_alone_says_so(tmp_path: Path) -> None:
-    trace = read(lines(tmp_path / "a.jsonl", {"_step": 100, "val_acc": 0.1}, {"_step": 200, "val_acc": 0.2}))
+    trace = read(
+        lines(tmp_path / "a.jsonl", {"_step": 100, "val_acc": 0.1}, {"_step": 200, "val_acc": 0.2})
+    )
     assert accuracies(trace) == {100: 0.1, 200: 0.2}
     assert trace.notes[0] == "numbered by step: the log names no epoch"
 
@@ -121,7 +163,9 @@ def test_entries_without_a_position_are_counted_and_that_is_said(tmp_path: Path)
 
 
 def test_a_log_without_any_epoch_says_why_once(tmp_path: Path) -> None:
-    path = logs.put(tmp_path / "dfa_s1.json", json.dumps({"lam": 0.1, "log": [{"epoch": "x", "test_acc": 0.1}]}))
+    path = logs.put(
+        tmp_path / "dfa_s1.json", json.dumps({"lam": 0.1, "log": [{"epoch": "x", "test_acc": 0.1}]})
+    )
     with pytest.raises(UnreadableInput, match="no epoch can be read"):
         scan([path])
     (problem,) = scan([tmp_path]).problems
@@ -131,13 +175,19 @@ def test_a_log_without_any_epoch_says_why_once(tmp_path: Path) -> None:
 def test_layers_that_are_logged_one_by_one_are_a_stream_or_a_bound(tmp_path: Path) -> None:
     whole = {"epoch": 1, "h_0": 1.0, "h_1": 3.0, "h_2": 6.0, "g_0": 1.0, "g_1": 0.5, "g_2": 0.25}
     epoch = read(lines(tmp_path / "whole.jsonl", whole)).epochs[0]
-    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.evidence) == ([1.0, 3.0, 6.0], [1.0, 0.5, 0.25], {})
+    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.evidence) == (
+        [1.0, 3.0, 6.0],
+        [1.0, 0.5, 0.25],
+        {},
+    )
     part = {"epoch": 1, "h_0": 1.0, "h_3": 8.0, "g_2": 0.25}
     epoch = read(lines(tmp_path / "part.jsonl", part)).epochs[0]
     assert epoch.growth_bound == pytest.approx(2.0)
     assert epoch.evidence == {"a": "bound", "b": "proxy"}
     assert epoch.layers == {"residual_norms": "3", "bp_grad_norms": "2"}
-    ends = read(lines(tmp_path / "ends.jsonl", {"epoch": 1, "h_0": 1.0, "h_1": 2.0, "h_L": 16.0})).epochs[0]
+    ends = read(
+        lines(tmp_path / "ends.jsonl", {"epoch": 1, "h_0": 1.0, "h_1": 2.0, "h_L": 16.0})
+    ).epochs[0]
     assert (ends.residual_norms, ends.layers) == ([16.0], {"residual_norms": "L"})
     deep = {"epoch": 1, "h_L": 16.0, "g_L": 0.5, "growth": 4.0}
     epoch = read(lines(tmp_path / "deep.jsonl", deep)).epochs[0]
@@ -146,10 +196,19 @@ def test_layers_that_are_logged_one_by_one_are_a_stream_or_a_bound(tmp_path: Pat
 
 
 def test_all_residual_norms_with_one_gradient_norm_are_both_kept(tmp_path: Path) -> None:
-    epoch = read(lines(tmp_path / "a.jsonl", {"epoch": 1, "h_norms": [1.0, 2.0, 4.0], "g_2": 0.1})).epochs[0]
-    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.evidence) == ([1.0, 2.0, 4.0], [0.1], {})
+    epoch = read(
+        lines(tmp_path / "a.jsonl", {"epoch": 1, "h_norms": [1.0, 2.0, 4.0], "g_2": 0.1})
+    ).epochs[0]
+    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.evidence) == (
+        [1.0, 2.0, 4.0],
+        [0.1],
+        {},
+    )
     report = epoch.report()
-    assert (report.by_layer("residual_norms").keys(), report.by_layer("bp_grad_norms")) == ({"0", "1", "2"}, {"L": 0.1})
+    assert (report.by_layer("residual_norms").keys(), report.by_layer("bp_grad_norms")) == (
+        {"0", "1", "2"},
+        {"L": 0.1},
+    )
 
 
 SCALARS = {
@@ -174,7 +233,10 @@ def test_a_truncated_event_file_is_read_as_far_as_it_is_whole(tmp_path: Path) ->
         path.write_bytes(data[:-cut])
         trace = read(path)
         assert accuracies(trace) == {0: 0.5}
-        assert trace.notes[0] == "events.out.tfevents.1 ends inside a record: what is whole before it is read"
+        assert (
+            trace.notes[0]
+            == "events.out.tfevents.1 ends inside a record: what is whole before it is read"
+        )
 
 
 def test_event_files_of_a_run_that_was_started_again_are_one_run(tmp_path: Path) -> None:
@@ -195,7 +257,9 @@ def test_a_loggers_database_is_refused_with_what_to_export(tmp_path: Path) -> No
     (problem,) = scan([tmp_path]).problems
     assert problem.path == str(path)
     for place in (path, photos):
-        with pytest.raises(UnreadableInput, match=r"SQLite database.* export each run as CSV or JSON lines"):
+        with pytest.raises(
+            UnreadableInput, match=r"SQLite database.* export each run as CSV or JSON lines"
+        ):
             scan([place])
     assert sorted(file.name for file in tmp_path.iterdir()) == ["fa_s1", "mlflow.db", "photos.db"]
 
@@ -221,14 +285,19 @@ def test_an_older_event_file_is_refused_by_name(tmp_path: Path) -> None:
         scan([older])
 
 
-def test_what_is_decoded_of_event_files_has_a_limit_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_decoded_of_event_files_has_a_limit_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scalars = {step: {"val/acc": 0.5} for step in range(10)}
     logs.events(tmp_path / "events.out.tfevents.100.a", scalars)
     logs.events(tmp_path / "events.out.tfevents.200.b", scalars)
     assert len(scan([tmp_path]).traces) == 1
     monkeypatch.setattr(log_files, "_FIELDS", 100)
     (problem,) = scan([tmp_path]).problems
-    assert "200.b: TensorBoard's event files of more than 100 fields; export the scalars as CSV" in problem.message
+    assert (
+        "200.b: TensorBoard's event files of more than 100 fields; export the scalars as CSV"
+        in problem.message
+    )
 
 
 def test_a_folder_of_many_event_files_is_listed_once_and_its_newest_are_read(
@@ -261,7 +330,10 @@ def test_a_table_may_have_a_header_of_any_length(tmp_path: Path) -> None:
 
 
 def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path: Path) -> None:
-    path = logs.put(tmp_path / "dfa_s1.csv", "epoch,test_acc,note\n1,0.5,x\n2,oops,\n3,nan,\n3,0.75,\n,0.1,\n4,0.8")
+    path = logs.put(
+        tmp_path / "dfa_s1.csv",
+        "epoch,test_acc,note\n1,0.5,x\n2,oops,\n3,nan,\n3,0.75,\n,0.1,\n4,0.8",
+    )
     found = scan([path])
     (trace,) = found.traces
     assert accuracies(trace) == {1: 0.5, 3: 0.75}
@@ -275,12 +347,20 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path: Path) -> 
 
 
 def test_runs_of_one_table_are_told_apart_by_method_and_seed(tmp_path: Path) -> None:
-    path = logs.put(tmp_path / "all.csv", "method,seed,epoch,acc\nBP,1,1,0.5\nDFA,1,1,0.3\nDFA,2,1,0.2\n")
+    path = logs.put(
+        tmp_path / "all.csv", "method,seed,epoch,acc\nBP,1,1,0.5\nDFA,1,1,0.3\nDFA,2,1,0.2\n"
+    )
     assert [trace.key for trace in scan([path]).traces] == ["bp_s1", "dfa_s1", "dfa_s2"]
 
 
 @pytest.mark.parametrize(
-    "text", ["name,step_size\na,1\n", "steps to reproduce: first, open it\n1,2\n", "epoch;comment\n1;2\n", "epoch\n1\n"]
+    "text",
+    [
+        "name,step_size\na,1\n",
+        "steps to reproduce: first, open it\n1,2\n",
+        "epoch;comment\n1;2\n",
+        "epoch\n1\n",
+    ],
 )
 def test_other_tables_are_left_alone(tmp_path: Path, text: str) -> None:
     logs.put(tmp_path / "table.csv", text)
@@ -304,7 +384,13 @@ def test_a_folder_of_every_kind_is_read_whole(tmp_path: Path) -> None:
     found = everything(tmp_path)
     assert found.problems == []
     assert [row.key for row in found.rows] == ["bp_s9"]
-    assert sorted(trace.key for trace in found.traces) == ["bp_s1", "dfa_s1", "ep_s1", "fa_s1", "frozen_s1"]
+    assert sorted(trace.key for trace in found.traces) == [
+        "bp_s1",
+        "dfa_s1",
+        "ep_s1",
+        "fa_s1",
+        "frozen_s1",
+    ]
 
 
 def test_positions_that_are_no_numbers_are_said(tmp_path: Path) -> None:
@@ -321,24 +407,41 @@ def test_positions_that_are_no_numbers_are_said(tmp_path: Path) -> None:
 
 
 def test_names_of_other_things_mean_nothing() -> None:
-    for name in ("val_loss", "top5", "eval_top5", "hparam", "g", "h_step", "learning", "stepsize", "accumulate"):
+    for name in (
+        "val_loss",
+        "top5",
+        "eval_top5",
+        "hparam",
+        "g",
+        "h_step",
+        "learning",
+        "stepsize",
+        "accumulate",
+    ):
         assert columns_of((name,)) == ({}, {}), name
 
 
 def test_a_bound_is_the_largest_between_two_layers_that_are_known(tmp_path: Path) -> None:
     """h_0 and h_1 without a gap are not the whole stream where a deeper layer is logged too."""
-    entries = [{"epoch": 1, "h_0": 1.0, "h_1": 10.0, "h_4": 1e8}, {"epoch": 2, "h_1": 1.0, "h_2": 1000.0}]
+    entries = [
+        {"epoch": 1, "h_0": 1.0, "h_1": 10.0, "h_4": 1e8},
+        {"epoch": 2, "h_1": 1.0, "h_2": 1000.0},
+    ]
     path = tmp_path / "dfa_s1.jsonl"
     path.write_text("\n".join(map(json.dumps, entries)))
     (trace,) = scan([path]).traces
     assert [epoch.growth_bound for epoch in trace.epochs] == [pytest.approx(1e7 ** (1 / 3)), 1000.0]
     assert [epoch.evidence for epoch in trace.epochs] == [{"a": "bound"}] * 2
-    assert trace.epochs[0].residual_norms == [1e8] and trace.epochs[0].layers == {"residual_norms": "4"}
+    assert trace.epochs[0].residual_norms == [1e8] and trace.epochs[0].layers == {
+        "residual_norms": "4"
+    }
 
 
 def test_nan_is_logged_once_and_gamma_per_layer_goes_before_one_number(tmp_path: Path) -> None:
     path = tmp_path / "dfa_s1.jsonl"
-    path.write_text('{"epoch": 1, "val_acc": NaN, "gamma_dfa": 0.2, "gamma_0": 0.4, "gamma_1": 0.1}')
+    path.write_text(
+        '{"epoch": 1, "val_acc": NaN, "gamma_dfa": 0.2, "gamma_0": 0.4, "gamma_1": 0.1}'
+    )
     (trace,) = scan([path]).traces
     assert not [note for note in trace.notes if "more than once" in note]
     assert trace.epochs[0].gamma == [0.4, 0.1]

@@ -62,7 +62,10 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     [
         (b"", "empty file"),
         (b"  \n ", "empty file"),
-        (b'{"reports": {"a_s1": {"residual_norms": [1.0,', "truncated JSON: it ends inside a value at line 1"),
+        (
+            b'{"reports": {"a_s1": {"residual_norms": [1.0,',
+            "truncated JSON: it ends inside a value at line 1",
+        ),
         (b'{\n"residual_norms": [1.0,]\n}', "line 2 column"),
         (b'{"a": 1}', "nothing this project reads"),
         (b"[]", "nothing this project reads"),
@@ -84,7 +87,9 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
         (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "not UTF-8"),
     ],
 )
-def test_a_named_bad_file_says_what_is_wrong_and_where(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_named_bad_file_says_what_is_wrong_and_where(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(content)
     for read in (scan, load_audits):
@@ -188,14 +193,18 @@ def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path: Path) -> None:
     (tmp_path / "runs/again.json").symlink_to(tmp_path / "runs/a.json")
     (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
     (tmp_path / "itself").symlink_to(tmp_path / "itself")
-    assert [row.key for row in scan([tmp_path, tmp_path / "runs", tmp_path / "runs/a.json"]).rows] == ["a"]
+    assert [
+        row.key for row in scan([tmp_path, tmp_path / "runs", tmp_path / "runs/a.json"]).rows
+    ] == ["a"]
 
 
 def test_a_linked_folder_is_searched(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere/a.json", REPORT)
     (tmp_path / "here").mkdir()
     (tmp_path / "here/link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    assert [row.source for row in scan([tmp_path / "here"]).rows] == [str(tmp_path / "here/link/a.json")]
+    assert [row.source for row in scan([tmp_path / "here"]).rows] == [
+        str(tmp_path / "here/link/a.json")
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -219,7 +228,9 @@ def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path: Path, name: s
         scan([path])
 
 
-def test_thousands_of_unrelated_files_cost_little_more_than_listing_and_opening_them(tmp_path: Path) -> None:
+def test_thousands_of_unrelated_files_cost_little_more_than_listing_and_opening_them(
+    tmp_path: Path,
+) -> None:
     for index in range(5000):
         (tmp_path / f"log_{index}.txt").write_bytes(b"step 1\n")
     put(tmp_path / "report.json", REPORT)
@@ -233,7 +244,9 @@ def test_thousands_of_unrelated_files_cost_little_more_than_listing_and_opening_
     assert time.process_time() - start < 20 * floor
 
 
-def test_formats_are_told_by_content_under_any_name(tmp_path: Path, published_table: Path, published_cnn: Path) -> None:
+def test_formats_are_told_by_content_under_any_name(
+    tmp_path: Path, published_table: Path, published_cnn: Path
+) -> None:
     for index, original in enumerate((published_table, published_cnn)):
         (tmp_path / f"file{index}").write_bytes(original.read_bytes())
     assert len(scan([tmp_path]).rows) == 30
@@ -257,8 +270,14 @@ def test_reading_needs_neither_torch_nor_numpy(published_table: Path) -> None:
 
 def test_seeds_come_by_number_and_not_by_letter(tmp_path: Path) -> None:
     for seed in (123, 42, 7):
-        (tmp_path / f"dfa_s{seed}.json").write_text(json.dumps({"method_name": "dfa", "residual_norms": [1.0, 2.0]}))
-    assert [Path(row.source).name for row in scan([tmp_path]).rows] == ["dfa_s7.json", "dfa_s42.json", "dfa_s123.json"]
+        (tmp_path / f"dfa_s{seed}.json").write_text(
+            json.dumps({"method_name": "dfa", "residual_norms": [1.0, 2.0]})
+        )
+    assert [Path(row.source).name for row in scan([tmp_path]).rows] == [
+        "dfa_s7.json",
+        "dfa_s42.json",
+        "dfa_s123.json",
+    ]
 
 
 def test_penalties_in_names_come_in_the_order_of_their_values(tmp_path: Path) -> None:

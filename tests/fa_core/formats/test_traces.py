@@ -20,7 +20,9 @@ LOG = [
 
 def penalty(tmp_path: Path, **header: Any) -> Scan:
     path = tmp_path / "dfa_pen_lam0.01_s42.json"
-    path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3631, "log": LOG, **header}))
+    path.write_text(
+        json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3631, "log": LOG, **header})
+    )
     return scan([path])
 
 
@@ -28,7 +30,12 @@ def test_a_penalty_log_is_an_audit_of_its_last_epoch_and_a_trace(tmp_path: Path)
     found = penalty(tmp_path)
     (row,), (trace,) = found.rows, found.traces
     for run in (row, trace):
-        assert (run.key, run.method, run.seed, run.axes) == ("dfa_pen_lam0.01_s42", "dfa", 42, {"lam": 0.01})
+        assert (run.key, run.method, run.seed, run.axes) == (
+            "dfa_pen_lam0.01_s42",
+            "dfa",
+            42,
+            {"lam": 0.01},
+        )
     assert row.report.headline_acc == 0.3631
     assert (row.report.h_L, row.report.g_L) == (4096.0, 2e-4)
     assert [epoch.test_acc for epoch in trace.epochs] == [0.2, 0.36]
@@ -54,7 +61,9 @@ def test_without_h_0_or_depth_growth_is_not_measured_and_says_why(tmp_path: Path
 
 def test_depth_and_h_0_may_stand_in_the_config_or_the_entries(tmp_path: Path) -> None:
     log = [{**entry, "h_0_norm": 1.0} for entry in LOG]
-    assert penalty(tmp_path, log=log, config={"n_blocks": 4}).rows[0].report.growth_bound == pytest.approx(8.0)
+    assert penalty(tmp_path, log=log, config={"n_blocks": 4}).rows[
+        0
+    ].report.growth_bound == pytest.approx(8.0)
 
 
 def test_a_gradient_of_the_deepest_layer_is_no_proxy(tmp_path: Path) -> None:
@@ -71,7 +80,9 @@ def test_the_norms_of_a_penalty_log_are_of_the_layers_that_it_names(tmp_path: Pa
 
 def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one() -> None:
     assert DiagnosticReport(residual_norms=[5.0]).by_layer("residual_norms") == {"?": 5.0}
-    assert DiagnosticReport(residual_norms=[5.0], tap_names=["embed"]).by_layer("residual_norms") == {"0": 5.0}
+    assert DiagnosticReport(residual_norms=[5.0], tap_names=["embed"]).by_layer(
+        "residual_norms"
+    ) == {"0": 5.0}
 
 
 def test_a_baseline_makes_depth_utility_exact(tmp_path: Path) -> None:
@@ -108,7 +119,10 @@ def test_a_norm_that_is_none_bounds_nothing(h_L: float) -> None:
     assert math.isnan(growth_bound(1.0, h_L, 4) or 0.0)
 
 
-EPOCHS = [{"epoch": e, "test_acc": e / 10, "hidden_norms": [1.0, 2.0], "bp_grad_norms": [1.0, 1.0]} for e in (1, 2, 3)]
+EPOCHS = [
+    {"epoch": e, "test_acc": e / 10, "hidden_norms": [1.0, 2.0], "bp_grad_norms": [1.0, 1.0]}
+    for e in (1, 2, 3)
+]
 
 
 @pytest.mark.parametrize("as_text", [lambda es: "\n".join(map(json.dumps, es)) + "\n", json.dumps])
@@ -125,9 +139,15 @@ def test_lines_and_lists_give_the_same_trace(tmp_path: Path, as_text: Any) -> No
 @pytest.mark.parametrize("gradients", ["g_norms", "bp_grad_norms"])
 def test_every_spelling_of_the_norms_is_read(tmp_path: Path, name: str, gradients: str) -> None:
     path = tmp_path / "a_s1.json"
-    path.write_text(json.dumps([{"epoch": 0, name: [1.0, 3.0], gradients: [2.0, 1.0], "gamma": 0.5}]))
+    path.write_text(
+        json.dumps([{"epoch": 0, name: [1.0, 3.0], gradients: [2.0, 1.0], "gamma": 0.5}])
+    )
     (epoch,) = scan([path]).traces[0].epochs
-    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.gamma) == ([1.0, 3.0], [2.0, 1.0], [0.5])
+    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.gamma) == (
+        [1.0, 3.0],
+        [2.0, 1.0],
+        [0.5],
+    )
 
 
 def test_a_half_written_last_line_waits_for_its_rest(tmp_path: Path) -> None:
@@ -143,11 +163,21 @@ def test_a_half_written_last_line_waits_for_its_rest(tmp_path: Path) -> None:
 def test_a_bad_line_inside_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "dfa_s1.jsonl"
     path.write_text(
-        "\n".join([json.dumps(EPOCHS[0]), "{oops", '{"epoch": 2, "h_norms": [1, "x"]}', json.dumps(EPOCHS[2]), ""])
+        "\n".join(
+            [
+                json.dumps(EPOCHS[0]),
+                "{oops",
+                '{"epoch": 2, "h_norms": [1, "x"]}',
+                json.dumps(EPOCHS[2]),
+                "",
+            ]
+        )
     )
     found = scan([path])
     assert [epoch.epoch for epoch in found.traces[0].epochs] == [1, 3]
-    assert [f"line {n}" in problem.message for n, problem in zip((2, 3), found.problems, strict=True)] == [True, True]
+    assert [
+        f"line {n}" in problem.message for n, problem in zip((2, 3), found.problems, strict=True)
+    ] == [True, True]
     assert ".h_norms[1]" in found.problems[1].message
 
 
@@ -159,14 +189,21 @@ def test_an_epoch_logged_again_after_a_resume_counts_once(tmp_path: Path) -> Non
 
 def test_one_file_may_hold_the_traces_of_several_runs(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
-    entries = [{**epoch, "method": method, "seed": 1} for method in ("BP", "DFA") for epoch in EPOCHS]
+    entries = [
+        {**epoch, "method": method, "seed": 1} for method in ("BP", "DFA") for epoch in EPOCHS
+    ]
     path.write_text("\n".join(map(json.dumps, entries)))
-    assert [(t.key, t.method, len(t.epochs)) for t in scan([path]).traces] == [("bp_s1", "bp", 3), ("dfa_s1", "dfa", 3)]
+    assert [(t.key, t.method, len(t.epochs)) for t in scan([path]).traces] == [
+        ("bp_s1", "bp", 3),
+        ("dfa_s1", "dfa", 3),
+    ]
 
 
 def test_non_finite_epochs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "dfa_s1.jsonl"
-    path.write_text('{"epoch": 1, "h_norms": [1.0, 2.0]}\n{"epoch": 2, "h_norms": [1.0, NaN], "loss": Infinity}\n')
+    path.write_text(
+        '{"epoch": 1, "h_norms": [1.0, 2.0]}\n{"epoch": 2, "h_norms": [1.0, NaN], "loss": Infinity}\n'
+    )
     first, second = scan([path]).traces[0].epochs
     assert not first.report().flags
     assert second.report().flags == {"a"}

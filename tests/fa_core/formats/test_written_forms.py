@@ -17,13 +17,22 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
 NUMBERS = (
-    *("residual_norms", "bp_grad_norms", "max_per_block_growth", "g_L", "h_L", "cross_batch_stability"),
+    *(
+        "residual_norms",
+        "bp_grad_norms",
+        "max_per_block_growth",
+        "g_L",
+        "h_L",
+        "cross_batch_stability",
+    ),
     *("headline_acc", "frozen_baseline_acc", "margin_pp", "flags", "coverage", "verdict"),
 )
 
 
 def numbers(rows: Sequence[AuditRow]) -> list[list[Any]]:
-    return [[row.method, row.seed, *(getattr(row.report, name) for name in NUMBERS)] for row in rows]
+    return [
+        [row.method, row.seed, *(getattr(row.report, name) for name in NUMBERS)] for row in rows
+    ]
 
 
 @pytest.fixture
@@ -31,8 +40,12 @@ def published(published_table: Path) -> list[AuditRow]:
     return scan([published_table]).rows
 
 
-@pytest.mark.parametrize("form", [audit_list, lambda rows: penalty_logs(rows, {})], ids=["audit list", "penalty logs"])
-def test_a_written_form_is_read_with_the_same_numbers(tmp_path: Path, published: list[AuditRow], form: Any) -> None:
+@pytest.mark.parametrize(
+    "form", [audit_list, lambda rows: penalty_logs(rows, {})], ids=["audit list", "penalty logs"]
+)
+def test_a_written_form_is_read_with_the_same_numbers(
+    tmp_path: Path, published: list[AuditRow], form: Any
+) -> None:
     write_json(tmp_path / "out.json", form(published))
     again = scan([tmp_path / "out.json"])
     assert numbers(again.rows) == numbers(published)
@@ -44,12 +57,26 @@ def test_the_published_list_is_written_as_it_was(published_cnn: Path) -> None:
 
 
 def test_one_penalty_log_is_an_object_and_holds_the_epochs_before(tmp_path: Path) -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 2.0, 3.0, 4.0], bp_grad_norms=[4.0, 3.0, 2.0, 1.0], headline_acc=0.5)
-    row = AuditRow(source="x", key="x", method="dfa", seed=42, axes={"lam": 0.01}, report=report, checkpoint="/runs/x")
-    epochs = [TraceEpoch(epoch=e, test_acc=0.1 * e, residual_norms=[1.0, 1.0, 1.0, e]) for e in (1, 2, 3)]
+    report = DiagnosticReport(
+        residual_norms=[1.0, 2.0, 3.0, 4.0], bp_grad_norms=[4.0, 3.0, 2.0, 1.0], headline_acc=0.5
+    )
+    row = AuditRow(
+        source="x",
+        key="x",
+        method="dfa",
+        seed=42,
+        axes={"lam": 0.01},
+        report=report,
+        checkpoint="/runs/x",
+    )
+    epochs = [
+        TraceEpoch(epoch=e, test_acc=0.1 * e, residual_norms=[1.0, 1.0, 1.0, e]) for e in (1, 2, 3)
+    ]
     log = penalty_logs([row], {"/runs/x": Trace(source="x", key="x", method="dfa", epochs=epochs)})
     assert (log["lam"], log["seed"], log["final_test_acc"]) == (0.01, 42, 0.5)
-    assert [entry["h_L_norm"] for entry in log["log"]] == [1.0, 2.0, 4.0] and log["log"][-1]["g_2_norm"] == 2.0
+    assert [entry["h_L_norm"] for entry in log["log"]] == [1.0, 2.0, 4.0] and log["log"][-1][
+        "g_2_norm"
+    ] == 2.0
     write_json(tmp_path / "log.json", log)
     (trace,) = scan([tmp_path / "log.json"]).traces
     assert [point.test_acc for point in trace.epochs] == [0.1, 0.2, 0.5]
@@ -63,20 +90,30 @@ def test_a_bad_log_in_a_list_leaves_the_others(tmp_path: Path) -> None:
     assert "$[1].log" in found.problems[0].message
 
 
-def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_read(tmp_path: Path) -> None:
+def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_read(
+    tmp_path: Path,
+) -> None:
     report = DiagnosticReport(residual_norms=[1.0, 2.0], unmeasured={"c": "4 batches, it needs 8"})
-    write_audit_table(tmp_path / "out.json", [AuditRow(source="", key="x", method="bp", seed=1, report=report)])
+    write_audit_table(
+        tmp_path / "out.json", [AuditRow(source="", key="x", method="bp", seed=1, report=report)]
+    )
     written = json.loads((tmp_path / "out.json").read_text())
     assert f"{written['reports']['bp_s1']['cross_batch_stability']:+.3f}" == "+nan"
     assert math.isnan(written["summary"][0]["stability"])
     (row,) = scan([tmp_path / "out.json"]).rows
-    assert (row.report.cross_batch_stability, row.report.coverage, row.report.verdict) == (None, "a", "trustworthy")
+    assert (row.report.cross_batch_stability, row.report.coverage, row.report.verdict) == (
+        None,
+        "a",
+        "trustworthy",
+    )
     assert row.report.unmeasured == {"c": "4 batches, it needs 8"}
 
 
 def test_a_measured_drift_that_is_nan_still_fires(tmp_path: Path) -> None:
     report = DiagnosticReport(residual_norms=[1.0, 2.0], cross_batch_stability=math.nan)
-    write_audit_table(tmp_path / "out.json", [AuditRow(source="", key="x", method="bp", seed=1, report=report)])
+    write_audit_table(
+        tmp_path / "out.json", [AuditRow(source="", key="x", method="bp", seed=1, report=report)]
+    )
     assert scan([tmp_path / "out.json"]).rows[0].report.flags == {"c"}
 
 
@@ -84,7 +121,11 @@ def test_parts_of_an_audit_table_are_read_alone(
     tmp_path: Path, published: list[AuditRow], published_table: Path
 ) -> None:
     whole = json.loads(published_table.read_text())
-    for value in (whole["reports"], {"reports": list(whole["reports"].values())}, list(whole["reports"].values())):
+    for value in (
+        whole["reports"],
+        {"reports": list(whole["reports"].values())},
+        list(whole["reports"].values()),
+    ):
         write_json(tmp_path / "part.json", value)
         # the seed of a report without a key is in its notes
         assert numbers(scan([tmp_path / "part.json"]).rows) == numbers(published)

@@ -47,7 +47,9 @@ def residual_norms(net: Residual, x: Tensor) -> list[float]:
 
 
 def bp_grad_norms(net: Residual, x: Tensor, y: Tensor) -> list[float]:
-    return [middle([norm(row) for row in gradient(net, h, y, l)]) for l, h in enumerate(states(net, x))]
+    return [
+        middle([norm(row) for row in gradient(net, h, y, l)]) for l, h in enumerate(states(net, x))
+    ]
 
 
 def stability(net: Residual, batches: list[tuple[Tensor, Tensor]], layer: int) -> float:

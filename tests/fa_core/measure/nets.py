@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.measure.diagnose import check_accuracies, run_diagnosis
 from fa_core.measure.reliability import RESAMPLES, bootstrap
 from fa_core.report import DiagnosticReport
@@ -25,7 +25,10 @@ class Block(nn.Module):
             self.f: nn.Module = nn.Linear(width, width, bias=False)
         else:
             self.f = nn.Sequential(
-                nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+                nn.LayerNorm(width),
+                nn.Linear(width, 2 * width),
+                nn.GELU(),
+                nn.Linear(2 * width, width),
             )
 
     def forward(self, h: Tensor) -> Tensor:
@@ -60,7 +63,9 @@ class Residual(nn.Module):
     def readout(self, h: Tensor) -> Tensor:
         return self.head(self.out_ln(h))
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, return_hidden: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         h = self.embed(x)
         hidden = [self.show(h)]
         for block in self.blocks:
@@ -75,7 +80,12 @@ class Hookable(nn.Module):
 
     def __init__(self, inner: Residual) -> None:
         super().__init__()
-        self.embed, self.blocks, self.out_ln, self.head = inner.embed, inner.blocks, inner.out_ln, inner.head
+        self.embed, self.blocks, self.out_ln, self.head = (
+            inner.embed,
+            inner.blocks,
+            inner.out_ln,
+            inner.head,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.embed(x)
@@ -87,7 +97,9 @@ class Hookable(nn.Module):
 class Tokens(nn.Module):
     """cls token + T tokens, blocks that mix them linearly, and a head on the cls token or on their mean."""
 
-    def __init__(self, width: int = 6, depth: int = 2, classes: int = 4, reads: str = "cls") -> None:
+    def __init__(
+        self, width: int = 6, depth: int = 2, classes: int = 4, reads: str = "cls"
+    ) -> None:
         super().__init__()
         self.cls = nn.Parameter(torch.randn(1, 1, width))
         self.embed = nn.Embedding(11, width)
@@ -95,7 +107,9 @@ class Tokens(nn.Module):
         self.head = nn.Linear(width, classes)
         self.reads = reads
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, return_hidden: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         h = torch.cat([self.cls.expand(len(x), -1, -1), self.embed(x)], dim=1)
         hidden = [h]
         for mix in self.mix:
@@ -111,7 +125,10 @@ def batches(
     """k batches of Gaussian inputs with random labels."""
     generator = torch.Generator().manual_seed(seed)
     return [
-        (torch.randn(size, width, generator=generator), torch.randint(classes, (size,), generator=generator))
+        (
+            torch.randn(size, width, generator=generator),
+            torch.randint(classes, (size,), generator=generator),
+        )
         for _ in range(k)
     ]
 

@@ -57,7 +57,10 @@ def test_a_converged_network_keeps_its_digits_alone_and_in_a_group(confidence: f
         error, gradients = exactly(net, *eval_batches[0])
         members = measure_together([net, copy.deepcopy(net)], eval_batches, eval_batches)
         assert [member.note for member in members] == ["", ""]
-        reports = [diagnose(net, eval_batches), *(member.diagnosis.report() for member in members if member.diagnosis)]
+        reports = [
+            diagnose(net, eval_batches),
+            *(member.diagnosis.report() for member in members if member.diagnosis),
+        ]
         # e_T follows exp(z): its relative error is the absolute one of float32 logits, a few ulp of the largest
         largest = max(float(net(x).abs().max()) for x, _ in eval_batches)
         rel = 8 * torch.finfo(torch.float32).eps * max(1.0, largest)
@@ -110,7 +113,9 @@ def test_an_autocast_before_the_first_tap_is_recorded() -> None:
         assert diagnose(nets[0], batches(8), taps=taps).dtype == "float32, bfloat16 inside"
         assert diagnose(Hookable(Residual()), batches(8), taps=taps).dtype == "float32"
         for member in measure_together(nets, batches(8), batches(1), taps=taps):
-            assert member.diagnosis and member.diagnosis.report().dtype == "float32, bfloat16 inside"
+            assert (
+                member.diagnosis and member.diagnosis.report().dtype == "float32, bfloat16 inside"
+            )
 
 
 @pytest.mark.parametrize("taps", [None, TAPS])
@@ -139,11 +144,16 @@ def test_every_way_to_half_precision_inside_is_recorded(taps: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("arch", ["resmlp", "smallcnn", "vit_mini"])
-def test_one_arithmetic_is_one_word(arch: str, kind: torch.dtype, dtype: str | None, said: str) -> None:
+def test_one_arithmetic_is_one_word(
+    arch: str, kind: torch.dtype, dtype: str | None, said: str
+) -> None:
     args = {"resmlp": {"input_dim": 48, "d": 8, "L": 2}}.get(arch, {"image": 8, "d": 8})
     shape = (48,) if arch == "resmlp" else (3, 8, 8)
     nets = [build(arch, num_classes=4, seed=seed, **args).to(kind) for seed in range(2)]
     data = [(torch.randn(8, *shape), torch.randint(4, (8,))) for _ in range(2)]
     assert diagnose(nets[0], data, dtype=dtype).dtype == said
     members = measure_together(nets, data, data, dtype=dtype)
-    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [said, said]
+    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [
+        said,
+        said,
+    ]

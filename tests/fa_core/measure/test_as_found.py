@@ -179,7 +179,13 @@ def test_the_network_runs_with_tf32_off() -> None:
 
 @pytest.mark.parametrize(
     "set_up",
-    [lambda: None, lambda: torch.set_float32_matmul_precision("medium"), _new_matmul, _new_conv, _new_global],
+    [
+        lambda: None,
+        lambda: torch.set_float32_matmul_precision("medium"),
+        _new_matmul,
+        _new_conv,
+        _new_global,
+    ],
     ids=["default", "legacy", "matmul", "conv", "global"],
 )
 @pytest.mark.usefixtures("default_switches")

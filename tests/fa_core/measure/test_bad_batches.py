@@ -24,7 +24,10 @@ BAD = {
     "one-hot labels": ([(X, torch.zeros(4, 4))], r"labels have shape \(4, 4\)"),
     "float labels": ([(X, Y.float())], "labels are float32"),
     "a negative label": ([(X, Y - 1)], "label -1 is negative"),
-    "a label out of range": ([(X, Y), (X, Y + 4)], r"eval batch 1: label 4 but the network has 4 classes \(0\.\.3\)"),
+    "a label out of range": (
+        [(X, Y), (X, Y + 4)],
+        r"eval batch 1: label 4 but the network has 4 classes \(0\.\.3\)",
+    ),
     "inputs of another width": (
         [(torch.zeros(4, 7), Y)],
         r"failed on inputs of shape \(4, 7\), float32: .*4x7 and 5x6",
@@ -50,7 +53,9 @@ def test_logits_of_another_shape_are_refused() -> None:
         diagnose(Residual(), [(X, Y)], taps=sequence_logits)
 
 
-@pytest.mark.parametrize(("option", "value"), [("dtype", "float8"), ("device", "cuda:77"), ("device", "toaster")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("dtype", "float8"), ("device", "cuda:77"), ("device", "toaster")]
+)
 def test_unknown_dtypes_and_devices_are_refused(option: str, value: str) -> None:
     with pytest.raises(UsageError, match=option) as caught:
         diagnose(Residual(), batches(1), **{option: value})
@@ -66,7 +71,9 @@ def test_a_network_that_cannot_be_copied_says_so() -> None:
 
 def test_numpy_arrays_and_narrow_labels_are_welcome() -> None:
     x, y = batches(1)[0]
-    report = diagnose(Residual(), [(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.uint8))])
+    report = diagnose(
+        Residual(), [(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.uint8))]
+    )
     assert report.coverage == "ab"
     assert report.dtype == "float32"
 

@@ -49,7 +49,8 @@ def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zip
 def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, as_list):
     matrices = [torch.eye(2), torch.ones(2, 3)]
     torch.save(
-        {"model": weights, "Bs": matrices if as_list else {"B_0": matrices[0], "B_1": matrices[1]}}, tmp_path / "a.pt"
+        {"model": weights, "Bs": matrices if as_list else {"B_0": matrices[0], "B_1": matrices[1]}},
+        tmp_path / "a.pt",
     )
     checkpoint = load_checkpoint(tmp_path / "a.pt")
     assert list(checkpoint.feedback) == ["B_0", "B_1"]
@@ -119,9 +120,15 @@ def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
         (lambda path: path.write_bytes(b""), "is empty"),
         (lambda path: path.write_text("weights\n" * 9), "is no checkpoint"),
         (lambda path: path.mkdir(), "is a folder, not a file"),
-        (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"), "torch.save did not write"),
+        (
+            lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"),
+            "torch.save did not write",
+        ),
         (lambda path: torch.save([torch.zeros(1)], path), "holds a list, not a state dict"),
-        (lambda path: torch.save({"epoch": 1, "lr": 0.1}, path), r"no state dict \(it holds 'epoch', 'lr'\)"),
+        (
+            lambda path: torch.save({"epoch": 1, "lr": 0.1}, path),
+            r"no state dict \(it holds 'epoch', 'lr'\)",
+        ),
         (lambda path: None, "no such file"),
     ],
     ids=["empty", "text", "folder", "other zip", "a list", "no tensors", "missing"],
@@ -137,7 +144,9 @@ class TestParts:
     """Several modules in one flat mapping."""
 
     def test_a_network_next_to_its_loss_is_taken_from_lightning(self, tmp_path, weights):
-        flat = {f"model.{name}": tensor for name, tensor in weights.items()} | {"loss.weight": torch.ones(3)}
+        flat = {f"model.{name}": tensor for name, tensor in weights.items()} | {
+            "loss.weight": torch.ones(3)
+        }
         torch.save({"state_dict": flat, "epoch": 3}, tmp_path / "a.ckpt")
         found = fitted(load_checkpoint(tmp_path / "a.ckpt"), weights)
         assert list(found.tensors) == list(weights)
@@ -151,7 +160,9 @@ class TestParts:
         save_file(flat, tmp_path / "a.safetensors")
         found = fitted(load_checkpoint(tmp_path / "a.safetensors"), weights)
         assert torch.equal(found.tensors["head.weight"], weights["head.weight"])
-        said = "weights from 'student'; 'teacher' fits too (--weights teacher); names without 'net.'"
+        said = (
+            "weights from 'student'; 'teacher' fits too (--weights teacher); names without 'net.'"
+        )
         assert found.taken == said
         named = fitted(load_checkpoint(tmp_path / "a.safetensors", "teacher"), weights)
         assert torch.equal(named.tensors["head.weight"], weights["head.weight"] + 1)
@@ -160,12 +171,17 @@ class TestParts:
             load_checkpoint(tmp_path / "a.safetensors", "ema")
 
     def test_a_part_that_lacks_a_tensor_is_not_taken(self, tmp_path, weights):
-        torch.save({"model.head.weight": weights["head.weight"], "loss.weight": torch.ones(3)}, tmp_path / "a.pt")
+        torch.save(
+            {"model.head.weight": weights["head.weight"], "loss.weight": torch.ones(3)},
+            tmp_path / "a.pt",
+        )
         checkpoint = load_checkpoint(tmp_path / "a.pt")
         assert fitted(checkpoint, weights) is checkpoint
 
     def test_whole_mappings_go_before_parts(self, tmp_path, weights):
-        flat = {f"model.{name}": tensor + 1 for name, tensor in weights.items()} | {"loss.weight": torch.ones(3)}
+        flat = {f"model.{name}": tensor + 1 for name, tensor in weights.items()} | {
+            "loss.weight": torch.ones(3)
+        }
         torch.save({"state_dict": flat, "ema": weights}, tmp_path / "a.pt")
         found = fitted(load_checkpoint(tmp_path / "a.pt"), weights)
         assert found.taken == "weights from 'ema'; not used: state_dict"

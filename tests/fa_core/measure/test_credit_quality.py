@@ -52,7 +52,9 @@ def collapsed(scale: float = 7e5) -> Tailed:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Tailed(width=32, kind="gelu", out_ln=True), collapsed], ids=["init", "collapsed"]
+    "make",
+    [lambda: Tailed(width=32, kind="gelu", out_ln=True), collapsed],
+    ids=["init", "collapsed"],
 )
 def test_the_gradient_itself_is_perfect_credit(make: type[Tailed]) -> None:
     net = make().double()
@@ -67,7 +69,9 @@ def test_the_gradient_itself_is_perfect_credit(make: type[Tailed]) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Tailed(width=32, kind="gelu", out_ln=True), collapsed], ids=["init", "collapsed"]
+    "make",
+    [lambda: Tailed(width=32, kind="gelu", out_ln=True), collapsed],
+    ids=["init", "collapsed"],
 )
 def test_a_random_vector_is_no_credit(make: type[Tailed]) -> None:
     net = make()
@@ -108,7 +112,9 @@ def test_every_number_equals_the_slow_way() -> None:
                     return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
 
             steps = [(relative or 1e-3) * size * v[m, i] / v[m, i].norm() for m in range(7)]
-            pairs = torch.tensor([[float(a[i] @ s), ce(h[i] + s) - ce(h[i])] for s in steps], dtype=torch.float64)
+            pairs = torch.tensor(
+                [[float(a[i] @ s), ce(h[i] + s) - ce(h[i])] for s in steps], dtype=torch.float64
+            )
             correlations[relative].append(float(torch.corrcoef(pairs.T)[0, 1]))
             nudges[bool(relative)].append(ce(h[i] - 0.01 * size * a[i] / a[i].norm()) - ce(h[i]))
             cosines.append(float(a[i] @ g[i] / a[i].norm() / g[i].norm()))
@@ -156,7 +162,9 @@ def test_rho_estimates_gamma_at_small_steps_and_shows_curvature_at_finite_ones()
     weight /= weight.sum()
     loss = F.softplus(-steepness * 0.1 * t)
     change = loss - (weight * loss).sum()
-    expected = (weight * -t * change).sum() / ((weight * t**2).sum() * (weight * change**2).sum()).sqrt()
+    expected = (weight * -t * change).sum() / (
+        (weight * t**2).sum() * (weight * change**2).sum()
+    ).sqrt()
     assert 0.9 < expected < 0.99
     assert true.rho_finite == pytest.approx([float(expected)], abs=4e-3)
 
@@ -171,7 +179,9 @@ def test_directions_of_one_kind_share_a_run_of_the_tail_per_layer() -> None:
     assert calls == [16, *([2 * 16, 2 * 32 * 16, 32 * 16] * 4)]
 
 
-def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     net = Tailed(kind="gelu")
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
@@ -188,7 +198,10 @@ def test_module_taps_run_the_tail_by_replacing_an_output() -> None:
     credit = [torch.randn(16, 6) for _ in range(4)]
     own = credit_quality(net, credit, x, y).to_dict()
     hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*").to_dict()
-    assert {name: pytest.approx(value) if name != "aggregation" else value for name, value in own.items()} == hooked
+    assert {
+        name: pytest.approx(value) if name != "aggregation" else value
+        for name, value in own.items()
+    } == hooked
 
 
 def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason() -> None:
@@ -254,7 +267,9 @@ def test_a_token_stream_is_moved_at_its_cls_token() -> None:
     assert found.rho == pytest.approx([1.0] * 3, abs=1e-2)
 
 
-@pytest.mark.parametrize("credit", [[torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4])
+@pytest.mark.parametrize(
+    "credit", [[torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4]
+)
 def test_credit_of_another_shape_is_refused(credit: list[Tensor]) -> None:
     x, y = batches(1)[0]
     with pytest.raises(MeasureError):
@@ -275,7 +290,10 @@ def test_ce_change_equals_the_difference_at_every_size(scale: float) -> None:
     z, d = torch.randn(4, 5, dtype=torch.float64), scale * torch.randn(3, 4, 5, dtype=torch.float64)
     y = torch.randint(5, (4,))
     slow = torch.stack(
-        [F.cross_entropy(z + step, y, reduction="none") - F.cross_entropy(z, y, reduction="none") for step in d]
+        [
+            F.cross_entropy(z + step, y, reduction="none") - F.cross_entropy(z, y, reduction="none")
+            for step in d
+        ]
     )
     assert torch.allclose(ce_change(z, z + d, y), slow, rtol=1e-8, atol=1e-14)
 
@@ -299,7 +317,9 @@ def test_pearson_of_a_constant_or_a_single_direction_is_undefined() -> None:
 
 
 def test_gamma_has_no_clamp() -> None:
-    assert gamma(torch.tensor([[3.0, 4.0]]), torch.tensor([[5e-30, 0.0]])) == pytest.approx(0.6, rel=1e-12)
+    assert gamma(torch.tensor([[3.0, 4.0]]), torch.tensor([[5e-30, 0.0]])) == pytest.approx(
+        0.6, rel=1e-12
+    )
 
 
 def test_the_deep_mean_of_nothing_is_nothing() -> None:
@@ -317,12 +337,16 @@ class Feedback(nn.Module):
         for l, matrix in enumerate(matrices):
             self.register_buffer(f"B_{l}", matrix)
 
-    def credit(self, net: nn.Module, stream: list[Tensor], logits: Tensor, y: Tensor) -> list[Tensor]:
+    def credit(
+        self, net: nn.Module, stream: list[Tensor], logits: Tensor, y: Tensor
+    ) -> list[Tensor]:
         error = logits.softmax(1) - F.one_hot(y, logits.shape[1])
         return [error @ matrix for matrix in self.buffers()]
 
     def fresh(self, generator: torch.Generator) -> Feedback:
-        return Feedback([torch.randn(matrix.shape, generator=generator) for matrix in self.buffers()])
+        return Feedback(
+            [torch.randn(matrix.shape, generator=generator) for matrix in self.buffers()]
+        )
 
 
 def test_the_null_is_around_zero_and_the_true_feedback_beyond_it() -> None:
@@ -340,7 +364,10 @@ def test_the_null_is_around_zero_and_the_true_feedback_beyond_it() -> None:
 
 
 def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
-    for null in (NullGamma([0.1, math.nan], observed=0.5), NullGamma([math.nan], observed=math.nan)):
+    for null in (
+        NullGamma([0.1, math.nan], observed=0.5),
+        NullGamma([math.nan], observed=math.nan),
+    ):
         assert math.isnan(null.std)
         assert null.rank is None
     assert NullGamma([0.1, 0.2], observed=math.nan).rank is None

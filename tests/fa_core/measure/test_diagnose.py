@@ -22,7 +22,9 @@ def _seed() -> None:
 
 
 def close(expected: object, rel: float = 1e-5) -> object:
-    return pytest.approx(expected, rel=rel, abs=0)  # the default abs would pass a 1e-30 that reads 0
+    return pytest.approx(
+        expected, rel=rel, abs=0
+    )  # the default abs would pass a 1e-30 that reads 0
 
 
 def medians(rows: Tensor) -> float:
@@ -44,13 +46,20 @@ def test_linear_stack_gives_the_norms_and_gradients_written_down() -> None:
     assert report.residual_norms == close([medians(row) for row in h], 1e-12)
     assert report.bp_grad_norms == close([medians(row) for row in g], 1e-12)
     assert report.error_norm == close(medians(e), 1e-12)
-    assert (report.batch_size, report.n_batches, report.norm_batches, report.dtype) == (16, 1, 1, "float64")
+    assert (report.batch_size, report.n_batches, report.norm_batches, report.dtype) == (
+        16,
+        1,
+        1,
+        "float64",
+    )
 
 
 @pytest.mark.parametrize("kind", ["linear", "gelu"])
 @pytest.mark.parametrize("out_ln", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_fused_pass_equals_four_separate_passes(kind: str, out_ln: bool, dtype: torch.dtype) -> None:
+def test_fused_pass_equals_four_separate_passes(
+    kind: str, out_ln: bool, dtype: torch.dtype
+) -> None:
     net = Residual(kind=kind, out_ln=out_ln).to(dtype)
     data = [(x.to(dtype), y) for x, y in batches()]
     exact = copy.deepcopy(net).double()
@@ -59,7 +68,9 @@ def test_fused_pass_equals_four_separate_passes(kind: str, out_ln: bool, dtype: 
     rel = 1e-5 if dtype == torch.float32 else 1e-11
     assert report.residual_norms == close(four_passes.residual_norms(exact, data64[0][0]), rel)
     assert report.bp_grad_norms == close(four_passes.bp_grad_norms(exact, *data64[0]), rel)
-    assert report.cross_batch_stability == pytest.approx(four_passes.stability(exact, data64, 1), abs=10 * rel)
+    assert report.cross_batch_stability == pytest.approx(
+        four_passes.stability(exact, data64, 1), abs=10 * rel
+    )
     assert report.headline_acc == four_passes.accuracy(exact, data64)
     assert report.stability_layer == 1
     assert report.headline_acc_source == "measured on 160 eval samples"
@@ -138,7 +149,9 @@ def test_tied_weights_are_a_tap_at_every_call() -> None:
     h = [x @ W.T, x @ W.T @ W.T, x @ W.T @ W.T @ W.T]
     g_L = (torch.softmax(h[2] @ V.T, 1) - nn.functional.one_hot(y, 4)) @ V / len(y)
     assert report.residual_norms == close([medians(row) for row in h], 1e-12)
-    assert report.bp_grad_norms == close([medians(g_L @ W @ W), medians(g_L @ W), medians(g_L)], 1e-12)
+    assert report.bp_grad_norms == close(
+        [medians(g_L @ W @ W), medians(g_L @ W), medians(g_L)], 1e-12
+    )
     assert report.tap_names == ["0", "0 (call 2)", "0 (call 3)"]
 
 
@@ -177,7 +190,10 @@ def test_a_smaller_last_batch_does_not_shift_the_gradient_norms() -> None:
     net = Residual(kind="gelu").double()
     data = [(x.double(), y) for x, y in batches(2)]
     whole = diagnose(net, data, norm_batches=2)
-    uneven = [data[0], *((x[i : i + 4], y[i : i + 4]) for x, y in data[1:] for i in range(0, 16, 4))]
+    uneven = [
+        data[0],
+        *((x[i : i + 4], y[i : i + 4]) for x, y in data[1:] for i in range(0, 16, 4)),
+    ]
     report = diagnose(net, uneven, norm_batches=5)
     assert report.bp_grad_norms == close(whole.bp_grad_norms, 1e-12)
 
@@ -302,7 +318,9 @@ def test_the_stability_layer_can_be_chosen() -> None:
     data = [(x.double(), y) for x, y in batches(8)]
     report = diagnose(net, data, stability_layer=3)
     assert report.stability_layer == 3
-    assert report.cross_batch_stability == pytest.approx(four_passes.stability(net, data, 3), abs=1e-11)
+    assert report.cross_batch_stability == pytest.approx(
+        four_passes.stability(net, data, 3), abs=1e-11
+    )
     with pytest.raises(UsageError, match=r"layers 0\.\.3"):
         diagnose(net, data, stability_layer=4)
 
@@ -338,7 +356,9 @@ def test_a_loader_of_unknown_length_is_read() -> None:
         def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
             return iter(batches(3))
 
-    assert diagnose(Residual(), torch.utils.data.DataLoader(Endless(), batch_size=None)).n_batches == 3
+    assert (
+        diagnose(Residual(), torch.utils.data.DataLoader(Endless(), batch_size=None)).n_batches == 3
+    )
 
 
 def test_a_shuffling_loader_leaves_the_random_state_alone() -> None:
@@ -360,8 +380,12 @@ def test_hooked_and_returned_streams_agree() -> None:
     assert hooked.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
 
 
-@pytest.mark.parametrize(("accs", "norm_batches"), [((31.0, None), 1), ((None, -0.1), 1), ((None, None), 0)])
-def test_arguments_that_cannot_be_meant_are_refused(accs: tuple[float, float], norm_batches: int) -> None:
+@pytest.mark.parametrize(
+    ("accs", "norm_batches"), [((31.0, None), 1), ((None, -0.1), 1), ((None, None), 0)]
+)
+def test_arguments_that_cannot_be_meant_are_refused(
+    accs: tuple[float, float], norm_batches: int
+) -> None:
     with pytest.raises(UsageError):
         diagnose(Residual(), batches(1), *accs, norm_batches=norm_batches)
 

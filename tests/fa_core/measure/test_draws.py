@@ -122,7 +122,9 @@ def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
 
 def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_callers():
     x, y = torch.randn(64, 5), torch.randint(4, (64,))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16, shuffle=True)
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(x, y), batch_size=16, shuffle=True
+    )
     net = net_of(Residual)
     reports = []
     for seed in (1, 2, 1):

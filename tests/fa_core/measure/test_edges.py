@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.confidence import confidence
-from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.gain import backward_gain, cause_of_floor
+from fa_core.judgement.confidence import confidence
+from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.judgement.gain import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality, null_gamma
 from fa_core.measure.group import measure_together
 from fa_core.measure.reliability import reference_precision
@@ -41,7 +41,11 @@ def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float)
 def batches(size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     generator = torch.Generator().manual_seed(0)
     return [
-        (torch.randn(size, 8, generator=generator), torch.randint(0, 4, (size,), generator=generator)) for _ in range(8)
+        (
+            torch.randn(size, 8, generator=generator),
+            torch.randint(0, 4, (size,), generator=generator),
+        )
+        for _ in range(8)
     ]
 
 
@@ -60,7 +64,9 @@ def answers(net: StreamNet, size: int, dtype: str | None) -> Iterator[tuple[str,
     """Every metric's name and what it answers."""
     data = batches(size)
     lenient = DiagnosticThresholds(stability_drift_ceiling=0.95)
-    report = diagnose_resampled(net, data, frozen_baseline_acc=0.7, thresholds=lenient, resamples=20, dtype=dtype)
+    report = diagnose_resampled(
+        net, data, frozen_baseline_acc=0.7, thresholds=lenient, resamples=20, dtype=dtype
+    )
     found = confidence(report)
     assert found is not None
     yield "fires", "".join(sorted(report.flags))
@@ -94,7 +100,10 @@ USUAL = {
     **dict.fromkeys(("growth", "g_L", "drift", "accuracy", "gain"), NUMBER),
     "cause": NOTHING,
     **dict.fromkeys(("growth interval", "g_L interval", "drift interval", "precision"), NUMBER),
-    **dict.fromkeys(("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "deep gamma"), NUMBER),
+    **dict.fromkeys(
+        ("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "deep gamma"),
+        NUMBER,
+    ),
     **dict.fromkeys(("null", "null's spread", "null's rank"), NUMBER),
 }
 BROKEN = {
@@ -183,7 +192,10 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() 
     ):
         assert said in report.notes and said in str(report)
     assert "a" in report.undecided and report.standing() == "undecided"
-    assert "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0" in str(report)
+    assert (
+        "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0"
+        in str(report)
+    )
     few = diagnose(Dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
     assert "predictions" not in few.notes
 

@@ -34,7 +34,9 @@ def shuffled(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 def test_a_batch_that_comes_twice_in_whatever_order_is_refused(size: int, scale: float) -> None:
     data = [(scale * x, y) for x, y in batches(4, size=size)]
     again = [*data, shuffled(data[1])]
-    with pytest.raises(MeasureError, match=r"eval batches 1 and 4 hold the same samples; .*shuffle=True"):
+    with pytest.raises(
+        MeasureError, match=r"eval batches 1 and 4 hold the same samples; .*shuffle=True"
+    ):
         diagnose(Residual(), again)
     assert diagnose(Residual(), data).n_batches == 4
 
@@ -78,7 +80,9 @@ def test_a_group_refuses_them_for_every_member() -> None:
     nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
     data = batches(3)
     members = measure_together(nets, [*data, shuffled(data[2])], data)
-    assert ["eval batches 2 and 3 hold the same samples" in str(member.error) for member in members] == [True] * 2
+    assert [
+        "eval batches 2 and 3 hold the same samples" in str(member.error) for member in members
+    ] == [True] * 2
 
 
 def chi_square(labels: list[Tensor], classes: int) -> tuple[float, int]:
@@ -94,9 +98,14 @@ def chi_square(labels: list[Tensor], classes: int) -> tuple[float, int]:
 
 @pytest.mark.parametrize("skew", [0.0, 0.1, 0.2, 0.3, 0.5, 1.0])
 def test_batches_count_as_sorted_from_six_standard_deviations_on(skew: float) -> None:
-    labels = [torch.where(torch.rand(64) < skew, torch.tensor(k % 5), torch.randint(5, (64,))) for k in range(8)]
+    labels = [
+        torch.where(torch.rand(64) < skew, torch.tensor(k % 5), torch.randint(5, (64,)))
+        for k in range(8)
+    ]
     statistic, dof = chi_square(labels, 7)
-    assert sorted_by_class([y.numpy() for y in labels]) == (statistic > dof + 6 * math.sqrt(2 * dof))
+    assert sorted_by_class([y.numpy() for y in labels]) == (
+        statistic > dof + 6 * math.sqrt(2 * dof)
+    )
     if skew in (0.0, 1.0):
         assert sorted_by_class([y.numpy() for y in labels]) == bool(skew)
 
@@ -128,7 +137,10 @@ def test_one_batch_is_not_sorted_and_several_of_one_class_are() -> None:
 
 
 def test_a_value_that_all_samples_share_makes_no_batches_alike() -> None:
-    found = [(torch.cat([x, torch.full((len(x), 1), 1e6)], dim=1), torch.arange(len(x)) % 4) for x, _ in batches(8)]
+    found = [
+        (torch.cat([x, torch.full((len(x), 1), 1e6)], dim=1), torch.arange(len(x)) % 4)
+        for x, _ in batches(8)
+    ]
     net = nn.Sequential(nn.Linear(found[0][0].shape[1], 8), nn.Tanh(), nn.Linear(8, 4))
     # the value saturates the network, which is said; of the batches nothing is
     notes = diagnose(net, found, taps="0,1").notes
@@ -138,8 +150,13 @@ def test_a_value_that_all_samples_share_makes_no_batches_alike() -> None:
 def test_samples_that_come_again_in_another_batch_are_counted() -> None:
     found = batches(8)
     x, y = found[0]
-    overlapping = [*found[:-1], (torch.cat([x[:-1], found[-1][0][-1:]]), torch.cat([y[:-1], found[-1][1][-1:]]))]
-    assert f"{len(y) - 1} eval samples occur more than once" in diagnose(Residual(), overlapping).notes
+    overlapping = [
+        *found[:-1],
+        (torch.cat([x[:-1], found[-1][0][-1:]]), torch.cat([y[:-1], found[-1][1][-1:]])),
+    ]
+    assert (
+        f"{len(y) - 1} eval samples occur more than once" in diagnose(Residual(), overlapping).notes
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -30,7 +30,9 @@ def spelled(forward: Any) -> type[nn.Module]:
 
         def forward(self, h: Tensor) -> Tensor:
             wide = h.float()
-            return forward(wide, wide.pow(2).mean(-1, keepdim=True) + 1e-6, self.weight.float()).type_as(h)
+            return forward(
+                wide, wide.pow(2).mean(-1, keepdim=True) + 1e-6, self.weight.float()
+            ).type_as(h)
 
     return Spelled
 
@@ -56,17 +58,25 @@ def test_a_final_norm_is_found_however_it_is_written(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)]
+    "written",
+    [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)],
 )
 def test_gains_and_gates_are_no_norms(written: Any) -> None:
-    assert diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage == "ab"
+    assert (
+        diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage
+        == "ab"
+    )
 
 
 def test_a_batch_norm_in_eval_mode_is_no_norm() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.embed, self.block, self.head = nn.Linear(5, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
+            self.embed, self.block, self.head = (
+                nn.Linear(5, WIDTH),
+                nn.Linear(WIDTH, WIDTH),
+                nn.Linear(WIDTH, 4),
+            )
             self.norm = nn.BatchNorm1d(WIDTH)
 
         def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
@@ -102,7 +112,9 @@ def test_gemma_is_refused_with_its_blocks(family: str) -> None:
             return (logits, list(out.hidden_states)) if return_hidden else logits
 
     body.layers[-1].register_forward_hook(
-        lambda _, args, output: (1e9 * output[0], *output[1:]) if isinstance(output, tuple) else 1e9 * output
+        lambda _, args, output: (
+            (1e9 * output[0], *output[1:]) if isinstance(output, tuple) else 1e9 * output
+        )
     )
     with pytest.raises(TapError, match=rf"{FINAL}.*'body\.layers\.\*'"):
         diagnose(Net(), sentences(1))
@@ -177,7 +189,8 @@ def test_no_taps_are_named_where_no_module_gives_the_states(depth: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "named"), [(1, ""), (2, r"tap the blocks instead: taps=\['embed', 'blocks\.\*'\]; or ")]
+    ("depth", "named"),
+    [(1, ""), (2, r"tap the blocks instead: taps=\['embed', 'blocks\.\*'\]; or ")],
 )
 def test_a_final_norm_that_is_no_module(depth: int, named: str) -> None:
     def taps(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -55,7 +55,10 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
     report = diagnose(net, batches(8))
     given = diagnose(net, batches(8), taps="embed, blocks.*")
     assert report.tap_names == given.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
-    assert (report.residual_norms, report.bp_grad_norms) == (given.residual_norms, given.bp_grad_norms)
+    assert (report.residual_norms, report.bp_grad_norms) == (
+        given.residual_norms,
+        given.bp_grad_norms,
+    )
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
     assert report.notes == "taps guessed: --taps 'embed,blocks.*'"
     assert "guessed_taps" not in given.provenance
@@ -111,7 +114,9 @@ def test_a_tied_block_is_a_run_of_its_calls() -> None:
 class Towers(nn.Module):
     def __init__(self, depths: tuple[int, int]) -> None:
         super().__init__()
-        self.left, self.right = (nn.Sequential(*(Block(5) for _ in range(depth))) for depth in depths)
+        self.left, self.right = (
+            nn.Sequential(*(Block(5) for _ in range(depth))) for depth in depths
+        )
         self.head = nn.Linear(10, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +124,9 @@ class Towers(nn.Module):
 
 
 def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
-    with pytest.raises(TapError, match=r"2 runs of 3 like blocks; choose: --taps 'left.\*' or --taps 'right.\*'"):
+    with pytest.raises(
+        TapError, match=r"2 runs of 3 like blocks; choose: --taps 'left.\*' or --taps 'right.\*'"
+    ):
         diagnose(Towers((3, 3)), batches(1))
     assert guess(Towers((2, 3)), torch.randn(2, 5)) == ["right.*"]
 
@@ -158,9 +165,13 @@ def reference_gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     return [float(g.norm(dim=1).median()) for g in found]
 
 
-@pytest.mark.parametrize("taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"])
+@pytest.mark.parametrize(
+    "taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"]
+)
 @pytest.mark.parametrize("kind", [Branches, InPlace])
-def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind: Any, taps: Any) -> None:
+def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(
+    kind: Any, taps: Any
+) -> None:
     torch.manual_seed(0)
     net = kind(*(Block(6) for _ in range(3)))
     data = batches(8)
@@ -297,7 +308,9 @@ def test_a_recurrent_cell_has_a_tap_per_time_step(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_a_recurrent_layer_is_refused_with_the_reason(kind: Any) -> None:
-    with pytest.raises(TapError, match=r"cell runs all time steps at once, .*one tap per time step; or tap whole"):
+    with pytest.raises(
+        TapError, match=r"cell runs all time steps at once, .*one tap per time step; or tap whole"
+    ):
         diagnose(Recurrent(kind, fused=True), [(torch.randn(8, 3, 5), torch.randint(4, (8,)))])
 
 
@@ -335,12 +348,23 @@ def test_networks_of_timm(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("resnet18", ["maxpool", "layer*.*"]), ("vit_b_16", ["encoder.dropout", "encoder.layers.encoder_layer_*"])],
+    [
+        ("resnet18", ["maxpool", "layer*.*"]),
+        ("vit_b_16", ["encoder.dropout", "encoder.layers.encoder_layer_*"]),
+    ],
 )
 def test_networks_of_torchvision(name: str, expected: list[str]) -> None:
     models = pytest.importorskip("torchvision").models
-    sizes = {"image_size": 32, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 8} if "vit" in name else {}
-    net = models.VisionTransformer(patch_size=16, **sizes) if sizes else models.get_model(name, num_classes=4)
+    sizes = (
+        {"image_size": 32, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 8}
+        if "vit" in name
+        else {}
+    )
+    net = (
+        models.VisionTransformer(patch_size=16, **sizes)
+        if sizes
+        else models.get_model(name, num_classes=4)
+    )
     assert guess(net, IMAGES) == expected
 
 
@@ -353,14 +377,26 @@ def test_networks_of_torchvision(name: str, expected: list[str]) -> None:
             ["transformer.drop", "transformer.h.*"],
         ),
         ("BertForSequenceClassification", {}, ["bert.embeddings", "bert.encoder.layer.*"]),
-        ("LlamaForSequenceClassification", {"num_key_value_heads": 2}, ["model.embed_tokens", "model.layers.*"]),
+        (
+            "LlamaForSequenceClassification",
+            {"num_key_value_heads": 2},
+            ["model.embed_tokens", "model.layers.*"],
+        ),
     ],
 )
 def test_networks_of_transformers(kind: str, sizes: dict[str, int], expected: list[str]) -> None:
     transformers = pytest.importorskip("transformers")
     network = getattr(transformers, kind)
-    common = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8}
+    common = {
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "intermediate_size": 8,
+    }
     config = network.config_class(
-        vocab_size=11, pad_token_id=0, num_labels=4, **(sizes if "n_layer" in sizes else common | sizes)
+        vocab_size=11,
+        pad_token_id=0,
+        num_labels=4,
+        **(sizes if "n_layer" in sizes else common | sizes),
     )
     assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected

@@ -12,7 +12,8 @@ from fa_core.models import build
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     generator = torch.Generator().manual_seed(0)
     return [
-        (torch.randn(24, 8, generator=generator), torch.randint(0, 3, (24,), generator=generator)) for _ in range(8)
+        (torch.randn(24, 8, generator=generator), torch.randint(0, 3, (24,), generator=generator))
+        for _ in range(8)
     ]
 
 

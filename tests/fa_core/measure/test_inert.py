@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UnreadableInput
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.inert import Placeholder
+from fa_core.measure.safe_unpickle import Placeholder
 
 
 def shapes(path: Path) -> dict[str, torch.Size]:
@@ -99,7 +99,9 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "builtins.open": lambda: Reduced(open, ("proof", "w")),
     "builtins.__import__": lambda: Reduced(builtins.__import__, (TRAP,)),
     "importlib": lambda: Reduced(importlib.import_module, (TRAP,)),
-    "getattr chain": lambda: Reduced(Reduced(getattr, (Reduced(importlib.import_module, (TRAP,)), "run")), ("x",)),
+    "getattr chain": lambda: Reduced(
+        Reduced(getattr, (Reduced(importlib.import_module, (TRAP,)), "run")), ("x",)
+    ),
     "operator.attrgetter": lambda: Reduced(operator.attrgetter("system"), ("x",)),
     "functools.partial": lambda: Reduced(functools.partial(os.system, "touch proof"), ()),
     "partial of partial": lambda: functools.partial(functools.partial(touched, "partial")),
@@ -117,7 +119,9 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "a property set from the state": lambda: Reduced(Property, (), {"value": 1}),
     "__setattr__": lambda: Reduced(Set, (), (None, {"value": 1})),
     "attributes of a class": lambda: Reduced(type, ("Made", (Described,), {})),
-    "state of a tensor": lambda: Reduced(torch._utils._rebuild_parameter, (WEIGHTS["w"], True, None), {"a": 1}),
+    "state of a tensor": lambda: Reduced(
+        torch._utils._rebuild_parameter, (WEIGHTS["w"], True, None), {"a": 1}
+    ),
     "sets": lambda: [{"a", "b"}, frozenset("c"), {Hashed()}],
     "a key that hashes": lambda: {Hashed(): 1},
 }
@@ -157,7 +161,9 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
     "in a module's hooks": lambda trap: hooked(trap),
     "among the weights": lambda trap: {**WEIGHTS, "extra": trap},
     "in a tensor's hooks": lambda trap: {
-        "w": Reduced(torch._utils._rebuild_parameter, (WEIGHTS["w"], True, collections.OrderedDict(a=trap)))
+        "w": Reduced(
+            torch._utils._rebuild_parameter, (WEIGHTS["w"], True, collections.OrderedDict(a=trap))
+        )
     },
 }
 
@@ -198,10 +204,20 @@ def assert_nothing_ran(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("container", "protocol"),
-    [("zip", 1), ("zip", 2), ("zip", 5), ("old format", 2), ("old format", 5), ("bare pickle", 2), ("bare pickle", 5)],
+    [
+        ("zip", 1),
+        ("zip", 2),
+        ("zip", 5),
+        ("old format", 2),
+        ("old format", 5),
+        ("bare pickle", 2),
+        ("bare pickle", 5),
+    ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_runs_and_the_weights_are_read(shape: str, container: str, protocol: int, trap: Path) -> None:
+def test_nothing_runs_and_the_weights_are_read(
+    shape: str, container: str, protocol: int, trap: Path
+) -> None:
     for kind, make in HOSTILE.items():
         content = SHAPES[shape](make())
         ESCAPED.clear()
@@ -223,7 +239,9 @@ def test_nothing_runs_and_the_weights_are_read(shape: str, container: str, proto
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_file_of_nothing_else_is_refused_in_one_line(kind: str, container: str, trap: Path) -> None:
+def test_a_file_of_nothing_else_is_refused_in_one_line(
+    kind: str, container: str, trap: Path
+) -> None:
     data = pickle.dumps(HOSTILE[kind](), 2)
     ESCAPED.clear()
     CONTAINERS[container](data, trap / "a.pt")
@@ -239,13 +257,22 @@ def test_a_file_of_nothing_else_is_refused_in_one_line(kind: str, container: str
 def storage(count: Any = 6, key: Any = "0", kind: str = "FloatStorage") -> bytes:
     """Opcodes of a storage's persistent id."""
     parts = pickle.dumps(key, 2)[2:-1], pickle.dumps(count, 2)[2:-1]
-    return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (kind.encode(), parts[0], parts[1])
+    return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (
+        kind.encode(),
+        parts[0],
+        parts[1],
+    )
 
 
-def tensor(offset: Any = 0, size: Any = (2, 3), stride: Any = (3, 1), of: bytes | None = None) -> bytes:
+def tensor(
+    offset: Any = 0, size: Any = (2, 3), stride: Any = (3, 1), of: bytes | None = None
+) -> bytes:
     """Opcodes of a tensor."""
     numbers = b"".join(pickle.dumps(part, 2)[2:-1] for part in (offset, size, stride))
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (of if of is not None else storage(), numbers)
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (
+        of if of is not None else storage(),
+        numbers,
+    )
 
 
 def state_dict(value: bytes) -> bytes:
@@ -261,7 +288,9 @@ def file_of(data: bytes, path: Path, bytes_: int = 24) -> None:
 def module(children: bytes, parameters: bytes = b"}") -> bytes:
     """Opcodes of a module; its own place in the memo is 9."""
     names = (b"_parameters", parameters), (b"_buffers", b"}"), (b"_modules", children)
-    state = b"".join(b"X%s%s%s" % (struct.pack("<I", len(name)), name, value) for name, value in names)
+    state = b"".join(
+        b"X%s%s%s" % (struct.pack("<I", len(name)), name, value) for name, value in names
+    )
     return b"clab\nNet\n)\x81q\x09}(%sub" % state
 
 
@@ -273,7 +302,9 @@ def doubling(levels: int) -> bytes:
     """A module that holds one module twice, and that one another twice, and so on."""
     inner = module(b"}", b"}" + text("w") + tensor() + b"s")
     for _ in range(levels):
-        inner = module(b"}(" + text("a") + inner.replace(b"q\x09", b"") + b"q\x05" + text("b") + b"h\x05u")
+        inner = module(
+            b"}(" + text("a") + inner.replace(b"q\x09", b"") + b"q\x05" + text("b") + b"h\x05u"
+        )
     return inner
 
 
@@ -305,7 +336,9 @@ MALFORMED: dict[str, bytes] = {
     "an ordered mapping of a number": b"\x80\x02ccollections\nOrderedDict\nK\x05\x85R.",
     "a tensor without arguments": state_dict(b"ctorch._utils\n_rebuild_tensor_v2\n)R"),
     "a sparse tensor": state_dict(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
-    "parameters within parameters": state_dict(b"ctorch._utils\n_rebuild_parameter\n(" * 20000 + b"N" + b"tR" * 20000),
+    "parameters within parameters": state_dict(
+        b"ctorch._utils\n_rebuild_parameter\n(" * 20000 + b"N" + b"tR" * 20000
+    ),
     "bytes of 2**40": b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x.",
     "a bytearray of 2**40": b"\x80\x05\x96" + struct.pack("<Q", 2**40) + b"x.",
     "text of 2**40": b"\x80\x04\x8d" + struct.pack("<Q", 2**40) + b"x.",
@@ -360,7 +393,9 @@ def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind: str, tmp_pat
         assert said.startswith(str(tmp_path / "a.pt")) and "\n" not in said and len(said) < 600
 
 
-def test_the_opcodes_of_these_tests_are_a_checkpoint_where_they_are_well_formed(tmp_path: Path) -> None:
+def test_the_opcodes_of_these_tests_are_a_checkpoint_where_they_are_well_formed(
+    tmp_path: Path,
+) -> None:
     file_of(state_dict(tensor(offset=1, size=(2, 2), stride=(1, 3))), tmp_path / "a.pt")
     assert shapes(tmp_path / "a.pt") == {"w": (2, 2)}
     file_of(b"\x80\x02" + doubling(2) + b".", tmp_path / "a.pt")
@@ -415,12 +450,17 @@ def test_shared_storages_stay_shared(tmp_path: Path) -> None:
 
 
 def test_a_placeholder_keeps_what_it_would_have_been_made_of() -> None:
-    from fa_core.measure.inert import Archive
+    from fa_core.measure.safe_unpickle import Archive
 
     content = Reduced(touched, ("x",), {"a": 1}, iter([2]), iter([("b", 3)]))
     found = Archive(bytearray(pickle.dumps(content))).pickled()
     assert isinstance(found, Placeholder)
-    assert (found.name, found.args, found.state, found.members) == (f"{__name__}.touched", ("x",), {"a": 1}, [2])
+    assert (found.name, found.args, found.state, found.members) == (
+        f"{__name__}.touched",
+        ("x",),
+        {"a": 1},
+        [2],
+    )
     assert dict(found) == {"b": 3}
     assert ESCAPED == []
 
@@ -433,9 +473,13 @@ def test_a_file_object_of_a_file_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_bytes_that_were_changed_are_read_or_refused_in_one_line(zipped: bool, tmp_path: Path) -> None:
+def test_bytes_that_were_changed_are_read_or_refused_in_one_line(
+    zipped: bool, tmp_path: Path
+) -> None:
     path, rng = tmp_path / "a.pt", random.Random(0)
-    torch.save({"model": holding(argparse.Namespace(a=1))}, path, _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"model": holding(argparse.Namespace(a=1))}, path, _use_new_zipfile_serialization=zipped
+    )
     whole = path.read_bytes()
     for _ in range(300):
         changed = bytearray(whole)
@@ -446,11 +490,15 @@ def test_bytes_that_were_changed_are_read_or_refused_in_one_line(zipped: bool, t
             load_checkpoint(path)
 
 
-def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(tmp_path: Path) -> None:
+def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(
+    tmp_path: Path,
+) -> None:
     with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
         archive.writestr("serialized_exported_program.json", "{}")
         archive.writestr("serialized_state_dict.pt", b"")
-    with pytest.raises(UnreadableInput, match=r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"):
+    with pytest.raises(
+        UnreadableInput, match=r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"
+    ):
         load_checkpoint(tmp_path / "a.pt2")
 
 
@@ -458,7 +506,10 @@ def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_w
     ("content", "message"),
     [
         ({}, "holds a dict, not a state dict"),
-        (nn.Parameter(torch.ones(2)), r"holds a torch\._utils\._rebuild_parameter, not a state dict"),
+        (
+            nn.Parameter(torch.ones(2)),
+            r"holds a torch\._utils\._rebuild_parameter, not a state dict",
+        ),
         ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
         ({"w": torch.eye(3).to_sparse()}, "not plain and dense .*dequantize.* or .*to_dense"),
     ],

@@ -24,7 +24,9 @@ class Net(nn.Module):
         self.head = nn.Linear(4, 3)
         self.given: list[int] = []
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, x: Tensor, return_hidden: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         self.given.append(x.data_ptr())
         x = self.begin(x)
         logits: Tensor = self.head(x)
@@ -69,7 +71,9 @@ def test_a_network_that_writes_into_its_input_gets_copies(batches: Batches, unse
 
 @pytest.mark.parametrize("first", [1, 2])
 @pytest.mark.parametrize("unseen", [False, True], ids=["by autograd", "behind its back"])
-def test_one_that_begins_to_write_later_does_too(batches: Batches, first: int, unseen: bool) -> None:
+def test_one_that_begins_to_write_later_does_too(
+    batches: Batches, first: int, unseen: bool
+) -> None:
     kept = [x.clone() for x, _ in batches]
     for measure in (diagnose, accuracy):
         measure(Writer(first, unseen), batches)

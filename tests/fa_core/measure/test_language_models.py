@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError, TapError
-from fa_core.gain import backward_gain
+from fa_core.judgement.gain import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import SHIFTED, run_diagnosis
 from fa_core.measure.reliability import bootstrap, reference_precision
@@ -28,7 +28,9 @@ def seed() -> None:
 
 
 def gpt2() -> Any:
-    config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=VOCAB, n_positions=16)
+    config = transformers.GPT2Config(
+        n_layer=2, n_embd=32, n_head=2, vocab_size=VOCAB, n_positions=16
+    )
     return transformers.GPT2LMHeadModel(config).eval()
 
 
@@ -43,7 +45,9 @@ def batch(size: int = 5, length: int = 7, pads: bool = True) -> dict[str, Tensor
 
 
 def medians(norms: Tensor, counting: Tensor) -> float:
-    per_sample = [row[keep].median() for row, keep in zip(norms, counting, strict=True) if keep.any()]
+    per_sample = [
+        row[keep].median() for row, keep in zip(norms, counting, strict=True) if keep.any()
+    ]
     return float(torch.stack(per_sample).median().detach())
 
 
@@ -81,17 +85,27 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype: str) -> None:
         means.append(g[1].sum(dim=0).flatten())
         if index:
             continue
-        counting = torch.cat([each["labels"][:, 1:] != IGNORED, torch.zeros(5, 1, dtype=torch.bool)], dim=1)
+        counting = torch.cat(
+            [each["labels"][:, 1:] != IGNORED, torch.zeros(5, 1, dtype=torch.bool)], dim=1
+        )
         rel = 1e-4 if dtype == "float32" else 1e-10
-        assert report.residual_norms == pytest.approx([medians(h.norm(dim=2), counting) for h in hidden], rel=rel)
-        assert report.bp_grad_norms == pytest.approx([medians(v.norm(dim=2), counting) for v in g], rel=rel)
+        assert report.residual_norms == pytest.approx(
+            [medians(h.norm(dim=2), counting) for h in hidden], rel=rel
+        )
+        assert report.bp_grad_norms == pytest.approx(
+            [medians(v.norm(dim=2), counting) for v in g], rel=rel
+        )
         terms = int(counting.sum())
         e = out.logits[:, :-1].softmax(dim=2) - F.one_hot(each["labels"][:, 1:].clamp(min=0), VOCAB)
         error = medians(e.norm(dim=2), counting[:, :-1])
         assert report.error_norm == pytest.approx(error, rel=rel)
-        assert backward_gain(report)[-1] == pytest.approx(report.bp_grad_norms[-1] * terms / error, rel=rel)
+        assert backward_gain(report)[-1] == pytest.approx(
+            report.bp_grad_norms[-1] * terms / error, rel=rel
+        )
         assert report.batch_size == terms
-        assert report.provenance["reduction"] == f"per token over {terms} counting labels of 5 samples"
+        assert (
+            report.provenance["reduction"] == f"per token over {terms} counting labels of 5 samples"
+        )
         assert f"norms per token over {terms} counting labels" in str(report)
     for handle in handles:
         handle.remove()
@@ -99,7 +113,9 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype: str) -> None:
     pairs = (units @ units.T).triu(1).sum() / 28
     assert report.cross_batch_stability == pytest.approx(float(pairs), abs=1e-4)
     hits = [
-        (net(**each).logits[:, :-1].argmax(2) == each["labels"][:, 1:])[each["labels"][:, 1:] != IGNORED]
+        (net(**each).logits[:, :-1].argmax(2) == each["labels"][:, 1:])[
+            each["labels"][:, 1:] != IGNORED
+        ]
         for each in data
     ]
     assert report.headline_acc == pytest.approx(float(torch.cat(hits).float().mean()))
@@ -122,7 +138,10 @@ def test_pairs_are_aligned_already_and_give_the_same_numbers_as_mappings() -> No
 def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing() -> None:
     net, data = gpt2(), [batch(length=6 + k % 3) for k in range(8)]
     whole = diagnose(net, data, taps=TAPS)
-    longer = [{k: F.pad(v, (0, 3), value=IGNORED if k == "labels" else 0) for k, v in b.items()} for b in data]
+    longer = [
+        {k: F.pad(v, (0, 3), value=IGNORED if k == "labels" else 0) for k, v in b.items()}
+        for b in data
+    ]
     loader = torch.utils.data.DataLoader(data, batch_size=None)
     for other in (
         diagnose(net, data, taps=TAPS, largest_pass=2),
@@ -139,22 +158,39 @@ def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing() 
 
 def test_masked_language_models_and_token_classes_are_not_shifted() -> None:
     config = transformers.BertConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, vocab_size=VOCAB, num_labels=5
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        vocab_size=VOCAB,
+        num_labels=5,
     )
     for kind, classes in (("BertForMaskedLM", VOCAB), ("BertForTokenClassification", 5)):
         net, data = getattr(transformers, kind)(config).eval(), batch()
         data["labels"] = torch.where(data["labels"] == IGNORED, IGNORED, data["labels"] % classes)
         report = diagnose(net, [data], taps="bert.embeddings, bert.encoder.layer.*")
         right = net(**data).logits.argmax(2) == data["labels"]
-        assert report.headline_acc == pytest.approx(float(right[data["labels"] != IGNORED].float().mean()))
+        assert report.headline_acc == pytest.approx(
+            float(right[data["labels"] != IGNORED].float().mean())
+        )
         assert report.notes == ""
 
 
 def test_labels_of_another_length_than_the_first_input_are_those_of_the_decoder() -> None:
     config = transformers.T5Config(
-        d_model=16, d_kv=8, d_ff=16, num_layers=2, num_heads=2, vocab_size=VOCAB, decoder_start_token_id=0
+        d_model=16,
+        d_kv=8,
+        d_ff=16,
+        num_layers=2,
+        num_heads=2,
+        vocab_size=VOCAB,
+        decoder_start_token_id=0,
     )
-    net, source, labels = transformers.T5ForConditionalGeneration(config).eval(), batch(length=9), batch()["labels"]
+    net, source, labels = (
+        transformers.T5ForConditionalGeneration(config).eval(),
+        batch(length=9),
+        batch()["labels"],
+    )
     before = F.pad(labels[:, :-1].clamp(min=0), (1, 0))
     data = {"input_ids": source["input_ids"], "decoder_input_ids": before, "labels": labels}
     report = diagnose(net, [data], taps="decoder.block.*")
@@ -165,7 +201,12 @@ def test_labels_of_another_length_than_the_first_input_are_those_of_the_decoder(
 
 def test_a_mapping_with_a_label_per_sample_is_a_classifier() -> None:
     config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=8, patch_size=4
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=8,
+        patch_size=4,
     )
     net = transformers.ViTForImageClassification(config).eval()
     x, y = torch.randn(6, 3, 8, 8), torch.randint(2, (6,))
@@ -185,7 +226,10 @@ def test_what_a_language_model_lacks_is_one_line() -> None:
         ({"labels": ids}, "holds labels alone"),
         ({**good, "labels": ids[:, 0]}, r"output is \(5, 7, 64\) for 5 labels"),
         ({**good, "labels": ids + VOCAB}, "label .* but the network has 64 classes"),
-        ({**good, "position_ids": ids + 99}, r"inputs input_ids of shape \(5, 7\), int64, attention_mask of shape"),
+        (
+            {**good, "position_ids": ids + 99},
+            r"inputs input_ids of shape \(5, 7\), int64, attention_mask of shape",
+        ),
     ):
         with pytest.raises(MeasureError, match=words) as caught:
             diagnose(net, [bad], taps=TAPS)
@@ -235,7 +279,10 @@ def test_a_decoder_with_feedback_in_it_has_gamma_per_token() -> None:
             return g.roll(1, -1)
 
     # with a mask the hub looks at its values, which a trace cannot follow
-    net, data = gpt2(), [{k: v for k, v in batch().items() if k != "attention_mask"} for _ in range(8)]
+    net, data = (
+        gpt2(),
+        [{k: v for k, v in batch().items() if k != "attention_mask"} for _ in range(8)],
+    )
     expected = diagnose(net, data, taps=TAPS)
     net.transformer.h[1].ln_1.register_forward_hook(lambda module, args, out: Turned.apply(out))
     report = diagnose(net, data, taps=TAPS)

@@ -8,9 +8,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
+from fa_core.facts.runs import Manifest
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, load_tensors, network_for
 from fa_core.models import build
-from fa_core.runs import Manifest
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def saved(tmp_path):
 
 @pytest.mark.parametrize("terminal_ln", [True, False])
 def test_a_built_in_network_is_recognised_from_its_tensors(saved, terminal_ln):
-    net = build("resmlp", input_dim=6, d=8, L=3, terminal_ln=terminal_ln, num_classes=4, seed=0).eval()
+    net = build(
+        "resmlp", input_dim=6, d=8, L=3, terminal_ln=terminal_ln, num_classes=4, seed=0
+    ).eval()
     found = network_for(saved(net.state_dict())).eval()
     x = torch.randn(5, 6)
     assert torch.equal(found(x), net(x))
@@ -33,21 +35,35 @@ def test_a_built_in_network_is_recognised_from_its_tensors(saved, terminal_ln):
 
 
 def test_tensors_of_no_known_network_say_so_and_what_to_do(saved):
-    with pytest.raises(UnknownNetwork, match=r"dfa_s42\.safetensors: .*conv.*--model module:callable"):
+    with pytest.raises(
+        UnknownNetwork, match=r"dfa_s42\.safetensors: .*conv.*--model module:callable"
+    ):
         network_for(saved({"conv.weight": torch.zeros(3, 3)}))
 
 
 def test_a_manifest_names_the_network_and_a_shape_that_differs_says_both(saved):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
-    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 9}, data="synthetic", seed=1)
-    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(9, 6\) in the network \(and \d+ more"):
+    manifest = Manifest(
+        method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 9}, data="synthetic", seed=1
+    )
+    with pytest.raises(
+        UnreadableInput, match=r"\(8, 6\) in the file and \(9, 6\) in the network \(and \d+ more"
+    ):
         network_for(saved(net.state_dict()), manifest)
 
 
 def test_a_manifest_that_asks_for_petabytes_is_refused_before_they_are_taken(saved):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
-    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 10**7}, data="synthetic", seed=1)
-    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(10000000, 6\) in the network"):
+    manifest = Manifest(
+        method="dfa",
+        arch="resmlp",
+        arch_args={**net.arch_args, "d": 10**7},
+        data="synthetic",
+        seed=1,
+    )
+    with pytest.raises(
+        UnreadableInput, match=r"\(8, 6\) in the file and \(10000000, 6\) in the network"
+    ):
         network_for(saved(net.state_dict()), manifest)
 
 
@@ -61,7 +77,9 @@ def test_a_manifest_that_asks_for_petabytes_is_refused_before_they_are_taken(sav
 )
 def test_a_manifest_of_a_network_that_cannot_be_is_refused_before_it_is_built(saved, args, said):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
-    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, **args}, data="synthetic", seed=1)
+    manifest = Manifest(
+        method="dfa", arch="resmlp", arch_args={**net.arch_args, **args}, data="synthetic", seed=1
+    )
     with pytest.raises(UnknownNetwork, match=rf"manifest\.json: {said}"):
         network_for(saved(net.state_dict()), manifest)
 
@@ -118,7 +136,9 @@ def test_weights_that_are_no_floats_are_refused_and_never_taken_by_their_value(s
 def test_a_single_integer_tensor_among_floats_is_refused_too(saved):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
     weights = {**net.state_dict(), "embed.weight": net.state_dict()["embed.weight"].to(torch.int16)}
-    with pytest.raises(UnreadableInput, match=r"embed\.weight is stored as int16: no scale is known"):
+    with pytest.raises(
+        UnreadableInput, match=r"embed\.weight is stored as int16: no scale is known"
+    ):
         network_for(saved(weights))
 
 
@@ -137,8 +157,12 @@ def test_buffers_and_parameters_that_are_integers_in_the_network_too_stay_so(tmp
 
 
 def test_missing_and_unknown_tensors_are_named(tmp_path):
-    with pytest.raises(UnreadableInput, match=r"1 missing \(bias\), 1 that the network does not have \(scale\)"):
-        load_tensors(nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "scale": torch.zeros(1)}, tmp_path)
+    with pytest.raises(
+        UnreadableInput, match=r"1 missing \(bias\), 1 that the network does not have \(scale\)"
+    ):
+        load_tensors(
+            nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "scale": torch.zeros(1)}, tmp_path
+        )
 
 
 def test_tied_weights_and_batch_counters_may_be_missing(tmp_path):
@@ -171,10 +195,14 @@ class TestTheUsersOwnNetwork:
         sys.modules.pop("my_lab_nets", None)
 
     def test_is_built_by_the_callable_that_was_typed(self, saved):
-        network = network_for(saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)}), model="my_lab_nets:make")
+        network = network_for(
+            saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)}), model="my_lab_nets:make"
+        )
         assert torch.equal(network.weight, torch.ones(2, 3))
 
-    def test_draws_what_is_not_saved_the_same_each_time_and_leaves_the_callers_generator(self, saved):
+    def test_draws_what_is_not_saved_the_same_each_time_and_leaves_the_callers_generator(
+        self, saved
+    ):
         checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
         drawn = []
         for seed in (1, 2):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from fa_core.measure.accumulator import drifts, mean_pairwise_cosine
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.tally import drifts, mean_pairwise_cosine
 from fa_core.measure.taps import loss_gradient
 
 
@@ -34,7 +34,10 @@ def test_norms_are_exact_at_every_scale(scale: float, dtype: torch.dtype) -> Non
 
 
 def test_norms_of_mixed_rows_do_not_touch_each_other() -> None:
-    rows = torch.tensor([[0.0, 0.0], [1e-200, 0.0], [3.0, 4.0], [math.inf, 1.0], [math.nan, 1.0]], dtype=torch.float64)
+    rows = torch.tensor(
+        [[0.0, 0.0], [1e-200, 0.0], [3.0, 4.0], [math.inf, 1.0], [math.nan, 1.0]],
+        dtype=torch.float64,
+    )
     assert sample_norms(rows).tolist()[:4] == [0.0, 1e-200, 5.0, math.inf]
     assert math.isnan(sample_norms(rows)[4])
 
@@ -110,7 +113,10 @@ def test_a_sample_with_a_nan_logit_is_wrong() -> None:
 
 def test_accuracy_weighs_samples_not_batches() -> None:
     net = Fixed(torch.eye(2))
-    data = [(torch.eye(2)[[0, 0, 0]], torch.tensor([0, 0, 0])), (torch.eye(2)[[0]], torch.tensor([1]))]
+    data = [
+        (torch.eye(2)[[0, 0, 0]], torch.tensor([0, 0, 0])),
+        (torch.eye(2)[[0]], torch.tensor([1])),
+    ]
     assert accuracy(net, data) == 0.75
 
 
@@ -132,19 +138,29 @@ def softmax_minus_onehot(logits: list[float], label: int) -> list[Decimal]:
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("gap", [0.0, 3.0, 17.0, 40.0, 100.0])
-def test_the_output_error_keeps_its_digits_where_a_sample_is_nearly_certain(kind: torch.dtype, gap: float) -> None:
+def test_the_output_error_keeps_its_digits_where_a_sample_is_nearly_certain(
+    kind: torch.dtype, gap: float
+) -> None:
     logits = torch.tensor([[gap, 0.125, -2.0], [0.0, gap, 0.5]], dtype=kind)
     found = loss_gradient(logits, torch.tensor([0, 2]))[1]
     assert found.dtype == torch.float64
     for row, z, label in zip(found.tolist(), logits.tolist(), [0, 2], strict=True):
-        assert row == pytest.approx([float(value) for value in softmax_minus_onehot(z, label)], rel=1e-13, abs=0)
+        assert row == pytest.approx(
+            [float(value) for value in softmax_minus_onehot(z, label)], rel=1e-13, abs=0
+        )
 
 
 def test_the_output_error_of_stacked_networks_is_each_ones_own() -> None:
     logits, y = torch.randn(3, 5, 4), torch.randint(4, (5,))
-    assert torch.equal(loss_gradient(logits, y)[1], torch.stack([loss_gradient(one, y)[1] for one in logits]))
+    assert torch.equal(
+        loss_gradient(logits, y)[1], torch.stack([loss_gradient(one, y)[1] for one in logits])
+    )
 
 
 def test_the_output_error_of_what_is_not_finite_is_nan() -> None:
     logits = torch.tensor([[math.nan, 0.0], [math.inf, 0.0], [1.0, 0.0]])
-    assert loss_gradient(logits, torch.tensor([0, 0, 1]))[1].isnan().any(dim=1).tolist() == [True, True, False]
+    assert loss_gradient(logits, torch.tensor([0, 0, 1]))[1].isnan().any(dim=1).tolist() == [
+        True,
+        True,
+        False,
+    ]

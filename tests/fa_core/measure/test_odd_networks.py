@@ -36,7 +36,9 @@ def odd(forward: Change) -> Hookable:
     return Odd(Residual(kind="gelu", out_ln=True))
 
 
-def states(net: Hookable, x: Tensor, run: Callable[[nn.Module, Tensor], Tensor] = lambda f, h: f(h)) -> Tensor:
+def states(
+    net: Hookable, x: Tensor, run: Callable[[nn.Module, Tensor], Tensor] = lambda f, h: f(h)
+) -> Tensor:
     h = net.embed(x)
     for block in net.blocks:
         h = run(block, h)
@@ -53,7 +55,9 @@ def without_gradient(net: Hookable, x: Tensor) -> Tensor:
 
 
 def checkpointed(reentrant: bool) -> Change:
-    return lambda net, x: net.head(states(net, x, lambda f, h: checkpoint(f, h, use_reentrant=reentrant)))
+    return lambda net, x: net.head(
+        states(net, x, lambda f, h: checkpoint(f, h, use_reentrant=reentrant))
+    )
 
 
 @dataclasses.dataclass
@@ -69,37 +73,85 @@ REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
         MeasureError,
         "use_reentrant=False, or switch checkpointing off",
     ),
-    "a dict of other names": (odd(lambda net, x: {"scores": plain(net, x)}), MeasureError, r"\['logits'\]: wrap"),
-    "a dataclass of other names": (odd(lambda net, x: Scores(plain(net, x))), MeasureError, "as .logits .*: wrap"),
-    "features first": (odd(lambda net, x: (states(net, x), plain(net, x))), TapError, "wrap the network in a module"),
-    "one score per sample": (odd(lambda net, x: plain(net, x)[:, 0]), MeasureError, "wrap the network in a module"),
+    "a dict of other names": (
+        odd(lambda net, x: {"scores": plain(net, x)}),
+        MeasureError,
+        r"\['logits'\]: wrap",
+    ),
+    "a dataclass of other names": (
+        odd(lambda net, x: Scores(plain(net, x))),
+        MeasureError,
+        "as .logits .*: wrap",
+    ),
+    "features first": (
+        odd(lambda net, x: (states(net, x), plain(net, x))),
+        TapError,
+        "wrap the network in a module",
+    ),
+    "one score per sample": (
+        odd(lambda net, x: plain(net, x)[:, 0]),
+        MeasureError,
+        "wrap the network in a module",
+    ),
     "one logit": (odd(lambda net, x: plain(net, x)[:, :1]), MeasureError, r"returns torch\.cat"),
     "no gradient": (odd(without_gradient), TapError, r"without \.detach\(\), torch\.no_grad\(\)"),
-    "detached logits": (odd(lambda net, x: plain(net, x).detach()), TapError, r"without \.detach\(\)"),
-    "detached states": (odd(lambda net, x: net.head(states(net, x).detach() + x.sum())), TapError, "carry no gradient"),
+    "detached logits": (
+        odd(lambda net, x: plain(net, x).detach()),
+        TapError,
+        r"without \.detach\(\)",
+    ),
+    "detached states": (
+        odd(lambda net, x: net.head(states(net, x).detach() + x.sum())),
+        TapError,
+        "carry no gradient",
+    ),
     "taps beside the path": (
         odd(lambda net, x: [states(net, x), net.head(x.requires_grad_() @ torch.ones(5, 6))][1]),
         TapError,
         "tap the tensor that the next block reads",
     ),
-    "another argument": (odd(lambda net, x: (lambda x, mask: x)(x)), MeasureError, "wrap it in a module whose forward"),
+    "another argument": (
+        odd(lambda net, x: (lambda x, mask: x)(x)),
+        MeasureError,
+        "wrap it in a module whose forward",
+    ),
     "a dict of inputs": (
         odd(lambda net, batch: plain(net, (batch if isinstance(batch, dict) else {})["x"])),
         MeasureError,
         "whose forward takes x alone",
     ),
-    "a failed assertion": (odd(lambda net, x: _fail()), MeasureError, r"run model\(x\) on this batch by itself"),
+    "a failed assertion": (
+        odd(lambda net, x: _fail()),
+        MeasureError,
+        r"run model\(x\) on this batch by itself",
+    ),
     "a forward that casts": (odd(lambda net, x: plain(net, x.double())), MeasureError, RAISED),
     "layers that do not fit": (odd(lambda net, x: net.embed(plain(net, x))), MeasureError, RAISED),
-    "products that do not fit": (odd(lambda net, x: states(net, x) @ torch.ones(7, 4)), MeasureError, RAISED),
-    "an error of its own": (odd(lambda net, x: _fail(ValueError("a bad size"))), MeasureError, RAISED),
+    "products that do not fit": (
+        odd(lambda net, x: states(net, x) @ torch.ones(7, 4)),
+        MeasureError,
+        RAISED,
+    ),
+    "an error of its own": (
+        odd(lambda net, x: _fail(ValueError("a bad size"))),
+        MeasureError,
+        RAISED,
+    ),
     "a lazy network": (
         nn.Sequential(nn.LazyLinear(6), nn.Linear(6, 4)),
         MeasureError,
         "hold no values yet; load them; run a lazy",
     ),
-    "weights on no device": (Hookable(Residual().to("meta")), MeasureError, "hold no values yet; load them"),
-    "TorchScript": (torch.jit.trace(nn.Linear(5, 4), torch.ones(1, 5)), MeasureError, r"give the nn\.Module"),
+    "weights on no device": (
+        Hookable(Residual().to("meta")),
+        MeasureError,
+        "hold no values yet; load them",
+    ),
+    "TorchScript": (
+        torch.jit.trace(nn.Linear(5, 4), torch.ones(1, 5)),
+        MeasureError,
+        r"give the nn\.Module",
+    ),
 }
 
 
@@ -129,7 +181,10 @@ DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
     "labels (B, 1)": (lambda x, y: [(x, y[:, None])], r"y\.squeeze\(1\)"),
     "float labels": (lambda x, y: [(x, y.float())], r"y\.long\(\)"),
     "inputs of another width": (lambda x, y: [(x[:, :3], y)], ASKS_ABOUT_DATA),
-    "inputs of another dtype": (lambda x, y: [(x.long(), y)], rf"{ASKS_ABOUT_DATA}\? where they do, give x\.float\(\)"),
+    "inputs of another dtype": (
+        lambda x, y: [(x.long(), y)],
+        rf"{ASKS_ABOUT_DATA}\? where they do, give x\.float\(\)",
+    ),
     "labels of another set": (lambda x, y: [(x, y + 4)], ASKS_ABOUT_DATA),
 }
 
@@ -151,10 +206,14 @@ def in_place(net: Hookable, x: Tensor) -> Tensor:
 
 
 MEASURED: dict[str, Callable[[Hookable], nn.Module]] = {
-    "checkpoints": lambda net: same(net, lambda net, x: net.head(net.out_ln(states(net, x, _checkpointed)))),
+    "checkpoints": lambda net: same(
+        net, lambda net, x: net.head(net.out_ln(states(net, x, _checkpointed)))
+    ),
     "in-place operations on a tapped output": lambda net: same(net, in_place),
     "a dict with logits": lambda net: same(net, lambda net, x: {"logits": plain(net, x)}),
-    "logits and attention weights": lambda net: same(net, lambda net, x: (plain(net, x), [torch.ones(16, 2, 3, 3)])),
+    "logits and attention weights": lambda net: same(
+        net, lambda net, x: (plain(net, x), [torch.ones(16, 2, 3, 3)])
+    ),
     "compiled": lambda net: torch.compile(same(net, plain), backend="eager"),
     "in data parallel": lambda net: nn.DataParallel(same(net, plain)),
 }
@@ -177,8 +236,16 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
     expected = diagnose(net, batches(8), taps=TAPS)
     model = MEASURED[case](net)
     prefix = "module." if isinstance(model, nn.DataParallel) else ""
-    report = diagnose(model, (batch for batch in batches(8)), taps=[f"{prefix}embed", f"{prefix}blocks.*"])
-    for name in ("residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc", "error_norm"):
+    report = diagnose(
+        model, (batch for batch in batches(8)), taps=[f"{prefix}embed", f"{prefix}blocks.*"]
+    )
+    for name in (
+        "residual_norms",
+        "bp_grad_norms",
+        "cross_batch_stability",
+        "headline_acc",
+        "error_norm",
+    ):
         assert getattr(report, name) == pytest.approx(getattr(expected, name), rel=1e-6), name
 
 
@@ -198,14 +265,25 @@ def test_candidates_end_with_the_blocks() -> None:
 )
 @pytest.mark.parametrize("measure", [diagnose, accuracy])
 def test_what_is_no_network_is_refused_with_the_remedy(net: Any, kind: str, measure: Any) -> None:
-    with pytest.raises(MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"):
+    with pytest.raises(
+        MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"
+    ):
         measure(net, batches(1))
 
 
 FIT: dict[str, tuple[nn.Module, Tensor]] = {
-    "flattened": (nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, 4)), torch.randn(8, 1, 3, 3)),
-    "channels": (nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 4)), torch.randn(8, 1, 3, 3)),
-    "words": (nn.Sequential(nn.Embedding(5, 6), nn.Flatten(), nn.Linear(12, 4)), torch.full((8, 2), 5)),
+    "flattened": (
+        nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, 4)),
+        torch.randn(8, 1, 3, 3),
+    ),
+    "channels": (
+        nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 4)),
+        torch.randn(8, 1, 3, 3),
+    ),
+    "words": (
+        nn.Sequential(nn.Embedding(5, 6), nn.Flatten(), nn.Linear(12, 4)),
+        torch.full((8, 2), 5),
+    ),
 }
 
 

@@ -72,7 +72,11 @@ class Feedback(nn.Module):
         return (got[0] @ self.feedback,)
 
     def plain(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, self.weight, self.bias, padding=1) if self.conv else F.linear(x, self.weight, self.bias)
+        return (
+            F.conv2d(x, self.weight, self.bias, padding=1)
+            if self.conv
+            else F.linear(x, self.weight, self.bias)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.rule in ("plain", "fa hook", "dfa"):
@@ -122,7 +126,9 @@ class Net(nn.Module):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
-        logits = self.head(hidden[-1].flatten(2).mean(dim=2) if hidden[-1].dim() > 2 else hidden[-1])
+        logits = self.head(
+            hidden[-1].flatten(2).mean(dim=2) if hidden[-1].dim() > 2 else hidden[-1]
+        )
         return (logits, hidden) if return_hidden else logits
 
 
@@ -142,7 +148,13 @@ def batches(conv: bool = False, k: int = 8, size: int = 16) -> list[tuple[Tensor
 
 
 RULES = ["fa", "usf", "fa hook", "dfa", "detach"]
-NAMED = {"fa": "Grad", "usf": "Grad", "fa hook": "backward hook", "dfa": "backward hook", "detach": ".detach()"}
+NAMED = {
+    "fa": "Grad",
+    "usf": "Grad",
+    "fa hook": "backward hook",
+    "dfa": "backward hook",
+    "detach": ".detach()",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +165,9 @@ def seed() -> None:
 @pytest.mark.parametrize("taps", [TAPS, None], ids=["modules", "returned"])
 @pytest.mark.parametrize("conv", [False, True], ids=["linear", "conv"])
 @pytest.mark.parametrize("rule", RULES)
-def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, conv: bool, taps: Any) -> None:
+def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(
+    rule: str, conv: bool, taps: Any
+) -> None:
     net = Net(rule, conv)
     data = batches(conv)
     report = diagnose(net, data, taps=taps, dtype="float64")
@@ -172,9 +186,13 @@ def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, con
         logits, hidden = each(x.clone().requires_grad_(), return_hidden=True)
         vectors.append(torch.autograd.grad(F.cross_entropy(logits, y), hidden))
     assert report.credit is not None
-    assert report.credit["gamma"] == pytest.approx([gamma(a, g) for a, g in zip(*vectors, strict=True)], abs=1e-12)
+    assert report.credit["gamma"] == pytest.approx(
+        [gamma(a, g) for a, g in zip(*vectors, strict=True)], abs=1e-12
+    )
     # the head is plain: nothing of the rule's lies behind h_L, and with hooks on modules not at h_L either
-    assert 3 in report.credit["free_layers"] and report.credit["gamma_L"] == pytest.approx(1, abs=1e-12)
+    assert 3 in report.credit["free_layers"] and report.credit["gamma_L"] == pytest.approx(
+        1, abs=1e-12
+    )
     assert abs(report.credit["deep_gamma"]) < 0.99
     assert "Γ of its own vector" in str(report)
 
@@ -192,11 +210,15 @@ def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them() ->
     expected = Net("plain")
     expected.load_state_dict(net.state_dict())
     report = diagnose(net, data, taps=TAPS)
-    assert report.bp_grad_norms == pytest.approx(diagnose(expected, data, taps=TAPS).bp_grad_norms, rel=1e-6)
+    assert report.bp_grad_norms == pytest.approx(
+        diagnose(expected, data, taps=TAPS).bp_grad_norms, rel=1e-6
+    )
     assert report.provenance["custom_backward"] == ["tensor hook"]
 
 
-def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network() -> None:
+def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network() -> (
+    None
+):
     class Gelu(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -301,7 +323,9 @@ def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
         [gamma(a, g) for a, g in zip(done.credit, done.gradients, strict=True)], abs=1e-5
     )
     assert found.free == [3]
-    assert found.rho[3] == pytest.approx(1, abs=1e-2) and found.rho[0] == pytest.approx(found.gamma[0], abs=0.2)
+    assert found.rho[3] == pytest.approx(1, abs=1e-2) and found.rho[0] == pytest.approx(
+        found.gamma[0], abs=0.2
+    )
     assert found.nudge[3] is not None and found.nudge[3] < 0
 
 
@@ -388,7 +412,9 @@ def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
         x, _, back = ctx.saved_tensors
         return g @ back, g.T @ x, None
 
-    feedback.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+    feedback.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
 
     class Layer(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
@@ -396,6 +422,10 @@ def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 8), Layer(8, 8), nn.Linear(8, 4))
-    report = diagnose(net, [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)], taps="0,1")
-    assert report.coverage == "a" and report.provenance["custom_backward"] == ["fa_tests_feedback_default"]
+    report = diagnose(
+        net, [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)], taps="0,1"
+    )
+    assert report.coverage == "a" and report.provenance["custom_backward"] == [
+        "fa_tests_feedback_default"
+    ]
     assert "fa_tests::feedback may have a derivative of its own" in report.unmeasured["b"]

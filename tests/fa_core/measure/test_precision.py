@@ -9,7 +9,7 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.errors import MeasureError
-from fa_core.gain import backward_gain, cause_of_floor, failure_mode, floor_in_words
+from fa_core.judgement.gain import backward_gain, cause_of_floor, failure_mode, floor_in_words
 from fa_core.measure.reliability import reference_precision
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches
@@ -28,7 +28,9 @@ def test_a_healthy_network_has_the_right_reference() -> None:
 
 
 def test_a_float64_network_is_its_own_reference() -> None:
-    assert reference_precision(Residual().double(), batches(1)[0]).cosine == pytest.approx([1.0] * 4, abs=1e-14)
+    assert reference_precision(Residual().double(), batches(1)[0]).cosine == pytest.approx(
+        [1.0] * 4, abs=1e-14
+    )
 
 
 def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
@@ -84,7 +86,10 @@ def test_gain_is_free_of_batch_size_and_loss() -> None:
     # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
     net = Residual().double()
     x, y = batches(1)[0]
-    gains = [backward_gain(diagnose(net, [(x[:1].repeat(n, 1), y[:1].repeat(n))]))[-1] for n in (1, 4, 32)]
+    gains = [
+        backward_gain(diagnose(net, [(x[:1].repeat(n, 1), y[:1].repeat(n))]))[-1]
+        for n in (1, 4, 32)
+    ]
     h = net(x[:1].double(), return_hidden=True)[0]
     e = torch.softmax(h, 1) - nn.functional.one_hot(y[:1], 4)
     exact = float(((e @ net.head.weight).norm() / e.norm()).detach())
@@ -98,7 +103,9 @@ def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
     report = diagnose(converged, data, taps="0")
     assert report.flags == {"b"}
     assert cause_of_floor(report) == "converged"
-    cancelled = nn.Sequential(nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False))
+    cancelled = nn.Sequential(
+        nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False)
+    )
     report = diagnose(cancelled, [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))], taps="0")
     assert report.flags == {"b"}
     assert cause_of_floor(report) == "cancelled"
@@ -116,7 +123,10 @@ def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
     ],
 )
 def test_causes_of_a_fired_b(g: float, error: float, cause: str | None) -> None:
-    assert cause_of_floor(DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error)) == cause
+    assert (
+        cause_of_floor(DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error))
+        == cause
+    )
 
 
 def test_no_error_at_all_is_converged_without_a_gain() -> None:
@@ -161,25 +171,54 @@ def test_failures_of_scale_and_direction_and_what_c_says_of_the_gradient(
     growth: float | None, g: float, cosine: float | None, error: float, acc: float, mode: str
 ) -> None:
     norms = [] if growth is None else [1.0, growth]
-    facts = {"batch_size": 128, "error_norm": error, "cross_batch_stability": cosine, "frozen_baseline_acc": 0.349}
+    facts = {
+        "batch_size": 128,
+        "error_norm": error,
+        "cross_batch_stability": cosine,
+        "frozen_baseline_acc": 0.349,
+    }
     assert failure_mode(DiagnosticReport("", "", norms, [g], headline_acc=acc, **facts)) == mode
 
 
 @pytest.mark.parametrize(
     ("method", "deep", "null", "mode"),
     [
-        ("dfa", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "direction failure"),
-        ("dfa", 0.50, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
+        (
+            "dfa",
+            0.01,
+            {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200},
+            "direction failure",
+        ),
+        (
+            "dfa",
+            0.50,
+            {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200},
+            "depth unused",
+        ),
         ("dfa", 0.01, None, "depth unused"),
-        ("BP", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
-        ("random_targets", 0.01, {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}, "depth unused"),
+        (
+            "BP",
+            0.01,
+            {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200},
+            "depth unused",
+        ),
+        (
+            "random_targets",
+            0.01,
+            {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200},
+            "depth unused",
+        ),
     ],
 )
 def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
     method: str, deep: float, null: dict[str, float] | None, mode: str
 ) -> None:
     credit = {"gamma": [0.9, deep, deep], "free_layers": [], "null": null}
-    facts = {"credit": credit, "provenance": {"arch_args": {"d": 64}, "classes": 10}, "frozen_baseline_acc": 0.349}
+    facts = {
+        "credit": credit,
+        "provenance": {"arch_args": {"d": 64}, "classes": 10},
+        "frozen_baseline_acc": 0.349,
+    }
     report = DiagnosticReport(method, "", [1.0, 1.1, 1.2], [1e-3] * 3, headline_acc=0.35, **facts)
     assert failure_mode(report) == mode
 

@@ -7,17 +7,19 @@ import torch
 from msgspec.structs import replace
 
 from fa_core import diagnose
-from fa_core.confidence import Confidence, confidence
 from fa_core.errors import UsageError
+from fa_core.judgement.confidence import Confidence, confidence
+from fa_core.measure.accumulator import Samples
 from fa_core.measure.reliability import bootstrap, resampled_drift
-from fa_core.measure.tally import Samples
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches, diagnose_resampled
 
 
 def samples(h: torch.Tensor, k: int = 1) -> Samples:
     """(L+1, n) norms used for h and g, k batches all right, orthogonal mean gradients."""
-    return Samples([h], [h], [h[0]], [torch.ones(4, dtype=torch.bool)] * k, torch.eye(k, dtype=torch.float64))
+    return Samples(
+        [h], [h], [h[0]], [torch.ones(4, dtype=torch.bool)] * k, torch.eye(k, dtype=torch.float64)
+    )
 
 
 def report_of(h: torch.Tensor, **given: object) -> DiagnosticReport:
@@ -64,18 +66,26 @@ def test_a_coin_flip_verdict_shows_as_one() -> None:
 
 
 @pytest.mark.parametrize(("k", "size"), [(1, 400), (8, 50)])
-def test_the_accuracy_interval_is_binomial_over_all_samples_however_they_are_batched(k: int, size: int) -> None:
+def test_the_accuracy_interval_is_binomial_over_all_samples_however_they_are_batched(
+    k: int, size: int
+) -> None:
     torch.manual_seed(0)
-    report = diagnose_resampled(Residual(), batches(k, size=size), resamples=2000, frozen_baseline_acc=0.2)
+    report = diagnose_resampled(
+        Residual(), batches(k, size=size), resamples=2000, frozen_baseline_acc=0.2
+    )
     found, acc = judged(report), report.headline_acc
     assert acc is not None
     low, high = found.intervals["acc"]
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(acc * (1 - acc) / 400), rel=0.15)
-    assert found.intervals["margin_pp"] == pytest.approx((100 * (low - 0.2), 100 * (high - 0.2)), abs=1e-6)
+    assert found.intervals["margin_pp"] == pytest.approx(
+        (100 * (low - 0.2), 100 * (high - 0.2)), abs=1e-6
+    )
 
 
 def test_a_given_accuracy_is_not_resampled() -> None:
-    report = diagnose_resampled(Residual(), batches(2), headline_acc=0.5, resamples=20, frozen_baseline_acc=0.1)
+    report = diagnose_resampled(
+        Residual(), batches(2), headline_acc=0.5, resamples=20, frozen_baseline_acc=0.1
+    )
     assert set(judged(report).intervals) == {"growth", "g_L"}
     assert set(judged(report).fired) == {"a", "b"}
 
@@ -91,7 +101,9 @@ def test_an_accuracy_of_other_samples_is_resampled_over_those() -> None:
 
 
 def test_a_batch_drawn_twice_is_not_its_own_drift() -> None:
-    values = resampled_drift(torch.eye(8, dtype=torch.float64), 200, torch.Generator().manual_seed(0))
+    values = resampled_drift(
+        torch.eye(8, dtype=torch.float64), 200, torch.Generator().manual_seed(0)
+    )
     assert values == [0.0] * 200
 
 
@@ -130,7 +142,9 @@ def test_one_sample_and_one_layer_resample_to_themselves() -> None:
 
 def test_the_same_seed_gives_the_same_shares() -> None:
     net = Residual()
-    one, other = (diagnose_resampled(net, batches(8), resamples=30, seed=4).resampling for _ in range(2))
+    one, other = (
+        diagnose_resampled(net, batches(8), resamples=30, seed=4).resampling for _ in range(2)
+    )
     assert one == other
 
 

@@ -34,7 +34,9 @@ class SpelledOut(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         wide = h.to(torch.float32)
-        return self.scale * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(h.dtype)
+        return self.scale * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(
+            h.dtype
+        )
 
 
 class Standardised(nn.Module):
@@ -46,7 +48,10 @@ class Standardised(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         centred = h - h.mean(-1, keepdim=True)
-        return centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * self.scale + self.shift
+        return (
+            centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * self.scale
+            + self.shift
+        )
 
 
 class Layer(nn.Module):
@@ -99,7 +104,9 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         h, _ = self.transformer(ids)
-        return self.score(h.mean(dim=1) if self.reads == "mean" else h[torch.arange(len(ids)), self.read(ids)])
+        return self.score(
+            h.mean(dim=1) if self.reads == "mean" else h[torch.arange(len(ids)), self.read(ids)]
+        )
 
 
 TAPS = ["transformer.drop", "transformer.h.*"]
@@ -108,13 +115,17 @@ TAPS = ["transformer.drop", "transformer.h.*"]
 def hidden_states(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     """As transformers returns them: the last one behind the final norm."""
     states: list[Tensor] = []
-    handle = model.transformer.register_forward_hook(lambda _, args, output: states.extend(output[1]))
+    handle = model.transformer.register_forward_hook(
+        lambda _, args, output: states.extend(output[1])
+    )
     logits = model(ids)
     handle.remove()
     return logits, states
 
 
-def sentences(k: int = 8, size: int = 16, length: int = 7, padded: bool = False) -> list[tuple[Tensor, Tensor]]:
+def sentences(
+    k: int = 8, size: int = 16, length: int = 7, padded: bool = False
+) -> list[tuple[Tensor, Tensor]]:
     data = []
     for _ in range(k):
         ids = torch.randint(1, WORDS, (size, length))
@@ -124,7 +135,9 @@ def sentences(k: int = 8, size: int = 16, length: int = 7, padded: bool = False)
     return data
 
 
-def slowly(model: Classifier, data: list[tuple[Tensor, Tensor]]) -> tuple[list[float], list[float], float]:
+def slowly(
+    model: Classifier, data: list[tuple[Tensor, Tensor]]
+) -> tuple[list[float], list[float], float]:
     """Norms of the read token's states and gradients, block by block and sample by sample, and (c): all in float64."""
     model = model.double().eval()
     means, h_norms, g_norms = [], [], []
@@ -148,7 +161,11 @@ def slowly(model: Classifier, data: list[tuple[Tensor, Tensor]]) -> tuple[list[f
             gradients.append(torch.stack(rows))
         if index == 0:
             for state, g in zip(states, gradients, strict=True):
-                h_norms.append(sorted(float(state[i, p].norm()) for i, p in enumerate(places))[(len(y) - 1) // 2])
+                h_norms.append(
+                    sorted(float(state[i, p].norm()) for i, p in enumerate(places))[
+                        (len(y) - 1) // 2
+                    ]
+                )
                 g_norms.append(sorted(float(row.norm()) for row in g)[(len(y) - 1) // 2])
         mean = gradients[(len(states) - 1) // 2].mean(0)
         means.append(mean / mean.norm())
@@ -167,7 +184,9 @@ def slowly(model: Classifier, data: list[tuple[Tensor, Tensor]]) -> tuple[list[f
         ("before padding", True, "read token"),
     ],
 )
-def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(reads: str, padded: bool, way: str) -> None:
+def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(
+    reads: str, padded: bool, way: str
+) -> None:
     model, data = Classifier(reads), sentences(padded=padded)
     report = diagnose(model, data, taps=TAPS)
     assert report.flatten == way
@@ -236,7 +255,10 @@ def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> No
     assert quality.rho == pytest.approx([1.0, 1.0], abs=1e-2)
     # another token's credit is none of what the head reads
     elsewhere = [a.roll(1, dims=1) for a in credit]
-    assert abs(credit_quality(model, elsewhere, ids, y, directions=0, taps=TAPS).gamma[1] or 0.0) < 1e-9
+    assert (
+        abs(credit_quality(model, elsewhere, ids, y, directions=0, taps=TAPS).gamma[1] or 0.0)
+        < 1e-9
+    )
 
 
 @pytest.mark.parametrize("reads", ["last", "before padding"])
@@ -254,7 +276,8 @@ def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
         return model.score(state[:, 0] + state[:, -1] * 0), [h, state]
 
     with pytest.raises(
-        TapError, match="h_0 has 7 tokens, h_1 has 8, of which the head reads one; tap states that hold"
+        TapError,
+        match="h_0 has 7 tokens, h_1 has 8, of which the head reads one; tap states that hold",
     ):
         diagnose(Classifier(depth=1), sentences(1), taps=pooled)
 
@@ -265,8 +288,14 @@ NORMS = [nn.LayerNorm, nn.RMSNorm, SpelledOut, Standardised]
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("show", ["as it is", "copy", "slice"])
-def test_a_last_state_behind_the_final_norm_is_refused_with_the_taps_to_use(norm: Norm, depth: int, show: str) -> None:
-    ways = {"as it is": lambda h: h, "copy": lambda h: h.clone().view_as(h), "slice": lambda h: h[:, -1]}
+def test_a_last_state_behind_the_final_norm_is_refused_with_the_taps_to_use(
+    norm: Norm, depth: int, show: str
+) -> None:
+    ways = {
+        "as it is": lambda h: h,
+        "copy": lambda h: h.clone().view_as(h),
+        "slice": lambda h: h[:, -1],
+    }
 
     def taps(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
         logits, states = hidden_states(model, ids)
@@ -288,7 +317,9 @@ def test_what_the_refusal_is_about(norm: Norm) -> None:
     model, data = Classifier(norm=norm), sentences(1)
     before = hidden_states(model.eval(), data[0][0])[1][-1]
     with torch.no_grad():
-        model.transformer.h[-1].register_forward_hook(lambda _, args, output: (1e9 * output[0], None))
+        model.transformer.h[-1].register_forward_hook(
+            lambda _, args, output: (1e9 * output[0], None)
+        )
         after = hidden_states(model, data[0][0])[1][-1]
     torch.testing.assert_close(before, after, rtol=1e-3, atol=1e-4)
     report = diagnose(model, data, taps=TAPS)
@@ -317,7 +348,11 @@ class TimeFirst(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embed, self.mix, self.head = nn.Linear(5, WIDTH), nn.GRU(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.embed, self.mix, self.head = (
+            nn.Linear(5, WIDTH),
+            nn.GRU(WIDTH, WIDTH),
+            nn.Linear(WIDTH, CLASSES),
+        )
 
     def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
         h = self.embed(x.transpose(0, 1))
@@ -328,7 +363,9 @@ class TimeFirst(nn.Module):
 
 @pytest.mark.parametrize("taps", [None, "embed, mix"])
 @pytest.mark.parametrize("length", [5, 8])
-def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(taps: Any, length: int) -> None:
+def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(
+    taps: Any, length: int
+) -> None:
     data = [(torch.randn(8, length, 5), torch.randint(CLASSES, (8,)))]
     with pytest.raises(TapError, match=r"where the batch is a later axis.*transpose\(0, 1\)"):
         diagnose(TimeFirst(), data, taps=taps)
@@ -369,7 +406,9 @@ def test_features_before_the_logits_are_not_taken_for_them(width: int) -> None:
             return self.net(x)[1]
 
     net, data = Both(), sentences(1)
-    with pytest.raises(TapError, match=r"\(16, \d\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"):
+    with pytest.raises(
+        TapError, match=r"\(16, \d\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"
+    ):
         diagnose(net, data, taps=TAPS)
     assert diagnose(Wrapped(net), data, taps=[f"net.{tap}" for tap in TAPS]).coverage == "ab"
 
@@ -388,7 +427,9 @@ def test_one_logit_is_refused_with_what_makes_two_of_it() -> None:
     net.score = nn.Linear(WIDTH, 1)
     data = [(ids, y % 2) for ids, y in sentences(1)]
     for labels in (data, [(ids, 0 * y) for ids, y in data]):
-        with pytest.raises(MeasureError, match=r"one logit per sample.*torch\.cat\(\[torch\.zeros_like\(z\), z\]"):
+        with pytest.raises(
+            MeasureError, match=r"one logit per sample.*torch\.cat\(\[torch\.zeros_like\(z\), z\]"
+        ):
             diagnose(net, labels, taps=TAPS)
     zeros = [(ids, 0 * y) for ids, y in data]
     members = measure_together([net, Two(net).net], zeros, zeros, taps=TAPS)

@@ -20,7 +20,9 @@ def _seed() -> None:
 
 
 def same_numbers(one: Any, other: Any) -> bool:
-    return all(getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6) for name in NUMBERS)
+    return all(
+        getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6) for name in NUMBERS
+    )
 
 
 def test_a_callable_gives_the_stream() -> None:
@@ -57,7 +59,9 @@ def test_a_returned_slice_is_measured_at_the_entries_it_shows() -> None:
     net.show = lambda h: h
     logits, hidden = net(x, return_hidden=True)
     g = torch.autograd.grad(nn.functional.cross_entropy(logits, y), hidden)
-    assert report.bp_grad_norms == pytest.approx([float(row[:, 1:4].norm(dim=1).median()) for row in g], rel=1e-12)
+    assert report.bp_grad_norms == pytest.approx(
+        [float(row[:, 1:4].norm(dim=1).median()) for row in g], rel=1e-12
+    )
 
 
 def test_returned_cls_tokens_agree_with_the_whole_stream() -> None:
@@ -141,7 +145,9 @@ def test_logits_are_found_in_an_output_object() -> None:
             return Output(logits=super().forward(x))
 
     inner = Residual()
-    assert same_numbers(diagnose(Net(inner), batches(8), taps="embed,blocks.*"), diagnose(inner, batches(8)))
+    assert same_numbers(
+        diagnose(Net(inner), batches(8), taps="embed,blocks.*"), diagnose(inner, batches(8))
+    )
 
 
 def test_a_star_stays_within_one_part_of_a_name() -> None:
@@ -168,7 +174,9 @@ def test_a_frozen_feature_extractor_under_no_grad_can_be_tapped() -> None:
             return self.head(h)
 
     inner = Residual()
-    assert same_numbers(diagnose(Net(inner), batches(8), taps="embed, blocks.*"), diagnose(inner, batches(8)))
+    assert same_numbers(
+        diagnose(Net(inner), batches(8), taps="embed, blocks.*"), diagnose(inner, batches(8))
+    )
 
 
 def test_no_stream_and_no_run_of_blocks_lists_candidates() -> None:
@@ -250,7 +258,8 @@ def test_a_stacked_stream_is_refused_and_described() -> None:
 
 @pytest.mark.parametrize("norm_batches", [1, 2])
 @pytest.mark.parametrize(
-    "counts, said", [((3, 4), "4 states, 3 in the first batch"), ((4, 1), "1 states, h_. in the first batch")]
+    "counts, said",
+    [((3, 4), "4 states, 3 in the first batch"), ((4, 1), "1 states, h_. in the first batch")],
 )
 def test_a_number_of_states_that_changes_between_batches_is_refused(
     counts: tuple[int, int], said: str, norm_batches: int
@@ -303,7 +312,10 @@ def test_a_recurrent_network_can_be_tapped() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.second = nn.LSTM(5, 6, batch_first=True), nn.LSTM(6, 6, batch_first=True)
+            self.first, self.second = (
+                nn.LSTM(5, 6, batch_first=True),
+                nn.LSTM(6, 6, batch_first=True),
+            )
             self.head = nn.Linear(6, 4)
 
         def forward(self, x: Tensor) -> Tensor:

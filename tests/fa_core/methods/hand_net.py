@@ -50,7 +50,11 @@ class Reference:
 
         def array(tensor: Tensor) -> Array:
             values = tensor.detach().double().numpy()
-            return np.vectorize(mpmath.mpf, otypes=[object])(values) if exact else values.astype(arithmetic)
+            return (
+                np.vectorize(mpmath.mpf, otypes=[object])(values)
+                if exact
+                else values.astype(arithmetic)
+            )
 
         self.blocks = [(array(block.A), array(block.B)) for block in net.blocks]  # type: ignore[arg-type]
         self.W, self.b = array(net.head.weight), array(net.head.bias)
@@ -88,7 +92,10 @@ class Reference:
 
     def errors(self, states: list[Array]) -> list[Array]:
         """ε_0..ε_L."""
-        expected = [self.h_0, *(h + self.tanh(h @ A) @ M for h, (A, M) in zip(states, self.blocks, strict=False))]
+        expected = [
+            self.h_0,
+            *(h + self.tanh(h @ A) @ M for h, (A, M) in zip(states, self.blocks, strict=False)),
+        ]
         return [h - e for h, e in zip(states, expected, strict=True)]
 
     def descend(self, beta: float, eta: float, steps: int) -> list[Array]:

@@ -48,7 +48,9 @@ class LinearQuadratic:
     C: Tensor
 
     @classmethod
-    def draw(cls, generator: torch.Generator, d: int = 16, p: int = 8, L: int = 4) -> LinearQuadratic:
+    def draw(
+        cls, generator: torch.Generator, d: int = 16, p: int = 8, L: int = 4
+    ) -> LinearQuadratic:
         A = 0.3 * torch.randn(L, d, d, generator=generator) / d**0.5
         return cls(A, torch.randn(p, d, generator=generator) / d**0.5)
 
@@ -67,7 +69,9 @@ class LinearQuadratic:
         return costates[::-1]
 
 
-def costate_cosine(method: str, seed: int = 0, matching_weight: float = 10.0, steps: int = 1200) -> float:
+def costate_cosine(
+    method: str, seed: int = 0, matching_weight: float = 10.0, steps: int = 1200
+) -> float:
     """Train a bridge on the toy; mean cosine of its credit to the true costate over samples and l < L.
 
     Args:
@@ -103,7 +107,9 @@ def costate_cosine(method: str, seed: int = 0, matching_weight: float = 10.0, st
     s = stream[-1] @ problem.C.T - y
     if method == "state_bridge":
         credit = predicted_gradients(
-            lambda l, h: net(l, h, s), stream, lambda end: 0.5 * (end @ problem.C.T - y).square().sum()
+            lambda l, h: net(l, h, s),
+            stream,
+            lambda end: 0.5 * (end @ problem.C.T - y).square().sum(),
         )
     else:
         credit = value_gradients(net, stream, s)
@@ -129,4 +135,8 @@ def _value_loss(
     matching = (gradient - s @ problem.C).square().sum(1).mean()
     soft = soft_values(average, stream, s, SIGMA, TEMPERATURE, DRAWS, generator)
     cost = 0.5 * s.square().sum(1)
-    return (value - cost).square().mean() + matching_weight * matching + bridge_error(net, stream, s, soft)
+    return (
+        (value - cost).square().mean()
+        + matching_weight * matching
+        + bridge_error(net, stream, s, soft)
+    )

@@ -30,7 +30,9 @@ def standardise(h: Array) -> Array:
     return unit
 
 
-def gradients(w: Weights, feedback: list[Array], method: str, x: Array, y: NDArray[np.int64], lam: float) -> Weights:
+def gradients(
+    w: Weights, feedback: list[Array], method: str, x: Array, y: NDArray[np.int64], lam: float
+) -> Weights:
     """∂loss/∂weight of every parameter for one batch of the local loss with penalty λ."""
     L, B = sum(name.endswith("w1.weight") for name in w), len(x)
     grad: Weights = {}

@@ -166,7 +166,9 @@ def settled(w: dict[str, Tensor], x: Tensor, y: Tensor, beta: float, steps: int)
     states = [h.requires_grad_() for h in run(w, x, y).h]
     for _ in range(steps):
         slopes = torch.autograd.grad(energy(w, states, x, y, beta), states)
-        states = [(h - 0.1 * g).detach().requires_grad_() for h, g in zip(states, slopes, strict=True)]
+        states = [
+            (h - 0.1 * g).detach().requires_grad_() for h, g in zip(states, slopes, strict=True)
+        ]
     learned = {name: tensor.clone().requires_grad_() for name, tensor in w.items()}
     slopes = torch.autograd.grad(energy(learned, states, x, y, beta), list(learned.values()))
     return dict(named({name: slope / beta for name, slope in zip(learned, slopes, strict=True)}))
@@ -176,7 +178,10 @@ def energy(w: dict[str, Tensor], states: list[Tensor], x: Tensor, y: Tensor, bet
     """½‖h_0 − embed(x)‖² + Σ_l ½‖h_{l+1} − h_l − f_l(h_l)‖² + β·CE, summed over the batch."""
     total = (states[0] - x @ w["embed.weight"].T - w["embed.bias"]).square().sum() / 2
     for l, (h, after) in enumerate(pairwise(states)):
-        inner = layer_norm(h, w, f"blocks.{l}.ln") @ w[f"blocks.{l}.w1.weight"].T + w[f"blocks.{l}.w1.bias"]
+        inner = (
+            layer_norm(h, w, f"blocks.{l}.ln") @ w[f"blocks.{l}.w1.weight"].T
+            + w[f"blocks.{l}.w1.bias"]
+        )
         activated = inner * normal_cdf(inner)
         added = activated @ w[f"blocks.{l}.w2.weight"].T + w[f"blocks.{l}.w2.bias"]
         total = total + (after - h - added).square().sum() / 2
@@ -227,7 +232,9 @@ def cosines(name: str, net: StreamNet, rule: Method, x: Tensor, y: Tensor) -> di
     return found
 
 
-def trained(name: str, data: DataSet, steps: int, seed: int, *, as_published: bool = False) -> tuple[StreamNet, Method]:
+def trained(
+    name: str, data: DataSet, steps: int, seed: int, *, as_published: bool = False
+) -> tuple[StreamNet, Method]:
     """A ResMLP after some steps by the rule: AdamW at 3e-3, 64 samples.
 
     With `as_published` the weights take the published update; biases and norms keep the rule's.

@@ -47,7 +47,9 @@ def test_a_rule_that_departs_from_its_source_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fa", "dfa", "drtp", "sparse_dfa"])
-def test_tokens_that_nobody_reads_get_the_same_credit_as_the_one_that_is_read(name: str, batch: Batch) -> None:
+def test_tokens_that_nobody_reads_get_the_same_credit_as_the_one_that_is_read(
+    name: str, batch: Batch
+) -> None:
     """The cosine with a credit of the read token alone is 1/√T; the gradient of the others is 0 at h_L."""
     net = build("vit_mini", image=8, patch=2, d=16, L=2, seed=0)
     x, y = batch(net, 4)

@@ -10,7 +10,13 @@ from torch.nn import functional as F
 
 from fa_core.errors import UsageError
 from fa_core.methods import make_method
-from fa_core.methods.bridge import BridgeMethod, CreditBridge, prediction_loss, soft_values, value_gradients
+from fa_core.methods.bridge import (
+    BridgeMethod,
+    CreditBridge,
+    prediction_loss,
+    soft_values,
+    value_gradients,
+)
 from fa_core.models import StreamNet
 from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.lq_toy import LinearQuadratic, costate_cosine
@@ -23,7 +29,9 @@ def bridge(name: str, net: StreamNet, **args: object) -> BridgeMethod:
 
 
 @pytest.mark.parametrize("name", ["state_bridge", "credit_bridge"])
-def test_the_bridge_learns_on_a_fixed_stream_and_the_network_stays(name: str, net: StreamNet, batch: Batch) -> None:
+def test_the_bridge_learns_on_a_fixed_stream_and_the_network_stays(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 32)
     method = bridge(name, net)
     _, info = method.loss(net, x, y)
@@ -49,7 +57,9 @@ def test_a_perfect_state_prediction_costs_nothing_and_a_zero_one_costs_one() -> 
     assert prediction_loss(lambda l, _: torch.zeros(4, 3), h, h[-1]) == pytest.approx(1)
 
 
-def test_state_bridge_credit_is_the_gradient_through_the_prediction(net: StreamNet, batch: Batch) -> None:
+def test_state_bridge_credit_is_the_gradient_through_the_prediction(
+    net: StreamNet, batch: Batch
+) -> None:
     net = net.double()
     x, y = batch(net, 4)
     method = bridge("state_bridge", net).double()
@@ -83,12 +93,16 @@ def test_soft_values_equal_the_formula_drawn_by_hand() -> None:
 
 def test_value_gradients_are_per_sample_gradients_at_every_layer() -> None:
     stream, s = [torch.randn(5, 3), torch.randn(5, 3)], torch.randn(5, 2)
-    first, second = value_gradients(lambda l, h, e: (l + 1) * h.square().sum(1, keepdim=True) * e[:, :1], stream, s)
+    first, second = value_gradients(
+        lambda l, h, e: (l + 1) * h.square().sum(1, keepdim=True) * e[:, :1], stream, s
+    )
     assert torch.allclose(first, 2 * stream[0] * s[:, :1])
     assert torch.allclose(second, 4 * stream[1] * s[:, :1])
 
 
-def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(net: StreamNet, batch: Batch) -> None:
+def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     _, info = bridge("credit_bridge", net).loss(net, x, y)
     logits, stream = net(x, return_hidden=True)
@@ -115,7 +129,11 @@ def test_credit_bridge_minimises_value_gradient_and_bridge_errors(
     g_L = info.targets["g_L"]
     matching = (gradient - g_L).norm(dim=1).square().mean() / g_L.norm(dim=1).square().mean()
     steps = [value(l, info.stream[l], s) - value(l + 1, info.stream[l + 1], s) for l in range(3)]
-    expected = (terminal - info.targets["ce"]).square().mean() + weight * matching + torch.stack(steps).square().mean()
+    expected = (
+        (terminal - info.targets["ce"]).square().mean()
+        + weight * matching
+        + torch.stack(steps).square().mean()
+    )
     assert torch.allclose(method.bridge_loss(info, s), expected)
 
 
@@ -129,7 +147,9 @@ def test_the_average_value_net_follows_slowly(net: StreamNet, batch: Batch) -> N
     assert torch.allclose(method.value_ema.output.weight - before, 0.01 * moved, atol=1e-8)
 
 
-def test_only_the_stable_variant_ignores_the_scale_of_its_input(net: StreamNet, batch: Batch) -> None:
+def test_only_the_stable_variant_ignores_the_scale_of_its_input(
+    net: StreamNet, batch: Batch
+) -> None:
     h, s = 1e3 * torch.randn(4, 16), torch.randn(4, 10)
     values = {}
     for variant in CreditBridge.VARIANTS:
@@ -138,7 +158,9 @@ def test_only_the_stable_variant_ignores_the_scale_of_its_input(net: StreamNet, 
     assert values == {"published": False, "stable": True}
 
 
-def test_a_batch_without_terminal_gradient_has_nothing_to_match(net: StreamNet, batch: Batch) -> None:
+def test_a_batch_without_terminal_gradient_has_nothing_to_match(
+    net: StreamNet, batch: Batch
+) -> None:
     method = bridge("credit_bridge", net)
     _, info = method.loss(net, *batch(net, 6))
     info.targets["g_L"].zero_()

@@ -25,20 +25,28 @@ def moved(net: StreamNet, name: str, batch: Batch, **args: Any) -> set[str]:
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         method.extra_step(net, info)
-    return {key.split(".")[0] for key, value in net.named_parameters() if not torch.equal(value, before[key])}
+    return {
+        key.split(".")[0]
+        for key, value in net.named_parameters()
+        if not torch.equal(value, before[key])
+    }
 
 
 def test_frozen_blocks_keep_their_initial_weights(net: StreamNet, batch: Batch) -> None:
     assert moved(net, "frozen", batch) == {"embed", "out_ln", "out_head"}
 
 
-@pytest.mark.parametrize("name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "random_targets"])
+@pytest.mark.parametrize(
+    "name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "random_targets"]
+)
 def test_all_other_methods_train_the_whole_network(name: str, net: StreamNet, batch: Batch) -> None:
     assert moved(net, name, batch) == {"embed", "blocks", "out_ln", "out_head"}
 
 
 @pytest.mark.parametrize("of", ["bp", "dfa", "credit_bridge"])
-def test_a_frozen_net_uses_its_rules_credit_at_the_embedding_only(of: str, net: StreamNet, batch: Batch) -> None:
+def test_a_frozen_net_uses_its_rules_credit_at_the_embedding_only(
+    of: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
     first, *others = make_method("frozen", net, of=of).credit(net, stream, logits, y)
@@ -48,7 +56,9 @@ def test_a_frozen_net_uses_its_rules_credit_at_the_embedding_only(of: str, net: 
     assert others == [None] * net.n_blocks
 
 
-def test_frozen_by_backprop_gives_the_embedding_its_true_gradient(net: StreamNet, batch: Batch) -> None:
+def test_frozen_by_backprop_gives_the_embedding_its_true_gradient(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     weight = net.embed.weight
     assert isinstance(weight, torch.Tensor)
@@ -69,9 +79,15 @@ def test_shallow_is_the_network_without_blocks(batch: Batch) -> None:
     assert moved(net, "shallow", batch) == {"embed", "out_ln", "out_head"}
 
 
-def test_the_embedding_of_a_shallow_network_learns_by_the_rule_that_is_asked_for(batch: Batch) -> None:
+def test_the_embedding_of_a_shallow_network_learns_by_the_rule_that_is_asked_for(
+    batch: Batch,
+) -> None:
     """With DFA its gradient is that of ⟨h_0, a_0⟩ with a_0 = e_T·B_0, the head's is the true one."""
-    net = build("resmlp", seed=0, **method_class("shallow").adapt_arch_args({"input_dim": 12, "d": 16, "L": 4}))
+    net = build(
+        "resmlp",
+        seed=0,
+        **method_class("shallow").adapt_arch_args({"input_dim": 12, "d": 16, "L": 4}),
+    )
     x, y = batch(net, 6)
     method = make_method("shallow", net, 1, of="dfa")
     logits, stream = net(x, return_hidden=True)
@@ -81,7 +97,9 @@ def test_the_embedding_of_a_shallow_network_learns_by_the_rule_that_is_asked_for
     found = torch.autograd.grad(method.loss(net, x, y)[0], [weight, head])
     expected = a_0.detach().T @ x.flatten(1) / len(x)
     true = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), head)
-    assert torch.allclose(found[0], expected, atol=1e-6) and torch.allclose(found[1], true[0], atol=1e-7)
+    assert torch.allclose(found[0], expected, atol=1e-6) and torch.allclose(
+        found[1], true[0], atol=1e-7
+    )
 
 
 def test_shallow_refuses_a_network_with_blocks(net: StreamNet) -> None:
@@ -98,7 +116,9 @@ def test_random_init_has_nothing_to_train_and_no_credit(net: StreamNet, batch: B
     assert method.credit(net, stream, logits, y) == [None] * 4
 
 
-def test_random_targets_are_new_at_every_step_and_the_same_under_a_seed(net: StreamNet, batch: Batch) -> None:
+def test_random_targets_are_new_at_every_step_and_the_same_under_a_seed(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 200)
     first, second = (make_method("random_targets", net, seed=1, of="dfa") for _ in range(2))
     drawn = [first.loss(net, x, y)[1].y for _ in range(2)]

@@ -24,7 +24,9 @@ TRAINED = sorted(name for name, rule in METHODS.items() if rule.trains and name 
 DRAWN = ["fa", "dfa", "state_bridge", "credit_bridge"]
 
 
-def credit_of(net: StreamNet, name: str, x: Tensor, y: Tensor, seed: int = 0) -> list[Tensor | None]:
+def credit_of(
+    net: StreamNet, name: str, x: Tensor, y: Tensor, seed: int = 0
+) -> list[Tensor | None]:
     logits, stream = net(x, return_hidden=True)
     return make_method(name, net, seed).credit(net, stream, logits, y)
 
@@ -51,7 +53,9 @@ def test_credit_is_a_constant_of_the_streams_shape_and_training_on_it_reaches_wh
     loss, info = method.loss(net, x, y, 1e-3)
     loss.backward()  # type: ignore[no-untyped-call]
     method.extra_step(net, info)
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in method.trained_parameters(net))
+    assert all(
+        p.grad is not None and p.grad.isfinite().all() for p in method.trained_parameters(net)
+    )
     assert len(info.stream) == net.n_blocks + 1
     assert not any(h.requires_grad for h in info.stream)
 
@@ -74,7 +78,9 @@ def test_credit_is_per_sample_whatever_the_batch(name: str, net: StreamNet, batc
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_asking_for_credit_leaves_network_and_gradients_as_they_were(name: str, net: StreamNet, batch: Batch) -> None:
+def test_asking_for_credit_leaves_network_and_gradients_as_they_were(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     before = {key: value.clone() for key, value in net.state_dict().items()}
     with torch.no_grad():
@@ -98,7 +104,9 @@ def test_feedback_is_the_seeds_alone(name: str, net: StreamNet, batch: Batch) ->
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_fresh_draws_new_feedback_and_keeps_the_old(name: str, net: StreamNet, batch: Batch) -> None:
+def test_fresh_draws_new_feedback_and_keeps_the_old(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
     method = make_method(name, net, seed=7)
@@ -131,7 +139,9 @@ def test_the_output_error_is_the_gradient_by_the_logits() -> None:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_training_leaves_batch_statistics_as_one_forward_pass_leaves_them(name: str, batch: Batch) -> None:
+def test_training_leaves_batch_statistics_as_one_forward_pass_leaves_them(
+    name: str, batch: Batch
+) -> None:
     net, twin = (build("smallcnn", seed=0, **NETWORKS["smallcnn"]).train() for _ in range(2))
     x, y = batch(net, 8)
     make_method(name, net).loss(net, x, y)

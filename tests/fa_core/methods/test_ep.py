@@ -47,7 +47,9 @@ def train(net: StreamNet, method: str, steps: int) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("method", ["bp", "ep"])
-def test_its_credit_points_along_the_gradient_at_every_hidden_layer_of_a_healthy_net(method: str) -> None:
+def test_its_credit_points_along_the_gradient_at_every_hidden_layer_of_a_healthy_net(
+    method: str,
+) -> None:
     net = build("resmlp", input_dim=16, d=32, L=4, seed=0)
     x, y = train(net, method, 60)
     accuracy = (net(x).argmax(1) == y).float().mean()
@@ -109,7 +111,9 @@ def test_its_float64_copy_follows_the_networks_weights_statistics_and_mode(batch
         with torch.no_grad():
             h_0 = net.embed_input(x)
         stream = [h_0] * (net.n_blocks + 1)
-        expected = make_method("ep", net).credit(copy.deepcopy(net).double(), [h.double() for h in stream], x, y)
+        expected = make_method("ep", net).credit(
+            copy.deepcopy(net).double(), [h.double() for h in stream], x, y
+        )
         for a, b in zip(rule.credit(net, stream, x, y), expected, strict=True):
             assert a is not None and b is not None
             assert torch.allclose(a.double(), b, rtol=1e-5, atol=0)

@@ -32,12 +32,16 @@ def test_a_few_steps_are_right_to_many_digits_at_any_depth(L: int, tolerance: fl
         errors = [-e / mpmath.mpf(0.1) for e in exact.errors(states)]
     for found, expected in zip(credit(net, x, y), moves, strict=True):
         assert apart(found, expected) < tolerance
-    for found, expected in zip(credit(net, x, y, estimator="prediction_error"), errors, strict=True):
+    for found, expected in zip(
+        credit(net, x, y, estimator="prediction_error"), errors, strict=True
+    ):
         assert apart(found, expected) < tolerance
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.001])
-def test_the_settled_prediction_error_is_the_gradient_and_the_displacement_is_not(beta: float) -> None:
+def test_the_settled_prediction_error_is_the_gradient_and_the_displacement_is_not(
+    beta: float,
+) -> None:
     net, x, y = samples(3, torch.float64)
     reference = Reference(net, x, y, "float64")
     free = reference.forward(reference.nothing())
@@ -63,12 +67,19 @@ def test_float32_loses_the_early_layers_and_says_how_much(estimator: str) -> Non
     trained = as_arrays(info.credit)
     plain, exact = Reference(net, x, y, "float32"), Reference(net, x, y, "float64")
     states, free = plain.descend(0.1, 0.1, 9), plain.forward(plain.nothing())
-    moves = [f - h for f, h in zip(free, states, strict=True)] if estimator == "displacement" else plain.errors(states)
+    moves = (
+        [f - h for f, h in zip(free, states, strict=True)]
+        if estimator == "displacement"
+        else plain.errors(states)
+    )
     assert found.zeros == [float((a == 0).mean()) for a in trained]
     assert found.zeros == pytest.approx([float((move == 0).mean()) for move in moves], abs=0.25)
     assert found.zeros[0] == 1.0
     assert found.gamma[0] is None
-    last = [series[-2:] for series in (found.gamma, trained, exact.gradients(exact.forward(exact.nothing())))]
+    last = [
+        series[-2:]
+        for series in (found.gamma, trained, exact.gradients(exact.forward(exact.nothing())))
+    ]
     for value, a, g in zip(*last, strict=True):
         assert value == pytest.approx(cosine(a, g), abs=1e-6)
     assert not any(method_credit_quality(net, make_method("ep", net), x, y, directions=0).zeros)
@@ -81,13 +92,19 @@ def test_the_credit_that_is_measured_is_the_one_trained_with(name: str) -> None:
     found = method_credit_quality(net, rule, x, y, directions=0)
     with torch.no_grad():
         logits, stream = net(x, return_hidden=True)
-    trained = as_arrays(rule.loss(net, x, y)[1].credit) or as_arrays(rule.credit(net, stream, logits, y))
+    trained = as_arrays(rule.loss(net, x, y)[1].credit) or as_arrays(
+        rule.credit(net, stream, logits, y)
+    )
     exact = Reference(net, x, y, "float64")
-    for value, a, g in zip(found.gamma, trained, exact.gradients(exact.forward(exact.nothing())), strict=True):
+    for value, a, g in zip(
+        found.gamma, trained, exact.gradients(exact.forward(exact.nothing())), strict=True
+    ):
         assert value == pytest.approx(cosine(a, g), abs=1e-6)
 
 
-@pytest.mark.parametrize("option", [{"beta": 0.0}, {"eta": -0.1}, {"steps": 0}, {"beta": float("nan")}])
+@pytest.mark.parametrize(
+    "option", [{"beta": 0.0}, {"eta": -0.1}, {"steps": 0}, {"beta": float("nan")}]
+)
 def test_options_that_give_no_credit_are_refused(option: dict[str, float]) -> None:
     net = build("resmlp", input_dim=4, d=4, L=1, num_classes=3)
     with pytest.raises(UsageError, match=f"{next(iter(option))} is"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from fa_core.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
+from fa_core.judgement.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
 from fa_core.measure import credit as measured
 from fa_core.measure.norms import gamma
 from fa_core.methods import METHODS, make_method
@@ -72,7 +72,10 @@ def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() 
 def test_many_draws_at_once_are_the_draws_one_by_one(name: str, arch: str) -> None:
     sizes = {"input_dim": 16} if arch == "resmlp" else {"image": 8, "channels": 1, "patch": 4}
     net = build(arch, **sizes, d=16, L=2, seed=0)
-    x, y = torch.randn(12, *net.input_shape, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 10
+    x, y = (
+        torch.randn(12, *net.input_shape, generator=torch.Generator().manual_seed(0)),
+        torch.arange(12) % 10,
+    )
     rule = make_method(name, net, seed=3)
     together = measured.null_gamma(net, rule, x, y, draws=40)
     rule.linear_feedback = False
@@ -103,7 +106,9 @@ def test_a_null_of_large_matrices_or_of_a_slow_rule_has_fewer_draws() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_read_by(name: str) -> None:
+def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_read_by(
+    name: str,
+) -> None:
     net = build("resmlp", input_dim=4, d=8, L=0 if name == "shallow" else 2, seed=0)
     of_itself = name in ("bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss")
     # a control has the credit of the rule that it trains by: these two of bp
@@ -114,14 +119,27 @@ def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_rea
 
 def test_a_control_has_the_free_layer_of_the_rule_that_it_trains_by() -> None:
     net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
-    assert [make_method("random_targets", net, of=name).free_at_L for name in ("fa", "dfa")] == [True, False]
+    assert [make_method("random_targets", net, of=name).free_at_L for name in ("fa", "dfa")] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
     ("method", "expected"),
-    [("fa", 0.1), ("FA", 0.1), ("fa_penalty", 0.1), ("State Bridge", 0.1), ("dfa", 0.3), ("fantasy", 0.3), ("", 0.3)],
+    [
+        ("fa", 0.1),
+        ("FA", 0.1),
+        ("fa_penalty", 0.1),
+        ("State Bridge", 0.1),
+        ("dfa", 0.3),
+        ("fantasy", 0.3),
+        ("", 0.3),
+    ],
 )
-def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(method: str, expected: float) -> None:
+def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(
+    method: str, expected: float
+) -> None:
     credit = {
         "gamma": [0.9, 0.1, 0.5],
         "null": {"deep_gamma_mean": 0.25, "deep_gamma_std": 0.1, "gamma": [0, 0.0, 0.5]},
@@ -138,17 +156,25 @@ def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(me
 @pytest.mark.parametrize(
     "credit", [None, {}, {"gamma": None}, {"gamma": [0.5]}, {"gamma": [0.5, None]}, {"gamma": "x"}]
 )
-def test_where_no_deep_layer_has_a_value_there_is_no_deep_gamma(credit: dict[str, object] | None) -> None:
+def test_where_no_deep_layer_has_a_value_there_is_no_deep_gamma(
+    credit: dict[str, object] | None,
+) -> None:
     assert math.isnan(deep_gamma(credit, "fa"))
     assert all(map(math.isnan, null_gamma(credit, "fa")))
 
 
 def report_of(gamma: float, **null: float | None) -> DiagnosticReport:
-    return DiagnosticReport("dfa", credit={"gamma": [0.9, gamma], "null": null} if null else {"gamma": [0.9, gamma]})
+    return DiagnosticReport(
+        "dfa", credit={"gamma": [0.9, gamma], "null": null} if null else {"gamma": [0.9, gamma]}
+    )
 
 
-@pytest.mark.parametrize(("draws", "reach"), [(5, 2.776 * math.sqrt(1.2)), (200, 1.972 * math.sqrt(1.005))])
-def test_a_gamma_within_its_null_is_within_the_prediction_interval_of_one_more_draw(draws: int, reach: float) -> None:
+@pytest.mark.parametrize(
+    ("draws", "reach"), [(5, 2.776 * math.sqrt(1.2)), (200, 1.972 * math.sqrt(1.005))]
+)
+def test_a_gamma_within_its_null_is_within_the_prediction_interval_of_one_more_draw(
+    draws: int, reach: float
+) -> None:
     null = {"deep_gamma_mean": 0.01, "deep_gamma_std": 0.02, "draws": draws}
     inside, outside = 0.01 + 0.02 * reach * 0.99, 0.01 + 0.02 * reach * 1.01
     judged = [within_null(report_of(gamma, **null)) for gamma in (inside, outside, 0.02 - outside)]

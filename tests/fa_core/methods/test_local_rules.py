@@ -83,7 +83,9 @@ def test_a_unit_sees_at_least_one_class_and_at_most_all(connections: Any, net: S
         make_method("sparse_dfa", net, connections=connections)
 
 
-def test_a_projected_label_is_the_same_credit_for_a_class_whatever_the_output(net: StreamNet, batch: Batch) -> None:
+def test_a_projected_label_is_the_same_credit_for_a_class_whatever_the_output(
+    net: StreamNet, batch: Batch
+) -> None:
     x, _ = batch(net, 6)
     y = torch.tensor([0, 0, 1, 1, 2, 2])
     logits, stream = net(x, return_hidden=True)
@@ -109,23 +111,33 @@ def test_predictive_coding_with_fixed_predictions_is_backprop(arch: str, batch: 
     rule, bp = make_method("pc", net, fixed=True), make_method("bp", net)
     gammas = method_gamma(net, rule, x, y)
     assert gammas == pytest.approx([1.0] * (net.n_blocks + 1), abs=1e-12)
-    found, true = (torch.autograd.grad(one.loss(net, x, y)[0], list(net.parameters())) for one in (rule, bp))
-    assert all(torch.allclose(a, b, rtol=1e-6, atol=1e-12) for a, b in zip(found, true, strict=True))
+    found, true = (
+        torch.autograd.grad(one.loss(net, x, y)[0], list(net.parameters())) for one in (rule, bp)
+    )
+    assert all(
+        torch.allclose(a, b, rtol=1e-6, atol=1e-12) for a, b in zip(found, true, strict=True)
+    )
 
 
-def test_fixed_predictions_settle_on_the_gradient_at_a_smaller_step_too(net: StreamNet, batch: Batch) -> None:
+def test_fixed_predictions_settle_on_the_gradient_at_a_smaller_step_too(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net.double(), 6)
     logits, stream = net(x, return_hidden=True)
     true = make_method("bp", net).credit(net, stream, logits, y)
     apart = []
     for steps in (3, 30, 300):
-        signal = make_method("pc", net, fixed=True, eta=0.2, steps=steps).credit(net, stream, logits, y)
+        signal = make_method("pc", net, fixed=True, eta=0.2, steps=steps).credit(
+            net, stream, logits, y
+        )
         assert signal[0] is not None and true[0] is not None
         apart.append(float((signal[0] - true[0]).norm() / true[0].norm()))
     assert apart[0] > 0.5 > apart[1] > 1e-4 > 1e-10 > apart[2]
 
 
-def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(net: StreamNet, batch: Batch) -> None:
+def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
     options = {"beta": 1.0, "eta": 0.1, "steps": 20, "estimator": "prediction_error"}
@@ -137,7 +149,9 @@ def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(net: S
     assert all(a is not None and b is not None and torch.equal(a, b) for a, b in pairs)
 
 
-def test_equilibrium_propagation_becomes_backprop_as_beta_falls(net: StreamNet, batch: Batch) -> None:
+def test_equilibrium_propagation_becomes_backprop_as_beta_falls(
+    net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net.double(), 6)
     logits, stream = net(x, return_hidden=True)
     true = make_method("bp", net).credit(net, stream, logits, y)
@@ -146,11 +160,19 @@ def test_equilibrium_propagation_becomes_backprop_as_beta_falls(net: StreamNet, 
         settled = {"beta": beta, "eta": 0.3, "steps": 200, "estimator": "prediction_error"}
         signal = make_method("ep", net, **settled).credit(net, stream, logits, y)
         pairs = zip(signal, true, strict=True)
-        errors.append(max(float((a - g).norm() / g.norm()) for a, g in pairs if a is not None and g is not None))
+        errors.append(
+            max(
+                float((a - g).norm() / g.norm())
+                for a, g in pairs
+                if a is not None and g is not None
+            )
+        )
     assert errors[1] < errors[0] / 5 and errors[2] < errors[1] / 5 and errors[2] < 1e-2
 
 
-def test_target_propagation_with_linear_inverses_is_their_jacobian(net: StreamNet, batch: Batch) -> None:
+def test_target_propagation_with_linear_inverses_is_their_jacobian(
+    net: StreamNet, batch: Batch
+) -> None:
     """V_l replaced by linear maps: a_l = a_{l+1}·(I + M_l) in a residual network, exactly, whatever η is."""
     x, y = batch(net.double(), 6)
     rule = make_method("dtp", net, eta=0.7).double()
@@ -178,7 +200,9 @@ def test_the_inverses_learn_to_invert(arch: str, batch: Batch) -> None:
     assert losses[0] is not None and losses[-1] is not None and losses[-1] < 0.6 * losses[0]
 
 
-def test_a_local_credit_is_the_gradient_through_its_own_classifier(net: StreamNet, batch: Batch) -> None:
+def test_a_local_credit_is_the_gradient_through_its_own_classifier(
+    net: StreamNet, batch: Batch
+) -> None:
     """(softmax(h·Wᵀ + b) − onehot)·W by hand below L; at L the gradient itself."""
     x, y = batch(net, 6)
     rule = make_method("local_loss", net, seed=1)
@@ -193,24 +217,32 @@ def test_a_local_credit_is_the_gradient_through_its_own_classifier(net: StreamNe
 
 
 @pytest.mark.parametrize("name", FORWARD_ONLY)
-def test_a_forward_only_rule_has_no_credit_and_says_why(name: str, net: StreamNet, batch: Batch) -> None:
+def test_a_forward_only_rule_has_no_credit_and_says_why(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     found = method_credit_quality(net, make_method(name, net), x, y, directions=2)
     for series in (found.gamma, found.rho, found.nudge):
         assert series == [None] * 4
     assert found.to_dict()["missing"] == {"gamma, rho, nudge": METHODS[name].no_credit}
     assert "pass" in METHODS[name].no_credit and found.deep() is None
-    of_it = method_credit_quality(net, make_method("random_targets", net, of=name), x, y, directions=2)
+    of_it = method_credit_quality(
+        net, make_method("random_targets", net, of=name), x, y, directions=2
+    )
     assert of_it.missing == found.missing
 
 
 @pytest.mark.parametrize("name", FORWARD_ONLY)
 def test_token_numbers_cannot_be_added_to(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} adds numbers to the input, and decoder takes token numbers"):
+    with pytest.raises(
+        UsageError, match=f"{name} adds numbers to the input, and decoder takes token numbers"
+    ):
         make_method(name, build("decoder", vocab=5, length=3, d=8, L=1, heads=2))
 
 
-def test_pepitas_update_is_the_difference_of_two_passes_times_the_second_input(batch: Batch) -> None:
+def test_pepitas_update_is_the_difference_of_two_passes_times_the_second_input(
+    batch: Batch,
+) -> None:
     """Of the embedding and a block's outer layer, by hand."""
     net = build("studentnet", input_dim=12, d=16, L=1, seed=0).double()
     x, y = batch(net, 7)
@@ -224,7 +256,9 @@ def test_pepitas_update_is_the_difference_of_two_passes_times_the_second_input(b
     outer: Tensor = block.fc2.weight  # type: ignore[assignment,union-attr]
     found = torch.autograd.grad(rule.loss(net, x, y)[0], [embed.weight, outer])
     inner = F.gelu(block.fc1(m_0))  # type: ignore[operator]
-    for gradient, moved_by, given in zip(found, (h_0 - m_0, h_1 - m_1), (second, inner), strict=True):
+    for gradient, moved_by, given in zip(
+        found, (h_0 - m_0, h_1 - m_1), (second, inner), strict=True
+    ):
         assert torch.allclose(gradient, moved_by.T @ given / 7, atol=1e-12)
 
 

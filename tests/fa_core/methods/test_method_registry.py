@@ -11,14 +11,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fa_core import plugins
-from fa_core.baseline import CONTROLS
 from fa_core.errors import MeasureError, UsageError
+from fa_core.judgement.baseline import CONTROLS
 from fa_core.methods import METHODS, Credit, Method, make_method, method_class, restore_method
 from fa_core.methods.forward_only import ForwardOnly
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 
-ALL = [name for name, rule in METHODS.items() if name not in CONTROLS and not issubclass(rule, ForwardOnly)]
+ALL = [
+    name
+    for name, rule in METHODS.items()
+    if name not in CONTROLS and not issubclass(rule, ForwardOnly)
+]
 
 
 class Zero(Method):
@@ -32,10 +36,19 @@ class Zero(Method):
 
 def bring(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     point = EntryPoint(name, value, plugins.METHODS)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == plugins.METHODS else [])
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda group: [point] if group == plugins.METHODS else []
+    )
 
 
-def steps(net: StreamNet, method: Method, x: Tensor, y: Tensor, count: int, optimizer: torch.optim.Optimizer) -> None:
+def steps(
+    net: StreamNet,
+    method: Method,
+    x: Tensor,
+    y: Tensor,
+    count: int,
+    optimizer: torch.optim.Optimizer,
+) -> None:
     for _ in range(count):
         loss, info = method.loss(net, x, y)
         optimizer.zero_grad()
@@ -54,7 +67,9 @@ def test_credit_from_what_was_saved_is_the_credit_of_the_trained_method(
     save_file(method.state_dict(), tmp_path / "credit.safetensors")
     restored = restore_method(name, net, load_file(tmp_path / "credit.safetensors"))
     logits, stream = net(x, return_hidden=True)
-    pairs = zip(method.credit(net, stream, logits, y), restored.credit(net, stream, logits, y), strict=True)
+    pairs = zip(
+        method.credit(net, stream, logits, y), restored.credit(net, stream, logits, y), strict=True
+    )
     assert all(a is not None and b is not None and torch.equal(a, b) for a, b in pairs)
 
 
@@ -97,7 +112,9 @@ def test_an_option_for_a_method_without_any_is_refused(net: StreamNet) -> None:
 
 def test_feedback_of_another_size_says_both_shapes(net: StreamNet) -> None:
     wide = build("resmlp", input_dim=12, d=20, L=3, seed=0)
-    with pytest.raises(MeasureError, match=r"B_0 has shape \(10, 16\); this network needs \(10, 20\)"):
+    with pytest.raises(
+        MeasureError, match=r"B_0 has shape \(10, 16\); this network needs \(10, 20\)"
+    ):
         restore_method("dfa", wide, make_method("dfa", net).state_dict())
 
 
@@ -109,7 +126,9 @@ def test_missing_and_foreign_feedback_are_named(net: StreamNet) -> None:
         restore_method("dfa", net, {**tensors, "B_9": torch.zeros(1)})
 
 
-def test_another_package_brings_a_method(monkeypatch: pytest.MonkeyPatch, net: StreamNet, batch: Batch) -> None:
+def test_another_package_brings_a_method(
+    monkeypatch: pytest.MonkeyPatch, net: StreamNet, batch: Batch
+) -> None:
     bring(monkeypatch, "zero", f"{__name__}:Zero")
     assert method_class("zero") is Zero
     loss, info = make_method("zero", net).loss(net, *batch(net, 6))
@@ -121,7 +140,9 @@ def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, net: S
     assert make_method("dfa", net).name == "dfa"
 
 
-@pytest.mark.parametrize(("value", "says"), [("no_such_module:X", "no_such_module"), ("json:loads", "no fa_core")])
+@pytest.mark.parametrize(
+    ("value", "says"), [("no_such_module:X", "no_such_module"), ("json:loads", "no fa_core")]
+)
 def test_a_broken_plugin_says_which_entry_point(
     monkeypatch: pytest.MonkeyPatch, net: StreamNet, value: str, says: str
 ) -> None:

@@ -10,8 +10,12 @@ from fa_core.models import StreamNet
 from tests.fa_core.methods.conftest import Batch
 
 
-@pytest.mark.parametrize("name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "frozen"])
-def test_the_loss_grows_by_lambda_times_the_penalty(name: str, net: StreamNet, batch: Batch) -> None:
+@pytest.mark.parametrize(
+    "name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "frozen"]
+)
+def test_the_loss_grows_by_lambda_times_the_penalty(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     method = make_method(name, net)
     plain, info = method.loss(net, x, y)
@@ -23,7 +27,9 @@ def test_the_loss_grows_by_lambda_times_the_penalty(name: str, net: StreamNet, b
 
 
 @pytest.mark.parametrize(("name", "reaches"), [("bp", True), ("dfa", False)])
-def test_it_reaches_the_embedding_under_backprop_only(name: str, reaches: bool, net: StreamNet, batch: Batch) -> None:
+def test_it_reaches_the_embedding_under_backprop_only(
+    name: str, reaches: bool, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     method = make_method(name, net)
     weight = net.embed.weight

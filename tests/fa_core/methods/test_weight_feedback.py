@@ -53,9 +53,17 @@ def test_feedback_that_is_the_weights_is_backprop(arch: str, batch: Batch) -> No
     rule, bp = Symmetric(net, feedback_generator(0)), make_method("bp", net)
     logits, stream = net(x, return_hidden=True)
     pairs = zip(rule.credit(net, stream, logits, y), bp.credit(net, stream, logits, y), strict=True)
-    assert all(a is not None and g is not None and torch.allclose(a, g, rtol=1e-6, atol=1e-12) for a, g in pairs)
-    found, true = (torch.autograd.grad(one.loss(net, x, y, 1e-2)[0], list(net.parameters())) for one in (rule, bp))
-    assert all(torch.allclose(a, g, rtol=1e-6, atol=1e-12) for a, g in zip(found, true, strict=True))
+    assert all(
+        a is not None and g is not None and torch.allclose(a, g, rtol=1e-6, atol=1e-12)
+        for a, g in pairs
+    )
+    found, true = (
+        torch.autograd.grad(one.loss(net, x, y, 1e-2)[0], list(net.parameters()))
+        for one in (rule, bp)
+    )
+    assert all(
+        torch.allclose(a, g, rtol=1e-6, atol=1e-12) for a, g in zip(found, true, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -66,7 +74,9 @@ def test_the_credit_is_that_of_a_backward_pass_by_hand(name: str) -> None:
     states = by_hand.forward(by_hand.nothing())
     assert isinstance(rule, WeightFeedback)
     weights = carrying_weights(net)
-    given = {id(W): B.detach().numpy() for W, B in zip(weights, rule.feedback(weights), strict=True)}
+    given = {
+        id(W): B.detach().numpy() for W, B in zip(weights, rule.feedback(weights), strict=True)
+    }
     logits, stream = net(x, return_hidden=True)
     error = output_error(logits, y).numpy()
     expected = [error @ given[id(net.head.weight)]]
@@ -102,13 +112,17 @@ def test_a_transposed_weight_has_transposed_feedback() -> None:
     assert a is not None and torch.allclose(a, output_error(logits, y) @ B, atol=1e-6)
     mirror = make_method("weight_mirror", net, rate=0.5)
     for _ in range(20):
-        mirror.extra_step(net, rule.loss(net, torch.randn(4000, 5), torch.zeros(4000, dtype=torch.long))[1])
+        mirror.extra_step(
+            net, rule.loss(net, torch.randn(4000, 5), torch.zeros(4000, dtype=torch.long))[1]
+        )
     (B,) = mirror.buffers()
     assert torch.allclose(B, net.head.weight, atol=0.1)
 
 
 @pytest.mark.parametrize("arch", ["resmlp", "resnet20"])
-def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it(arch: str, batch: Batch) -> None:
+def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it(
+    arch: str, batch: Batch
+) -> None:
     """As backward hooks do it: the gradient of every layer's input is replaced by e_T·B_i on its way."""
     net = network(arch)
     x, y = batch(net, 6)
@@ -120,7 +134,11 @@ def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it
     given = dict(zip(map(id, carrying_weights(net)), rule.buffers(), strict=True))
 
     def replaced(module: nn.Module, by_input: Any, by_output: Any) -> Any:
-        return ((error @ given[id(module.weight)]).view_as(by_input[0]),) if by_input[0] is not None else None
+        return (
+            ((error @ given[id(module.weight)]).view_as(by_input[0]),)
+            if by_input[0] is not None
+            else None
+        )
 
     layers = [module for module in net.modules() if id(getattr(module, "weight", None)) in given]
     assert len(layers) == len(given)
@@ -147,7 +165,12 @@ class OtherKernel(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, W, B = ctx.saved_tensors
         by_input = torch.nn.grad.conv2d_input(x.shape, B, g, stride=ctx.stride, padding=1)
-        return by_input, torch.nn.grad.conv2d_weight(x, W.shape, g, stride=ctx.stride, padding=1), None, None
+        return (
+            by_input,
+            torch.nn.grad.conv2d_weight(x, W.shape, g, stride=ctx.stride, padding=1),
+            None,
+            None,
+        )
 
 
 def test_kernels_carry_the_error_back_as_in_a_convolution_with_a_backward_of_its_own(
@@ -172,11 +195,18 @@ def test_kernels_carry_the_error_back_as_in_a_convolution_with_a_backward_of_its
     error = torch.autograd.grad(F.cross_entropy(logits, y), logits, retain_graph=True)[0]
     pooled = net.read(net(x, return_hidden=True)[1][-1])
     head = net.head.weight
-    (through,) = torch.autograd.grad(F.linear(pooled, given[id(head)]), pooled, error, retain_graph=True)
+    (through,) = torch.autograd.grad(
+        F.linear(pooled, given[id(head)]), pooled, error, retain_graph=True
+    )
     expected = torch.autograd.grad(pooled, parameters, through, allow_unused=True)
-    true = torch.autograd.grad(F.cross_entropy(net.head(pooled.detach()), y), list(net.head.parameters()))
+    true = torch.autograd.grad(
+        F.cross_entropy(net.head(pooled.detach()), y), list(net.head.parameters())
+    )
     expected = [*expected[:-2], *true]
-    assert all(e is not None and torch.allclose(a, e, atol=1e-12) for a, e in zip(found, expected, strict=True))
+    assert all(
+        e is not None and torch.allclose(a, e, atol=1e-12)
+        for a, e in zip(found, expected, strict=True)
+    )
 
 
 def test_dfa_is_fa_on_one_hidden_layer_with_the_same_matrix(batch: Batch) -> None:
@@ -184,7 +214,9 @@ def test_dfa_is_fa_on_one_hidden_layer_with_the_same_matrix(batch: Batch) -> Non
     x, y = batch(net, 6)
     fa, dfa = make_method("fa_weights", net, seed=1), make_method("dfa", net, seed=2)
     dfa.load_state_dict(fa.state_dict())
-    ours, theirs = (torch.autograd.grad(rule.loss(net, x, y)[0], list(net.parameters())) for rule in (fa, dfa))
+    ours, theirs = (
+        torch.autograd.grad(rule.loss(net, x, y)[0], list(net.parameters())) for rule in (fa, dfa)
+    )
     assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -192,14 +224,20 @@ def test_dfa_is_fa_on_one_hidden_layer_with_the_same_matrix(batch: Batch) -> Non
 def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> None:
     net = network(arch)
     weights = carrying_weights(net)
-    uniform, fixed, drawn = (make_method(name, net, seed=1) for name in ("usf", "frsf", "fa_weights"))
+    uniform, fixed, drawn = (
+        make_method(name, net, seed=1) for name in ("usf", "frsf", "fa_weights")
+    )
     assert isinstance(uniform, WeightFeedback) and isinstance(fixed, WeightFeedback)
     if arch == "vit_mini":  # queries, keys and values, output, MLP, twice; the head
         assert len(weights) == 2 * 4 + 1
-    for W, U, M, B in zip(weights, uniform.feedback(weights), fixed.feedback(weights), drawn.buffers(), strict=True):
+    for W, U, M, B in zip(
+        weights, uniform.feedback(weights), fixed.feedback(weights), drawn.buffers(), strict=True
+    ):
         inputs = W.shape[-1] if "vit" in arch else W[0].numel()
         assert torch.allclose(U.abs(), torch.tensor((3 * inputs) ** -0.5).double())
-        assert float(W.detach().square().mean() * 3 * inputs) == pytest.approx(1, rel=0.35)  # as the weights start
+        assert float(W.detach().square().mean() * 3 * inputs) == pytest.approx(
+            1, rel=0.35
+        )  # as the weights start
         assert torch.equal(U.sign(), W.sign()) and torch.equal(M.sign(), W.sign())
         assert torch.allclose(M.abs().float(), B.abs())
         assert float(B.var() * 3 * inputs) == pytest.approx(1, rel=0.35)
@@ -233,7 +271,11 @@ def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(
     net, x = net.double(), x.double()
     rule = make_method("kp", net, rate=0.02).double()
     start = [W.detach() - B for W, B in zip(carrying_weights(net), rule.buffers(), strict=True)]
-    steps = torch.optim.SGD(net.parameters(), lr=0.1) if optimizer == "sgd" else torch.optim.AdamW(net.parameters())
+    steps = (
+        torch.optim.SGD(net.parameters(), lr=0.1)
+        if optimizer == "sgd"
+        else torch.optim.AdamW(net.parameters())
+    )
     for _ in range(300):
         loss, info = rule.loss(net, x, y)
         steps.zero_grad()
@@ -277,7 +319,9 @@ def test_gamma_of_learned_feedback_rises_from_nothing(name: str, batch: Batch) -
 
 
 @pytest.mark.parametrize("name", ["kp", "weight_mirror"])
-def test_frozen_weights_stay_while_their_feedback_learns_or_rests(name: str, net: StreamNet, batch: Batch) -> None:
+def test_frozen_weights_stay_while_their_feedback_learns_or_rests(
+    name: str, net: StreamNet, batch: Batch
+) -> None:
     x, y = batch(net, 6)
     rule = make_method("frozen", net, of=name)
     before = {key: value.clone() for key, value in net.blocks.state_dict().items()}
@@ -292,4 +336,9 @@ def test_a_rate_outside_of_0_to_1_is_refused(rate: float, net: StreamNet) -> Non
 
 
 def test_its_last_credit_is_not_free(net: StreamNet, batch: Batch) -> None:
-    assert method_credit_quality(net, make_method("fa_weights", net), *batch(net, 6), directions=0).free == []
+    assert (
+        method_credit_quality(
+            net, make_method("fa_weights", net), *batch(net, 6), directions=0
+        ).free
+        == []
+    )

@@ -36,13 +36,22 @@ def test_a_network_of_torchvision_takes_its_arguments() -> None:
     [
         ("timm:vit_tinyy", r"unknown network of timm 'vit_tinyy'; did you mean vit_tiny"),
         ("timm:hf-hub:timm/vit", "unknown network of timm"),
-        ("timm:vit_tiny_patch16_224(pretrained=True)", "cannot be called with pretrained .*multiple values"),
+        (
+            "timm:vit_tiny_patch16_224(pretrained=True)",
+            "cannot be called with pretrained .*multiple values",
+        ),
         ("timm:vit_tiny_patch16_224(checkpoint_path='x.pt')", "multiple values"),
         ("timm:vit_tiny_patch16_224(dept=3)", "with dept .*unexpected keyword argument 'dept'"),
-        ("torchvision:resnet19", "unknown network of torchvision 'resnet19'; did you mean resnet18"),
+        (
+            "torchvision:resnet19",
+            "unknown network of torchvision 'resnet19'; did you mean resnet18",
+        ),
         ("torchvision:resnet18(weights='DEFAULT')", "with weights .*multiple values"),
         ("torchvision:fasterrcnn_resnet50_fpn", "unknown network of torchvision"),
-        ("resnet19", r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d"),
+        (
+            "resnet19",
+            r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
+        ),
         ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
         ("json:dumps(3)", "no key=value pairs of literals; write e.g. json:dumps"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
@@ -62,7 +71,9 @@ def test_a_built_in_network_takes_arguments_too() -> None:
     assert network_of("resnet20(width=4, L=3, num_classes=7)").arch_args["width"] == 4
 
 
-def test_the_users_own_network_takes_literals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_network_takes_literals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "own_nets.py").write_text(
         "import torch\n"
         "def build(depth, name='', sizes=()):\n"
@@ -123,18 +134,28 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> 
     import transformers
 
     theirs = transformers.AutoModelForCausalLM.from_pretrained(hub).eval()
-    ours = network_for(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None).eval()
+    ours = network_for(
+        load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None
+    ).eval()
     x = torch.randint(11, (2, 5))
     assert torch.equal(ours(x).logits, theirs(x).logits)
 
 
 def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
     config = transformers.ViTConfig(image_size=16, patch_size=8, num_labels=3, **sizes)
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
     checkpoint = load_checkpoint(tmp_path / "model.safetensors")
-    ours, theirs = network_for(checkpoint), transformers.ViTForImageClassification.from_pretrained(tmp_path)
+    ours, theirs = (
+        network_for(checkpoint),
+        transformers.ViTForImageClassification.from_pretrained(tmp_path),
+    )
     x = torch.randn(2, 3, 16, 16)
     assert torch.equal(ours.eval()(x).logits, theirs.eval()(x).logits)
     fewer = dict(list(checkpoint.tensors.items())[1:])
@@ -148,7 +169,9 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
     config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
     (hub / "config.json").write_text(json.dumps(config))
     (hub / "theirs.py").write_text("import sys\nsys.modules['they_ran'] = sys\n")
-    with pytest.raises(UnreadableInput, match=r"config\.json: transformers cannot read it .* is not run: import it"):
+    with pytest.raises(
+        UnreadableInput, match=r"config\.json: transformers cannot read it .* is not run: import it"
+    ):
         network_of(f"hf:{hub}")
     assert "they_ran" not in sys.modules
 
@@ -163,7 +186,9 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
         ('{"model_type": "gpt2"}', "architectures is None"),
     ],
 )
-def test_a_folder_that_is_no_hub_folder_says_why(config: str | None, said: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_hub_folder_says_why(
+    config: str | None, said: str, tmp_path: Path
+) -> None:
     pytest.importorskip("transformers")
     if config is not None:
         (tmp_path / "config.json").write_text(config)
@@ -175,11 +200,23 @@ def test_a_folder_that_is_no_hub_folder_says_why(config: str | None, said: str, 
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"n_layer": 1_000_000}, r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in"),
-        ({"n_embd": 10_000_000}, r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config"),
+        (
+            {"n_layer": 1_000_000},
+            r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in",
+        ),
+        (
+            {"n_embd": 10_000_000},
+            r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config",
+        ),
         ({"n_positions": 10_000_000}, r"safetensors: needs 305 MiB of memory"),
-        ({"n_layer": 1_000_000_000}, r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size"),
-        ({"text_config": [{"depths": [2, 1 << 40]}]}, r"config\.json: is no configuration \(depths is"),
+        (
+            {"n_layer": 1_000_000_000},
+            r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
+        ),
+        (
+            {"text_config": [{"depths": [2, 1 << 40]}]},
+            r"config\.json: is no configuration \(depths is",
+        ),
     ],
 )
 @pytest.mark.parametrize("typed", [True, False])
@@ -189,14 +226,18 @@ def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
     config = json.loads((hub / "config.json").read_text())
     (hub / "config.json").write_text(json.dumps(config | sizes))
     with pytest.raises(UnreadableInput, match=said) as raised:
-        network_for(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None)
+        network_for(
+            load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None
+        )
     assert "\n" not in str(raised.value)
 
 
 def test_a_configuration_without_end_is_not_read(hub: Path) -> None:
     with (hub / "config.json").open("ab") as file:
         file.truncate(1 << 33)
-    with pytest.raises(UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"):
+    with pytest.raises(
+        UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"
+    ):
         network_of(f"hf:{hub}")
 
 

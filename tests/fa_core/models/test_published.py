@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from fa_core.engine.jobs import Job
 from fa_core.engine.loading import load
+from fa_core.facts.runs import Manifest
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.models import build
-from fa_core.runs import Manifest
-from fa_core.train import RunWriter
+from fa_core.training.train import RunWriter
 
 
 class Block(nn.Module):
@@ -30,7 +30,11 @@ class Block(nn.Module):
 class Published(nn.Module):
     def __init__(self, inputs: int, d: int, L: int, classes: int) -> None:
         super().__init__()
-        self.embed, self.out_ln, self.out_head = nn.Linear(inputs, d), nn.LayerNorm(d), nn.Linear(d, classes)
+        self.embed, self.out_ln, self.out_head = (
+            nn.Linear(inputs, d),
+            nn.LayerNorm(d),
+            nn.Linear(d, classes),
+        )
         self.blocks = nn.ModuleList(Block(d) for _ in range(L))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,10 +45,15 @@ class Published(nn.Module):
 
 
 def test_resmlp_is_the_published_network() -> None:
-    ours, theirs = build("resmlp", input_dim=12, d=16, L=3, num_classes=4, seed=0), Published(12, 16, 3, 4)
+    ours, theirs = (
+        build("resmlp", input_dim=12, d=16, L=3, num_classes=4, seed=0),
+        Published(12, 16, 3, 4),
+    )
     with torch.no_grad():
         for parameter in ours.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+            parameter.add_(
+                0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            )
     theirs.load_state_dict(ours.state_dict())
     x = torch.randn(7, 3, 2, 2)
     assert torch.allclose(ours(x), theirs(x), atol=1e-6)
@@ -74,7 +83,9 @@ def test_a_run_of_the_earlier_resmlp_is_read_as_what_it_is(tmp_path: Path, L: in
     """Its manifest says ``resmlp``; its blocks are d → hidden → d, named fc1 and fc2, and its head is ``head``."""
     net = build("resmlp_wide", input_dim=6, d=8, L=L, hidden=12, num_classes=10, seed=0).eval()
     args = {"input_dim": 6, "d": 8, "L": L, "hidden": 12, "terminal_ln": True, "num_classes": 10}
-    manifest = Manifest(method="dfa", arch="resmlp", arch_args=args, data="synthetic:input=6", seed=1)
+    manifest = Manifest(
+        method="dfa", arch="resmlp", arch_args=args, data="synthetic:input=6", seed=1
+    )
     RunWriter(tmp_path).manifest(manifest)
     save_file(net.state_dict(), tmp_path / "model.safetensors")
     found = load(Job(id="a", checkpoint=str(tmp_path)), "cpu").network

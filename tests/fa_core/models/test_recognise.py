@@ -18,14 +18,23 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("resmlp", {}),
     ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "terminal_ln": False, "num_classes": 3}),
     ("resmlp_wide", {}),
-    ("resmlp_wide", {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3}),
+    (
+        "resmlp_wide",
+        {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3},
+    ),
     ("resmlp", {"input_dim": 16, "d": 24, "L": 0}),
     ("vit_mini", {}),
-    ("vit_mini", {"image": 12, "channels": 1, "patch": 3, "d": 24, "L": 2, "heads": 3, "terminal_ln": False}),
+    (
+        "vit_mini",
+        {"image": 12, "channels": 1, "patch": 3, "d": 24, "L": 2, "heads": 3, "terminal_ln": False},
+    ),
     ("studentnet", {}),
     ("studentnet", {"input_dim": 5, "d": 6, "L": 1, "terminal_ln": True}),
     ("smallcnn", {}),
-    ("smallcnn", {"image": 16, "channels": 1, "width": 3, "d": 7, "terminal_ln": True, "num_classes": 4}),
+    (
+        "smallcnn",
+        {"image": 16, "channels": 1, "width": 3, "d": 7, "terminal_ln": True, "num_classes": 4},
+    ),
     ("small_resnet", {}),
     ("resnet20", {}),
     ("resnet20", {"channels": 1, "width": 3, "L": 6, "terminal_ln": True, "num_classes": 4}),
@@ -51,7 +60,9 @@ def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(ar
 def test_a_tensor_of_another_shape_is_named_with_both_shapes() -> None:
     tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
     tensors["blocks.1.w2.weight"] = (8, 99)
-    with pytest.raises(UnknownNetwork, match=r"blocks\.1\.w2\.weight has shape \(8, 99\) where \(8, 8\)"):
+    with pytest.raises(
+        UnknownNetwork, match=r"blocks\.1\.w2\.weight has shape \(8, 99\) where \(8, 8\)"
+    ):
         recognise(tensors)
 
 
@@ -71,7 +82,9 @@ def test_a_tensor_too_many_is_named() -> None:
 @pytest.mark.parametrize(
     "tensors", [{}, {"conv1.weight": (64, 3, 7, 7)}, {"embed.weight": (3,), "head.weight": (2, 3)}]
 )
-def test_foreign_tensors_are_refused_with_what_was_seen(tensors: dict[str, tuple[int, ...]]) -> None:
+def test_foreign_tensors_are_refused_with_what_was_seen(
+    tensors: dict[str, tuple[int, ...]],
+) -> None:
     with pytest.raises(UnknownNetwork, match=next(iter(tensors), "no tensors")):
         recognise(tensors)
 

@@ -49,7 +49,9 @@ class Written(nn.Module):
         return self.fc(h.flatten(2).mean(2))
 
 
-@pytest.mark.parametrize(("arch", "n", "parameters"), [("resnet20", 3, 269_722), ("resnet56", 9, 853_018)])
+@pytest.mark.parametrize(
+    ("arch", "n", "parameters"), [("resnet20", 3, 269_722), ("resnet56", 9, 853_018)]
+)
 def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(
     arch: str, n: int, parameters: int, tmp_path: Path
 ) -> None:
@@ -77,18 +79,25 @@ def test_maps_of_every_stage_are_flattened() -> None:
         stream = net(x, return_hidden=True)[1]
     assert [tuple(h.shape[1:]) for h in stream] == [(4, 8, 8), (4, 8, 8), (8, 4, 4), (16, 2, 2)]
     assert report.flatten == "flattened"
-    assert report.residual_norms == pytest.approx([float(h.flatten(1).norm(dim=1).median()) for h in stream])
+    assert report.residual_norms == pytest.approx(
+        [float(h.flatten(1).norm(dim=1).median()) for h in stream]
+    )
 
 
 def test_fa_is_refused_where_the_head_pools() -> None:
-    with pytest.raises(UsageError, match=r"small_resnet's head reads the mean over a map; train it with fa_weights"):
+    with pytest.raises(
+        UsageError, match=r"small_resnet's head reads the mean over a map; train it with fa_weights"
+    ):
         make_method("fa", build("small_resnet", image=8, width=4))
 
 
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge", "credit_bridge", "ep", "frozen"])
 @pytest.mark.parametrize("arch", ["small_resnet", "decoder"])
 def test_the_other_methods_train_them(arch: str, method: str) -> None:
-    sizes = {"small_resnet": {"image": 8, "width": 4}, "decoder": {"vocab": 11, "length": 6, "d": 16, "L": 2}}
+    sizes = {
+        "small_resnet": {"image": 8, "width": 4},
+        "decoder": {"vocab": 11, "length": 6, "d": 16, "L": 2},
+    }
     net = build(arch, seed=0, **sizes[arch]).train()
     rule = make_method(method, net)
     y = torch.arange(8) % 10
@@ -105,7 +114,9 @@ def test_a_decoder_does_not_look_ahead() -> None:
     x = torch.randint(7, (3, 5))
     changed = x.clone()
     changed[:, 3:] = (x[:, 3:] + 1) % 7
-    for h, other in zip(net(x, return_hidden=True)[1], net(changed, return_hidden=True)[1], strict=True):
+    for h, other in zip(
+        net(x, return_hidden=True)[1], net(changed, return_hidden=True)[1], strict=True
+    ):
         assert torch.equal(h[:, :3], other[:, :3])
         assert not torch.equal(h[:, 3], other[:, 3])
 

@@ -27,7 +27,9 @@ SMALL: dict[str, dict[str, Any]] = {
 def batch(net: StreamNet, size: int = 5) -> Tensor:
     if "vocab" in net.arch_args:
         return torch.randint(
-            net.arch_args["vocab"], (size, *net.input_shape), generator=torch.Generator().manual_seed(1)
+            net.arch_args["vocab"],
+            (size, *net.input_shape),
+            generator=torch.Generator().manual_seed(1),
         )
     return torch.randn(size, *net.input_shape, generator=torch.Generator().manual_seed(1))
 
@@ -42,7 +44,9 @@ def test_every_network_has_a_small_case_here() -> None:
 
 @pytest.mark.parametrize("arch", SMALL)
 @pytest.mark.parametrize("terminal_ln", [True, False])
-def test_the_tail_from_any_layer_gives_the_logits_of_the_whole_network(arch: str, terminal_ln: bool) -> None:
+def test_the_tail_from_any_layer_gives_the_logits_of_the_whole_network(
+    arch: str, terminal_ln: bool
+) -> None:
     net = small(arch, terminal_ln=terminal_ln)
     x = batch(net)
     logits, stream = net(x, return_hidden=True)
@@ -129,14 +133,20 @@ def test_data_that_do_not_fit_say_both_shapes() -> None:
         ("decoder", {"d": 10, "heads": 4}),
     ],
 )
-def test_sizes_that_cannot_be_meant_are_refused_with_their_value(arch: str, args: dict[str, int]) -> None:
+def test_sizes_that_cannot_be_meant_are_refused_with_their_value(
+    arch: str, args: dict[str, int]
+) -> None:
     with pytest.raises(UsageError, match=str(next(iter(args.values())))):
         build(arch, **args)
 
 
 def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone() -> None:
     before = torch.get_rng_state()
-    first, again, other = small("resmlp"), small("resmlp"), build("resmlp", seed=1, **SMALL["resmlp"])
+    first, again, other = (
+        small("resmlp"),
+        small("resmlp"),
+        build("resmlp", seed=1, **SMALL["resmlp"]),
+    )
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first.head.weight, again.head.weight)
     assert not torch.equal(first.head.weight, other.head.weight)

@@ -39,11 +39,18 @@ class Classifier(pl.LightningModule):
 @pytest.fixture
 def samples() -> TensorDataset:
     generator = torch.Generator().manual_seed(1)
-    return TensorDataset(torch.randn(128, 6, generator=generator), torch.randint(3, (128,), generator=generator))
+    return TensorDataset(
+        torch.randn(128, 6, generator=generator), torch.randint(3, (128,), generator=generator)
+    )
 
 
 def fit(
-    module: Classifier, samples: TensorDataset, callback: ProtocolCallback, epochs: int, folder: Path, logger=False
+    module: Classifier,
+    samples: TensorDataset,
+    callback: ProtocolCallback,
+    epochs: int,
+    folder: Path,
+    logger=False,
 ):
     trainer = pl.Trainer(
         max_epochs=epochs,
@@ -72,7 +79,9 @@ def test_measures_every_epoch_and_logs_the_numbers(samples, tmp_path: Path) -> N
     assert len(callback.monitor.reports) == 3
     final = diagnose(module.net, batches)
     assert callback.monitor.reports[-1] == final
-    assert float(trainer.logged_metrics["fa/growth"]) == pytest.approx(final.max_per_block_growth, rel=1e-6)
+    assert float(trainer.logged_metrics["fa/growth"]) == pytest.approx(
+        final.max_per_block_growth, rel=1e-6
+    )
     assert float(trainer.logged_metrics["fa/g_L"]) == pytest.approx(final.g_L, rel=1e-6)
 
 
@@ -85,7 +94,9 @@ def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Pat
     assert trainer.current_epoch == 1
 
 
-def test_a_log_of_lightnings_is_read_as_it_was_measured_beside_its_own_accuracy(samples, tmp_path: Path) -> None:
+def test_a_log_of_lightnings_is_read_as_it_was_measured_beside_its_own_accuracy(
+    samples, tmp_path: Path
+) -> None:
     batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
     callback = ProtocolCallback(batches, network=lambda module: module.net, frozen_baseline_acc=0.9)
     logger = pl.loggers.CSVLogger(tmp_path, name="dfa_s1", version="")

@@ -18,7 +18,20 @@ from fa_core.monitor import ProtocolMonitor, scalars
 from tests.fa_core.formats import logs
 from tests.fa_core.monitor.same import same_numbers
 
-NAMES = ["acc", "frozen_acc", "growth", "h_L", "g_L", "drift", "h_0", "h_1", "h_2", "g_0", "g_1", "g_2"]
+NAMES = [
+    "acc",
+    "frozen_acc",
+    "growth",
+    "h_L",
+    "g_L",
+    "drift",
+    "h_0",
+    "h_1",
+    "h_2",
+    "g_0",
+    "g_1",
+    "g_2",
+]
 
 
 @pytest.fixture
@@ -29,7 +42,10 @@ def net() -> nn.Module:
 @pytest.fixture
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     generator = torch.Generator().manual_seed(1)
-    return [(torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)) for _ in range(8)]
+    return [
+        (torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator))
+        for _ in range(8)
+    ]
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
@@ -41,7 +57,11 @@ def fake(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
 def test_a_function_gets_the_numbers_by_name_and_the_step(net, batches) -> None:
     sent: list[tuple[dict[str, float], int]] = []
     monitor = ProtocolMonitor(
-        net, batches, every=2, to=lambda numbers, step: sent.append((dict(numbers), step)), frozen_baseline_acc=0.3
+        net,
+        batches,
+        every=2,
+        to=lambda numbers, step: sent.append((dict(numbers), step)),
+        frozen_baseline_acc=0.3,
     )
     for _ in range(4):
         monitor.step()
@@ -73,13 +93,22 @@ def test_tensorboard_gets_a_scalar_per_number_and_is_flushed(net, batches, monke
     fake(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
     monitor = ProtocolMonitor(net, batches, to="tensorboard")
     monitor.step()
-    assert calls == [*((tag, value, 1) for tag, value in scalars(monitor.reports[0]).items()), ("flush",)]
+    assert calls == [
+        *((tag, value, 1) for tag, value in scalars(monitor.reports[0]).items()),
+        ("flush",),
+    ]
 
 
-@pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
-def test_a_logger_that_is_not_installed_is_named_before_training(net, batches, monkeypatch, name, module) -> None:
+@pytest.mark.parametrize(
+    ("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")]
+)
+def test_a_logger_that_is_not_installed_is_named_before_training(
+    net, batches, monkeypatch, name, module
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UsageError, match=rf"needs {name}, which is not installed; pip install '{name}>="):
+    with pytest.raises(
+        UsageError, match=rf"needs {name}, which is not installed; pip install '{name}>="
+    ):
         ProtocolMonitor(net, batches, to=name)
 
 
@@ -88,7 +117,9 @@ def test_an_unknown_logger_is_refused(net, batches) -> None:
         ProtocolMonitor(net, batches, to="aim")
 
 
-def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(net, batches, tmp_path) -> None:
+def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
+    net, batches, tmp_path
+) -> None:
     """A foreign accuracy that lies on the other side of the baseline, and a logger that counts its own steps."""
     rows: list[dict[str, float]] = []
     events: dict[int, dict[str, float]] = {}

@@ -25,7 +25,10 @@ def net() -> nn.Module:
 @pytest.fixture
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     generator = torch.Generator().manual_seed(1)
-    return [(torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)) for _ in range(8)]
+    return [
+        (torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator))
+        for _ in range(8)
+    ]
 
 
 def train(net: nn.Module, steps: int, monitor: ProtocolMonitor | None = None) -> torch.Tensor:
@@ -53,8 +56,12 @@ def test_reports_what_diagnose_reports(net, batches) -> None:
 
 
 def test_training_goes_on_as_it_would_have_without_it(batches) -> None:
-    watched, alone = (build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3) for _ in range(2))
-    assert torch.equal(train(watched, 6, ProtocolMonitor(watched, batches, every=2)), train(alone, 6))
+    watched, alone = (
+        build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3) for _ in range(2)
+    )
+    assert torch.equal(
+        train(watched, 6, ProtocolMonitor(watched, batches, every=2)), train(alone, 6)
+    )
 
 
 def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
@@ -84,7 +91,9 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path) -> 
     assert [(line["epoch"], line["step"]) for line in lines] == [(1, 2), (2, 4)]
     assert all(line["loss"] > 0 for line in lines)
     (trace,) = scan([path]).traces
-    assert [epoch.residual_norms for epoch in trace.epochs] == [report.residual_norms for report in monitor.reports]
+    assert [epoch.residual_norms for epoch in trace.epochs] == [
+        report.residual_norms for report in monitor.reports
+    ]
 
 
 def test_an_interval_below_one_step_is_refused(net, batches) -> None:

@@ -61,7 +61,9 @@ def trainer_for(model, sentences, callback, epochs: int, folder: Path):
         disable_tqdm=True,
         logging_strategy="no",
     )
-    return transformers.Trainer(model=model, args=arguments, train_dataset=sentences, callbacks=[callback])
+    return transformers.Trainer(
+        model=model, args=arguments, train_dataset=sentences, callbacks=[callback]
+    )
 
 
 def test_measures_every_epoch_of_a_real_trainer(bert, sentences, tmp_path: Path) -> None:
@@ -79,7 +81,9 @@ def test_measures_every_nth_step_instead(bert, sentences, tmp_path: Path) -> Non
     assert len(callback.monitor.reports) == 2
 
 
-def test_a_trainers_state_is_read_as_it_was_measured_beside_its_own_accuracy(bert, sentences, tmp_path: Path) -> None:
+def test_a_trainers_state_is_read_as_it_was_measured_beside_its_own_accuracy(
+    bert, sentences, tmp_path: Path
+) -> None:
     callback = ProtocolTrainerCallback(
         batches_of(sentences),
         taps=TAPS,
@@ -97,7 +101,9 @@ def test_a_trainers_state_is_read_as_it_was_measured_beside_its_own_accuracy(ber
 
 def test_stops_the_trainer_when_a_chosen_diagnostic_fires(bert, sentences, tmp_path: Path) -> None:
     always = DiagnosticThresholds(h_norm_explosion_ratio=0.0)
-    callback = ProtocolTrainerCallback(batches_of(sentences), taps=TAPS, thresholds=always, stop_on="a")
+    callback = ProtocolTrainerCallback(
+        batches_of(sentences), taps=TAPS, thresholds=always, stop_on="a"
+    )
     trainer = trainer_for(bert, sentences, callback, 5, tmp_path)
     trainer.train()
     assert trainer.state.epoch == 1

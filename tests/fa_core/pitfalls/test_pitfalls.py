@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.facts.runs import Manifest
 from fa_core.measure.credit import NullGamma, null_gamma
 from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (
@@ -30,8 +31,7 @@ from fa_core.pitfalls.demonstrations import (
     null_feedback,
     of_run,
 )
-from fa_core.runs import Manifest
-from fa_core.train import RunWriter
+from fa_core.training.train import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,7 +92,11 @@ def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
         sum(per_layer) / 4,
         sum(per_layer[1:]) / 3,
         sum(cosine(a.double().mean(0), g.double().mean(0)) for a, g in deep) / 3,
-        sum(cosine(torch.cat([a[i] for a, _ in deep]), torch.cat([g[i] for _, g in deep])) for i in range(6)) / 6,
+        sum(
+            cosine(torch.cat([a[i] for a, _ in deep]), torch.cat([g[i] for _, g in deep]))
+            for i in range(6)
+        )
+        / 6,
     ]
     assert list(aggregate(credit, grads).values()) == pytest.approx(expected)
     shown = aggregations(credit, grads, "a run")
@@ -102,7 +106,10 @@ def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
 def test_a_mean_over_layers_hides_that_one_layer_carries_it() -> None:
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(200, 64, generator=generator) for _ in range(4)]
-    credit: list[Tensor | None] = [grads[0], *(torch.randn(200, 64, generator=generator) for _ in range(3))]
+    credit: list[Tensor | None] = [
+        grads[0],
+        *(torch.randn(200, 64, generator=generator) for _ in range(3)),
+    ]
     shown = layer_mean(credit, grads, "a run")
     assert shown.right["Γ_0"] == pytest.approx(1.0)
     assert shown.wrong["mean Γ over layers 0..L"] == pytest.approx(0.25, abs=0.02)
@@ -123,7 +130,9 @@ def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
 def test_a_trained_net_shows_that_gamma_belongs_to_its_feedback(subject: Subject) -> None:
     credit, grads = subject.credit_and_gradients()
     null = null_gamma(subject.net, subject.method, subject.x, subject.y, 10)
-    assert null.observed == pytest.approx(aggregate(credit, grads)["mean over samples, hidden layers"], rel=1e-5)
+    assert null.observed == pytest.approx(
+        aggregate(credit, grads)["mean over samples, hidden layers"], rel=1e-5
+    )
     assert null.observed is not None and null.observed > 0.15
     assert null.mean is not None and abs(null.mean) < 0.06
     assert null.observed > max(null.deep)
@@ -167,19 +176,28 @@ def test_a_run_without_saved_feedback_says_na(tmp_path: Path) -> None:
         of_run(tmp_path / "nowhere")
 
 
-def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_named_by_a_file_is_never_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     imported: list[str] = []
 
     class Point(EntryPoint):
         def load(self) -> None:
             imported.append(self.value)
 
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)]
+    )
     net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method
         manifest = Manifest(
-            method=method, arch=net.arch, arch_args=net.arch_args, data="synthetic:input=16", seed=1, method_args=args
+            method=method,
+            arch=net.arch,
+            arch_args=net.arch_args,
+            data="synthetic:input=16",
+            seed=1,
+            method_args=args,
         )
         writer = RunWriter(run)
         writer.manifest(manifest)

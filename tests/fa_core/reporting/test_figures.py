@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Timeline, timeline
 from fa_core.errors import UsageError
+from fa_core.facts.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
-from fa_core.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import (
     FIGURES,
@@ -68,7 +68,11 @@ def published_figure(published_table: Path) -> Drawing:
 
 def colours(figure: Drawing) -> dict[str, object]:
     """Name → colour, as the legend says of methods."""
-    return {line.get_label(): line.get_color() for line in handles(figure) if line.get_label() not in SIGNS}
+    return {
+        line.get_label(): line.get_color()
+        for line in handles(figure)
+        if line.get_label() not in SIGNS
+    }
 
 
 def handles(figure: Drawing) -> list[Any]:
@@ -81,7 +85,9 @@ def curves(panel: Axes) -> list[Line2D]:
     return [
         line
         for line in panel.lines
-        if line.get_linestyle() == "-" and line.get_transform() == panel.transData and len(line.get_xdata()) > 0
+        if line.get_linestyle() == "-"
+        and line.get_transform() == panel.transData
+        and len(line.get_xdata()) > 0
     ]
 
 
@@ -93,9 +99,16 @@ def texts(figure: Drawing) -> list[str]:
 
 def points(panel: Axes, filled: bool) -> list[float]:
     """Heights of the markers without a line that are filled, or hollow."""
-    dots = [line for line in panel.lines if line.get_linestyle() == "None" and line.get_marker() != "_"]
+    dots = [
+        line for line in panel.lines if line.get_linestyle() == "None" and line.get_marker() != "_"
+    ]
     shown = [line for line in dots if line.get_markerfacecolor() != UNMEASURED]
-    return [float(y) for line in shown if (line.get_markerfacecolor() != "white") == filled for y in line.get_ydata()]
+    return [
+        float(y)
+        for line in shown
+        if (line.get_markerfacecolor() != "white") == filled
+        for y in line.get_ydata()
+    ]
 
 
 def unmeasured(panel: Axes) -> list[float]:
@@ -107,7 +120,10 @@ def unmeasured(panel: Axes) -> list[float]:
 @pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
 def test_an_accuracy_without_a_baseline_neither_fires_nor_passes(figure: Any) -> None:
     plain, judged = row("bp", acc=0.6, growth=2.0), row("dfa", acc=0.3, baseline=0.35, growth=2.0)
-    penalised = [row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}), row("bp", acc=0.5, axes={"lam": 0.1})]
+    penalised = [
+        row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}),
+        row("bp", acc=0.5, axes={"lam": 0.1}),
+    ]
     drawn = figure(table(plain, judged, *penalised))
     panel = next(one for one in drawn.axes if 0.6 in unmeasured(one))
     assert sorted(unmeasured(panel)) == [0.5, 0.6]
@@ -119,7 +135,9 @@ def test_an_accuracy_without_a_baseline_neither_fires_nor_passes(figure: Any) ->
 @pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
 def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named(figure: Any) -> None:
     inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
-    drawn = figure(table(row("dfa", acc=0.4, axes={"lam": 0.1}, **inexact), row("dfa", acc=0.6, growth=2.0)))
+    drawn = figure(
+        table(row("dfa", acc=0.4, axes={"lam": 0.1}, **inexact), row("dfa", acc=0.6, growth=2.0))
+    )
     half = [line for panel in drawn.axes for line in panel.lines if line.get_fillstyle() == "left"]
     heights = [float(y) for line in half for y in line.get_ydata()]
     assert "half: undecided" in texts(drawn)
@@ -135,11 +153,19 @@ def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
         row(acc=0.50, axes={"lam": 0.01}),
     )
     (curve,) = curves(axis_figure(runs, "lam").axes[0])
-    assert list(curve.get_ydata()) == [0.55, 0.50], "a pooled mean of 0.35 would say that the penalty raises accuracy"
+    assert list(curve.get_ydata()) == [0.55, 0.50], (
+        "a pooled mean of 0.35 would say that the penalty raises accuracy"
+    )
 
 
 def test_families_of_one_method_are_named_by_what_differs() -> None:
-    runs = table(*(row(acc=0.5, axes={"d": d, "input": 128, **lam}) for d in (128, 256) for lam in ({}, {"lam": 0.1})))
+    runs = table(
+        *(
+            row(acc=0.5, axes={"d": d, "input": 128, **lam})
+            for d in (128, 256)
+            for lam in ({}, {"lam": 0.1})
+        )
+    )
     figure = axis_figure(runs, "lam")
     assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
     first, second = handles(figure)[:2]
@@ -148,14 +174,20 @@ def test_families_of_one_method_are_named_by_what_differs() -> None:
 
 def test_an_axis_without_two_comparable_runs_has_no_figure(tmp_path: Path) -> None:
     runs = table(row(acc=0.5, axes={"d": 1}), row(acc=0.4, axes={"lam": 0.1}))
-    assert not [one for one in reporting_form(runs) if isinstance(one, Figure) and one.name.startswith("axis")]
+    assert not [
+        one
+        for one in reporting_form(runs)
+        if isinstance(one, Figure) and one.name.startswith("axis")
+    ]
     with pytest.raises(UsageError, match="no two runs differ in lam alone"):
         write_report(tmp_path / "x.svg", runs, figure="lam")
 
 
 def test_a_run_without_normalisation_is_not_mixed_up_with_one_that_does_not_say() -> None:
     figure = axis_figure(table(row(acc=0.5), row(acc=0.4, axes={"ln": "none"})), "ln")
-    assert [[label.get_text() for label in panel.get_xticklabels()] for panel in figure.axes] == [["unset", "none"]] * 3
+    assert [[label.get_text() for label in panel.get_xticklabels()] for panel in figure.axes] == [
+        ["unset", "none"]
+    ] * 3
 
 
 def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
@@ -166,12 +198,27 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
         row("dfa", 43, acc=0.4, growth=3.0, source="two.json", axes={"lam": 0.1}),
     )
     epochs = [TraceEpoch(epoch=e, test_acc=0.3) for e in (1, 2)]
-    traces = [Trace(source="t", key=f"{m}_s1", method=m, seed=1, epochs=epochs) for m in ("ep", "dfa")]
+    traces = [
+        Trace(source="t", key=f"{m}_s1", method=m, seed=1, epochs=epochs) for m in ("ep", "dfa")
+    ]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
-    names = "architectures", "audit-1", "layers-1", "audit-2", "layers-2", "rescue-2", "axis-2-lam", "timeline"
+    names = (
+        "architectures",
+        "audit-1",
+        "layers-1",
+        "audit-2",
+        "layers-2",
+        "rescue-2",
+        "axis-2-lam",
+        "timeline",
+    )
     assert [one.name for one in figures] == [*names]
     drawn = [colours(one.draw()) for one in figures]
-    assert all(colour == METHOD_STYLES[name.split(" ")[0]].colour for one in drawn for name, colour in one.items())
+    assert all(
+        colour == METHOD_STYLES[name.split(" ")[0]].colour
+        for one in drawn
+        for name, colour in one.items()
+    )
     assert {name for one in drawn for name in one} == {"bp", "dfa", "dfa (lam 0.1)", "ep"}
 
 
@@ -180,18 +227,24 @@ def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> No
     together = method_styles(names)
     assert list(together) == names and len(set(together.values())) == 20
     assert all(together[name].colour == method_style(name).colour for name in names)
-    assert len(set(METHOD_STYLES.values())) == len({style.colour for style in METHOD_STYLES.values()})
+    assert len(set(METHOD_STYLES.values())) == len(
+        {style.colour for style in METHOD_STYLES.values()}
+    )
 
 
 @pytest.mark.parametrize("names", [9, 24])
 def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
     missing = [row(f"method_number_{i}", 1, cosine=0.1, growth=2.0) for i in range(names)]
-    runs = table(row("bp", acc=0.5, baseline=0.4), *missing, row("nan", acc=float("nan"), baseline=0.3))
+    runs = table(
+        row("bp", acc=0.5, baseline=0.4), *missing, row("nan", acc=float("nan"), baseline=0.3)
+    )
     figure = audit_figure(runs)
     for panel in figure.axes:
         for labels in ([*panel.get_xticklabels()], [*panel.get_yticklabels()], panel.texts):
             boxes = [label.get_window_extent() for label in labels if label.get_text()]
-            assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+            assert not any(
+                one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i]
+            )
     (legend,) = figure.legends
     frame = legend.get_window_extent()
     assert frame.x0 >= 0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= 0
@@ -205,7 +258,11 @@ def test_the_audit_has_a_marker_per_run_by_ascending_accuracy_filled_where_it_fi
 ) -> None:
     growth, gradient, drift, accuracy = published_figure.axes
     healthy = [m in ("bp", "ep") for m in published.method]
-    shown = ((growth, published.growth, False), (gradient, published.g_L, False), (accuracy, published.acc, True))
+    shown = (
+        (growth, published.growth, False),
+        (gradient, published.g_L, False),
+        (accuracy, published.acc, True),
+    )
     for panel, column, unjudged in shown:
         hollow = unmeasured(panel) if unjudged else points(panel, filled=False)
         assert sorted(hollow) == sorted(np.asarray(column)[healthy])
@@ -213,26 +270,45 @@ def test_the_audit_has_a_marker_per_run_by_ascending_accuracy_filled_where_it_fi
     stability = np.asarray(published.stability)
     assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
     dots = [line for line in accuracy.lines if line.get_marker() not in ("_", "None")]
-    placed = sorted((x, y) for line in dots for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True))
-    assert [y for _, y in placed] == sorted(published.acc) and [x for x, _ in placed] == list(range(15))
+    placed = sorted(
+        (x, y) for line in dots for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    )
+    assert [y for _, y in placed] == sorted(published.acc) and [x for x, _ in placed] == list(
+        range(15)
+    )
     named = [label.get_text() for label in accuracy.get_xticklabels()]
     assert named[0] == "state_bridge_s42" and named[-1].startswith("bp_")
     assert list(colours(published_figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
 
 
-def test_accuracies_have_marks_at_their_frozen_baselines_and_where_the_margin_is_met(published_figure: Drawing) -> None:
+def test_accuracies_have_marks_at_their_frozen_baselines_and_where_the_margin_is_met(
+    published_figure: Drawing,
+) -> None:
     marks = [line for line in published_figure.axes[3].lines if line.get_marker() == "_"]
-    heights = [sorted({round(float(y), 6) for y in line.get_ydata() if math.isfinite(y)}) for line in marks]
+    heights = [
+        sorted({round(float(y), 6) for y in line.get_ydata() if math.isfinite(y)}) for line in marks
+    ]
     assert heights == [[0.349], [0.369]]
 
 
-def test_healthy_and_degenerate_runs_have_backgrounds_of_their_own(published_figure: Drawing) -> None:
+def test_healthy_and_degenerate_runs_have_backgrounds_of_their_own(
+    published_figure: Drawing,
+) -> None:
     from matplotlib.colors import to_hex
 
-    patches = [patch for patch in published_figure.axes[0].patches if patch.get_width() == pytest.approx(1.0)]
+    patches = [
+        patch
+        for patch in published_figure.axes[0].patches
+        if patch.get_width() == pytest.approx(1.0)
+    ]
     shades = [to_hex(patch.get_facecolor()) for patch in patches]
-    legend = {one.get_label(): to_hex(one.get_facecolor()) for one in handles(published_figure)[-2:]}
-    assert {name: shades.count(shade) for name, shade in legend.items()} == {"healthy group": 6, "degenerate group": 9}
+    legend = {
+        one.get_label(): to_hex(one.get_facecolor()) for one in handles(published_figure)[-2:]
+    }
+    assert {name: shades.count(shade) for name, shade in legend.items()} == {
+        "healthy group": 6,
+        "degenerate group": 9,
+    }
 
 
 def test_layers_have_a_curve_per_run(published: AuditTable) -> None:
@@ -246,7 +322,10 @@ def test_variants_of_a_method_are_told_apart_everywhere() -> None:
         if name != "rescue":
             first, second = handles(draw(runs, None))[:2]
             assert (first.get_label(), second.get_label()) == ("dfa", "dfa (ln none)")
-            assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
+            assert (
+                first.get_color() == second.get_color()
+                and first.get_marker() != second.get_marker()
+            )
 
 
 def test_architectures_stand_in_columns_of_three_numbers() -> None:
@@ -258,26 +337,43 @@ def test_architectures_stand_in_columns_of_three_numbers() -> None:
         )
     )
     panels = FIGURES["architectures"](runs, None).axes
-    assert [panel.get_title(loc="left") for panel in panels[:3]] == ["x", "y", "z"] and len(panels) == 9
+    assert [panel.get_title(loc="left") for panel in panels[:3]] == ["x", "y", "z"] and len(
+        panels
+    ) == 9
     assert [len(points(panel, filled=False)) for panel in panels] == [2] * 9
 
 
 def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
     lams: list[dict[str, Any]] = [{}, {"lam": 1e-3}, {"lam": 1e-2}]
     runs = table(
-        *(row("dfa", seed, acc=0.3, growth=2.0, baseline=0.349, axes=lam) for lam in lams for seed in (1, 2)),
+        *(
+            row("dfa", seed, acc=0.3, growth=2.0, baseline=0.349, axes=lam)
+            for lam in lams
+            for seed in (1, 2)
+        ),
         row("bp", 1, acc=0.58, growth=2.0, baseline=0.349),
     )
     accuracy = FIGURES["rescue"](runs, None).axes[0]
     dashed = [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"]
     assert dashed == pytest.approx([0.349, 0.369, 0.58])
     assert {"frozen 0.349", "+2 pp", "BP 0.58"} <= {text.get_text() for text in accuracy.texts}
-    assert [text.get_text() for text in accuracy.get_xticklabels()] == ["dfa", "dfa (lam 0.001)", "dfa (lam 0.01)"]
+    assert [text.get_text() for text in accuracy.get_xticklabels()] == [
+        "dfa",
+        "dfa (lam 0.001)",
+        "dfa (lam 0.01)",
+    ]
 
 
 def test_a_rescue_of_methods_with_other_baselines_has_no_line_that_is_nobodys() -> None:
-    conditions = [("dfa", 0.349, {}), ("dfa", 0.349, {"lam": 1e-2}), ("bp", 0.6, {"lam": 1e-2}), ("bp", 0.6, {})]
-    runs = table(*(row(method, acc=0.3, baseline=acc, axes=axes) for method, acc, axes in conditions))
+    conditions = [
+        ("dfa", 0.349, {}),
+        ("dfa", 0.349, {"lam": 1e-2}),
+        ("bp", 0.6, {"lam": 1e-2}),
+        ("bp", 0.6, {}),
+    ]
+    runs = table(
+        *(row(method, acc=0.3, baseline=acc, axes=axes) for method, acc, axes in conditions)
+    )
     accuracy = FIGURES["rescue"](runs, None).axes[0]
     assert [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"] == [0.3]
 
@@ -293,10 +389,15 @@ def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: 
     for panel in figure.axes[:2]:
         low, high = panel.get_ylim()
         ticks = [tick for tick in panel.get_yticks() if low <= tick <= high]
-        assert len(ticks) >= 2 and all(math.log10(tick) == pytest.approx(round(math.log10(tick))) for tick in ticks)
+        assert len(ticks) >= 2 and all(
+            math.log10(tick) == pytest.approx(round(math.log10(tick))) for tick in ticks
+        )
     assert "10⁻⁷" in [label.get_text() for label in figure.axes[1].get_yticklabels()]
     assert {"limit\n50", "floor\n1e-7", "ceiling\n0.3"} <= set(texts(figure))
-    dashed = [[line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == "--"] for panel in figure.axes]
+    dashed = [
+        [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == "--"]
+        for panel in figure.axes
+    ]
     assert dashed == [[50.0], [1e-7], [0.3], []]
 
 
@@ -346,7 +447,9 @@ def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
     assert {kind: rendered(second, kind) for kind in reversed(FIGURE_KINDS)} == files
     for kind, content in files.items():
         assert content.startswith(BEGINS[kind])
-        assert not any(word in content for word in (b"CreationDate", b"dc:date", b"Software", b"/Producer"))
+        assert not any(
+            word in content for word in (b"CreationDate", b"dc:date", b"Software", b"/Producer")
+        )
     ElementTree.fromstring(files[".svg"])
 
 
@@ -385,7 +488,9 @@ def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Pa
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def aligned(method: str, gammas: list[list[float | None]], null: tuple[float, float] | None = None) -> Timeline:
+def aligned(
+    method: str, gammas: list[list[float | None]], null: tuple[float, float] | None = None
+) -> Timeline:
     """A replayed run with Γ_l per epoch."""
     epochs = [TraceEpoch(epoch=i, gamma=gamma) for i, gamma in enumerate(gammas, 1)]
     return replace(timeline(Trace(source="t", key=method, method=method, epochs=epochs)), null=null)
@@ -401,9 +506,12 @@ def test_gamma_over_epochs_has_a_panel_per_layer_and_the_null_shaded() -> None:
     assert drawn["deep Γ"] == pytest.approx([0.2, 0.2])
     assert drawn["Γ at l = 1"] == [0.1, 0.2]
     assert drawn["Γ at l = 2"][0] == 0.3 and math.isnan(drawn["Γ at l = 2"][1])
-    assert all(len(panel.lines) == 2 for panel in panels.values())  # a single logged Γ is of no layer
+    assert all(
+        len(panel.lines) == 2 for panel in panels.values()
+    )  # a single logged Γ is of no layer
     bands = {
-        title: panel.patches[0].get_extents().transformed(panel.transData.inverted()) for title, panel in panels.items()
+        title: panel.patches[0].get_extents().transformed(panel.transData.inverted())
+        for title, panel in panels.items()
     }
     assert [bands["deep Γ"].y0, bands["deep Γ"].y1] == pytest.approx([-0.03, 0.05])
     assert bands["Γ at l = 1"].y1 == pytest.approx(0.05 * math.sqrt(2))
@@ -418,8 +526,12 @@ def test_of_very_many_layers_some_are_drawn_first_and_last_included() -> None:
 def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_path: Path) -> None:
     found = scan([sample_runs / "main" / "dfa_s42"])
     table = AuditTable.from_rows(found.rows)
-    assert write_report(tmp_path / "g.svg", table, traces=found.traces, figure="gamma") == [tmp_path / "g.svg"]
-    (names,) = [[b.name for b in reporting_form(table, traces=found.traces) if isinstance(b, Figure)]]
+    assert write_report(tmp_path / "g.svg", table, traces=found.traces, figure="gamma") == [
+        tmp_path / "g.svg"
+    ]
+    (names,) = [
+        [b.name for b in reporting_form(table, traces=found.traces) if isinstance(b, Figure)]
+    ]
     assert names == ["audit-1", "layers-1", "timeline", "gamma"]
     bare = [Trace(source="t", key="bp", method="bp", epochs=[TraceEpoch(epoch=1, gamma=[0.5])])]
     with pytest.raises(UsageError, match="no trace here holds Γ per layer"):

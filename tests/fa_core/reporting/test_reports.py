@@ -22,14 +22,23 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
-from fa_core.gamma import CREDIT
-from fa_core.replication import source
-from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
+from fa_core.judgement.gamma import CREDIT
+from fa_core.reporting.blocks import (
+    Block,
+    Bullets,
+    Figure,
+    Grid,
+    Heading,
+    Paragraph,
+    to_html,
+    to_markdown,
+)
 from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
 from fa_core.reporting.form import blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.table import AuditTable
+from fa_core.training.replication import source
 from tests.fa_core.analysis.runs import row, table
 
 NAN = math.nan
@@ -39,8 +48,12 @@ HOSTILE = {
     "one run": lambda: table(row(growth=2.0)),
     "everything NaN": lambda: table(row(growth=NAN, g_L=NAN, cosine=NAN, acc=NAN, baseline=NAN)),
     "infinite": lambda: table(row(growth=math.inf, g_L=0.0), row("bp", growth=1e300, g_L=1e-300)),
-    "odd names": lambda: table(row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)),
-    "steering names": lambda: table(row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)),
+    "odd names": lambda: table(
+        row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)
+    ),
+    "steering names": lambda: table(
+        row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)
+    ),
     "no norms": lambda: table(row(cosine=0.1, acc=0.3)),
     "different parts": lambda: table(row(growth=2.0), row("bp", g_L=1e-3)),
     "many runs": lambda: table(*(row(seed=i, growth=float(i + 1), g_L=1e-3) for i in range(400))),
@@ -97,7 +110,11 @@ def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) 
 
 
 def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
-    titles = [block.text for block in reporting_form(published, traces=traces()) if isinstance(block, Heading)]
+    titles = [
+        block.text
+        for block in reporting_form(published, traces=traces())
+        if isinstance(block, Heading)
+    ]
     assert titles == [
         "Four-diagnostic audit",
         "audit_table_s42_s123_s456.json",
@@ -134,7 +151,11 @@ def test_a_report_says_that_ep_was_never_judged_on_d(published: AuditTable) -> N
 
 def test_different_files_are_reported_apart(published_table: Path, published_cnn: Path) -> None:
     both = load_audits([published_table, published_cnn])
-    titles = [block.text for block in reporting_form(both) if isinstance(block, Heading) and block.level == 2]
+    titles = [
+        block.text
+        for block in reporting_form(both)
+        if isinstance(block, Heading) and block.level == 2
+    ]
     assert titles[:2] == [published_table.name, published_cnn.name]
 
 
@@ -170,8 +191,19 @@ def test_words_from_files_cannot_become_markup() -> None:
     runs = table(row("<script>x</script>", growth=2.0))
     html = to_html(reporting_form(runs, title="<i>t</i>"))
     assert "<script>" not in html and "<i>t</i>" not in html
-    names = ("*a* _b_ `c`", "[d](http://e)", "![f](http://g)", "1. h", "# i", "http://j", r"\k|\|", "&amp; &lt;")
-    html = to_html([Paragraph(name) for name in names] + [Grid(("run",), tuple((name,) for name in names))])
+    names = (
+        "*a* _b_ `c`",
+        "[d](http://e)",
+        "![f](http://g)",
+        "1. h",
+        "# i",
+        "http://j",
+        r"\k|\|",
+        "&amp; &lt;",
+    )
+    html = to_html(
+        [Paragraph(name) for name in names] + [Grid(("run",), tuple((name,) for name in names))]
+    )
     assert {name for name in names if html.count(f">{escape(name)}</") != 2} == set()
     assert parsed(html).references == []
 
@@ -226,7 +258,12 @@ def test_names_are_no_html_in_markdown() -> None:
     ],
 )
 def test_a_name_in_markdown_is_text(name: str) -> None:
-    blocks = [Heading(name), Paragraph(name), Bullets((name,)), Grid(("run",), ((name,),), caption=name)]
+    blocks = [
+        Heading(name),
+        Paragraph(name),
+        Bullets((name,)),
+        Grid(("run",), ((name,),), caption=name),
+    ]
     parser = MarkdownIt("commonmark", {"linkify": False}).enable(["table", "strikethrough"])
     tokens = parser.parse(to_markdown(blocks))
     inline = [token for token in tokens if token.type == "inline" and token.content != "run"]
@@ -234,7 +271,9 @@ def test_a_name_in_markdown_is_text(name: str) -> None:
     assert read == [name] * 5
     kinds = {part.type for token in inline for part in token.children or ()}
     assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
-    assert not re.search(r"(?<!\\)://|www\.|\w@", to_markdown(blocks)), "what becomes a link of itself"
+    assert not re.search(r"(?<!\\)://|www\.|\w@", to_markdown(blocks)), (
+        "what becomes a link of itself"
+    )
 
 
 def test_csv_holds_every_digit(published: AuditTable) -> None:
@@ -281,34 +320,49 @@ def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, end
 
 def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
     report, *figures = write_report(tmp_path / "my report.md", published)
-    assert [figure.name for figure in figures] == ["my report-audit-1.svg", "my report-layers-1.svg"]
+    assert [figure.name for figure in figures] == [
+        "my report-audit-1.svg",
+        "my report-layers-1.svg",
+    ]
     for figure in figures:
         assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
         ElementTree.fromstring(figure.read_text())
 
 
-def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published: AuditTable) -> None:
+def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(
+    published: AuditTable,
+) -> None:
     blank, filled = blank_form(), reporting_form(published)
     grids, known = ([one for one in blocks if isinstance(one, Grid)] for blocks in (blank, filled))
     columns = [set(grid.headings) for grid in grids]
-    assert all(any(set(one.headings) <= headings for headings in columns) for one in known if one.rows)
+    assert all(
+        any(set(one.headings) <= headings for headings in columns) for one in known if one.rows
+    )
     assert all(cell == "" for grid in grids for row in grid.rows for cell in row)
-    titles, parts = ([one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled))
-    assert [title for title in parts if title not in titles] == ["audit_table_s42_s123_s456.json", "Citations"]
+    titles, parts = (
+        [one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled)
+    )
+    assert [title for title in parts if title not in titles] == [
+        "audit_table_s42_s123_s456.json",
+        "Citations",
+    ]
     assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
 
 
 def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: AuditTable) -> None:
     cited = to_markdown(reporting_form(published))
     assert (
-        "## Citations" in cited and "@misc{arxiv2606.21126, title = {What Accuracy and Gradient Cosine Miss}" in cited
+        "## Citations" in cited
+        and "@misc{arxiv2606.21126, title = {What Accuracy and Gradient Cosine Miss}" in cited
     )
     assert "Citations" not in to_markdown(reporting_form(table(row(growth=2.0))))
     cff = (Path(__file__).parents[3] / "CITATION.cff").read_text()
     assert f"arXiv:{source().eprint}" in cff and source().title in cff
 
 
-def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: AuditTable, tmp_path: Path) -> None:
+def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
+    published: AuditTable, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.csv or \.parquet"):
         write_report(tmp_path / "report.docx", published)
     with pytest.raises(UsageError, match=r"there are: audit, layers, architectures$"):
@@ -322,7 +376,11 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: Au
 
 def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    credit = {"gamma": [0.7, 0.1, 0.2], "nudge": [0, -1 / 3, -1 / 3], "null": {"deep_gamma_mean": 0.02}}
+    credit = {
+        "gamma": [0.7, 0.1, 0.2],
+        "nudge": [0, -1 / 3, -1 / 3],
+        "null": {"deep_gamma_mean": 0.02},
+    }
     runs = table(row("dfa", 1, acc=0.5, credit=credit), row("bp", 2, acc=0.5))
     first, second = csv.DictReader(io.StringIO(to_csv(runs)))
     shown = {name: float(first[name]) if first[name] else None for name in CREDIT}
@@ -341,5 +399,10 @@ def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Pa
 
 
 def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
-    said = Bullets(("(d) not measured on any run (give a baseline with --frozen-baseline)", "kept (as --by says)"))
+    said = Bullets(
+        (
+            "(d) not measured on any run (give a baseline with --frozen-baseline)",
+            "kept (as --by says)",
+        )
+    )
     assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --by says)\n"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
@@ -43,8 +43,14 @@ def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
 def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
     layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
     fresh = {**CREDIT, "gamma": [0.43, 0.152, 0.15, None], "null": {**CREDIT["null"], **layers}}
-    *_, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
-    assert null.rows == (("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),)
+    *_, null = (
+        block
+        for block in credit_table(table(row(growth=2.0, credit=fresh)))
+        if isinstance(block, Grid)
+    )
+    assert null.rows == (
+        ("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),
+    )
 
 
 def test_a_change_of_the_loss_too_small_for_four_decimals_keeps_its_sign() -> None:
@@ -54,8 +60,13 @@ def test_a_change_of_the_loss_too_small_for_four_decimals_keeps_its_sign() -> No
 
 
 def test_a_method_without_credit_has_a_reason_and_no_row() -> None:
-    nothing = {"gamma": [None, None], "missing": {"gamma, rho, nudge": "the method gives no credit signal"}}
-    (said,) = credit_table(table(row("random_init", 1, credit=nothing), row("random_init", 2, credit=nothing)))
+    nothing = {
+        "gamma": [None, None],
+        "missing": {"gamma, rho, nudge": "the method gives no credit signal"},
+    }
+    (said,) = credit_table(
+        table(row("random_init", 1, credit=nothing), row("random_init", 2, credit=nothing))
+    )
     assert isinstance(said, Paragraph)
     words = "N/A for random_init_s1, random_init_s2: the method gives no credit signal."
     assert said.text == f"Γ, ρ, nudge: {words}"
@@ -78,17 +89,23 @@ def test_a_control_says_why_its_layers_have_no_gamma() -> None:
 
 
 def test_a_nudge_of_any_size_keeps_its_significant_digits() -> None:
-    (grid,) = credit_table(table(row(growth=2.0, credit={"nudge_relative": [-67281324.6493, -6.8e-06]})))
+    (grid,) = credit_table(
+        table(row(growth=2.0, credit={"nudge_relative": [-67281324.6493, -6.8e-06]}))
+    )
     assert isinstance(grid, Grid)
     assert grid.rows[0][2:] == ("-6.8e-6", "-6.73e7", "-6.8e-6")
 
 
 def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:
     runs = table(
-        row(growth=2.0), row("bp", growth=2.0, unmeasured={"credit": "the checkpoint has no feedback beside it"})
+        row(growth=2.0),
+        row("bp", growth=2.0, unmeasured={"credit": "the checkpoint has no feedback beside it"}),
     )
     text = to_markdown(credit_table(runs))
-    assert "N/A for dfa_s42: the credit signal (feedback matrices or bridge nets) is not with the numbers." in text
+    assert (
+        "N/A for dfa_s42: the credit signal (feedback matrices or bridge nets) is not with the numbers."
+        in text
+    )
     assert "N/A for bp_s42: the checkpoint has no feedback beside it." in text
     assert "+1.0" not in text
 
@@ -100,7 +117,9 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
         row("ep", g_L=1e-3, batch_size=128, error_norm=0.9),
         row("fa", g_L=1e-9),
     )
-    (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
+    (grid,) = (
+        block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid)
+    )
     assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
     assert [cells[-2] for cells in grid.rows] == ["scale failure", "–", "–", "scale failure"]
     assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
@@ -109,7 +128,9 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
 
 def test_both_causes_of_a_fired_floor_show_on_real_runs(sample_runs: Path) -> None:
     runs = load_audits([sample_runs / "floor"])
-    (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
+    (grid,) = (
+        block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid)
+    )
     assert {cells[0].split("_")[0]: cells[-1] for cells in grid.rows} == {
         "bp": "converged",
         "dfa": "cancelled",
@@ -129,7 +150,9 @@ def test_confidence_shows_intervals_shares_and_the_distance_from_float64() -> No
     )
     blocks = list(confidence_tables(runs, DiagnosticThresholds()))
     shares, distances = (block for block in blocks if isinstance(block, Grid))
-    assert shares.rows == (("dfa_s42", "75%", "[40.4, 54.5], 25%", "N/A", "N/A", "N/A", "[0.5008, 0.5292]"),)
+    assert shares.rows == (
+        ("dfa_s42", "75%", "[40.4, 54.5], 25%", "N/A", "N/A", "N/A", "[0.5008, 0.5292]"),
+    )
     assert shares.marked == distances.marked == {0}
     assert distances.rows == (("dfa_s42", "float32", "3.0e-9", "N/A", "0.25", "7"),)
     text = to_markdown(blocks)
@@ -150,15 +173,30 @@ def test_confidence_that_nobody_measured_names_the_option_that_does() -> None:
 
 def test_non_finite_resamples_read_nan_and_never_a_number() -> None:
     drawn = Resampling(growth=[float("nan")] * 3, stability=[float("inf")] * 3)
-    precision = ReferencePrecision(cosine=[float("nan")], worst=[float("nan")], norm_ratio=[1.0], lost=[0], samples=1)
-    runs = table(row(growth=float("nan"), cosine=float("inf"), resampling=drawn, reference_precision=precision))
-    shares, distances = (b for b in confidence_tables(runs, DiagnosticThresholds()) if isinstance(b, Grid))
+    precision = ReferencePrecision(
+        cosine=[float("nan")], worst=[float("nan")], norm_ratio=[1.0], lost=[0], samples=1
+    )
+    runs = table(
+        row(
+            growth=float("nan"),
+            cosine=float("inf"),
+            resampling=drawn,
+            reference_precision=precision,
+        )
+    )
+    shares, distances = (
+        b for b in confidence_tables(runs, DiagnosticThresholds()) if isinstance(b, Grid)
+    )
     assert shares.rows[0][1:5] == ("100%", "[nan, nan], 100%", "N/A", "[inf, inf], 100%")
     assert distances.rows[0][2:4] == ("NaN", "NaN")
 
 
 def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:
-    (grid,) = (b for b in beyond_table(table(row(growth=float("nan"))), DiagnosticThresholds()) if isinstance(b, Grid))
+    (grid,) = (
+        b
+        for b in beyond_table(table(row(growth=float("nan"))), DiagnosticThresholds())
+        if isinstance(b, Grid)
+    )
     assert grid.rows[0][1] == "fires always"
 
 
@@ -176,7 +214,9 @@ def test_bounds_and_proxies_are_counted() -> None:
 
 
 def test_provenance_flattens_hashes_and_says_when_there_are_none() -> None:
-    known = table(row(growth=2.0, batch_size=128, provenance={"device": "cpu", "versions": {"torch": "2.13"}}))
+    known = table(
+        row(growth=2.0, batch_size=128, provenance={"device": "cpu", "versions": {"torch": "2.13"}})
+    )
     text = to_markdown(provenance(known))
     assert "- device: cpu" in text and "- versions torch: 2.13" in text and "| 1 | 128 |" in text
     text = to_markdown(provenance(table(row(growth=2.0))))
@@ -196,7 +236,10 @@ def test_sufficient_sets_read_as_words() -> None:
 
 def test_a_remark_on_a_thousand_runs_names_a_few_of_them() -> None:
     runs = table(*(row(f"method{number}", 42) for number in range(1000)))
-    blocks = [*summary(runs, DiagnosticThresholds()), *seeds_blocks(over_seeds(runs, DiagnosticThresholds()))]
+    blocks = [
+        *summary(runs, DiagnosticThresholds()),
+        *seeds_blocks(over_seeds(runs, DiagnosticThresholds())),
+    ]
     said = [line for block in blocks if isinstance(block, Bullets) for line in block.items]
     said += [block.text for block in blocks if isinstance(block, Paragraph)]
     assert any(" and 992 more: one seed" in line for line in said)
@@ -214,19 +257,32 @@ def test_exact_zeros_of_the_credit_are_listed_where_there_are_any() -> None:
 
 def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of() -> None:
     part = DiagnosticReport(
-        residual_norms=[9.0], bp_grad_norms=[0.2], layers={"residual_norms": "L", "bp_grad_norms": "2"}
+        residual_norms=[9.0],
+        bp_grad_norms=[0.2],
+        layers={"residual_norms": "L", "bp_grad_norms": "2"},
     )
     full = DiagnosticReport(residual_norms=[1.0, 2.0, 3.0], bp_grad_norms=[0.1, 0.1, 0.1])
     runs = (replace(row("bp", 1), report=full), replace(row("dfa", 1), report=part))
     h, g = (block for block in layer_tables(table(*runs)) if isinstance(block, Grid))
     assert h.headings == ("run", "l = 0", "l = 1", "l = 2", "l = L")
     assert h.rows[1] == ("dfa_s1", "N/A", "N/A", "N/A", "9.000")
-    assert (g.headings[1:], g.rows[1]) == (("l = 0", "l = 1", "l = 2"), ("dfa_s1", "N/A", "N/A", "0.2000"))
+    assert (g.headings[1:], g.rows[1]) == (
+        ("l = 0", "l = 1", "l = 2"),
+        ("dfa_s1", "N/A", "N/A", "0.2000"),
+    )
 
 
 def test_gamma_as_one_number_is_given_five_ways() -> None:
-    credit = {"gamma": [0.43, -0.02, 0.07, None], "gamma_of_batch_means": 0.05, "gamma_concatenated": None}
-    _, ways = (block for block in credit_table(table(row(growth=2.0, credit=credit))) if isinstance(block, Grid))
+    credit = {
+        "gamma": [0.43, -0.02, 0.07, None],
+        "gamma_of_batch_means": 0.05,
+        "gamma_concatenated": None,
+    }
+    _, ways = (
+        block
+        for block in credit_table(table(row(growth=2.0, credit=credit)))
+        if isinstance(block, Grid)
+    )
     assert ways.headings[1:] == (
         "mean, all l",
         "mean, l ≥ 1",
@@ -239,7 +295,11 @@ def test_gamma_as_one_number_is_given_five_ways() -> None:
 
 def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy() -> None:
     runs = table(row("bp", growth=2.0, g_L=1e-3), row("dfa", growth=99.0))
-    said = [block.text for block in summary(runs, DiagnosticThresholds()) if isinstance(block, Paragraph)]
+    said = [
+        block.text
+        for block in summary(runs, DiagnosticThresholds())
+        if isinstance(block, Paragraph)
+    ]
     assert said[1] == "1 trustworthy on a, b, 1 needs walk-back."
     grid = next(iter(seeds_blocks(over_seeds(runs))))
     assert [line[1] for line in grid.rows] == ["trustworthy on a, b", "walk-back"]

@@ -21,7 +21,9 @@ def test_they_are_the_names_of_the_registries() -> None:
     assert tuple(SPECS) == DATA_SETS
 
 
-@pytest.mark.parametrize("data", ["synthetic", "digits:test=300", "cifar10:/data", "my_lab.data:load"])
+@pytest.mark.parametrize(
+    "data", ["synthetic", "digits:test=300", "cifar10:/data", "my_lab.data:load"]
+)
 def test_what_there_is_passes_in_any_spelling(data: str) -> None:
     plan.check_names("State Bridge", "resmlp", data)
 
@@ -34,7 +36,9 @@ def test_what_there_is_passes_in_any_spelling(data: str) -> None:
         ({"data": "cifar:/data"}, "unknown data set 'cifar'; did you mean cifar10?"),
     ],
 )
-def test_a_name_that_nothing_has_is_refused_with_its_nearest(wrong: dict[str, str], says: str) -> None:
+def test_a_name_that_nothing_has_is_refused_with_its_nearest(
+    wrong: dict[str, str], says: str
+) -> None:
     with pytest.raises(UsageError) as raised:
         plan.check_names(**{"method": "dfa", "arch": "resmlp", "data": "synthetic", **wrong})
     assert says in str(raised.value)

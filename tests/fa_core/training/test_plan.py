@@ -7,7 +7,7 @@ import math
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.train import Recipe, plan_runs
+from fa_core.training.train import Recipe, plan_runs
 
 BASE = {"arch": "resmlp", "data": "synthetic", "recipe": Recipe()}
 
@@ -60,7 +60,9 @@ def test_a_recipe_that_cannot_be_meant_is_refused(change: dict[str, object], mes
         Recipe(**change)  # type: ignore[arg-type]
 
 
-def test_a_control_beside_a_method_does_not_get_the_methods_options_but_frozen_blocks_are_trained_with_them() -> None:
+def test_a_control_beside_a_method_does_not_get_the_methods_options_but_frozen_blocks_are_trained_with_them() -> (
+    None
+):
     methods = ["credit_bridge", "frozen", "random_targets"]
     plans = plan_runs(methods, [1], method_args={"variant": "stable"}, **BASE)
     assert {plan.name: plan.method_args for plan in plans} == {

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fa_core import train as run_module
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats import scan
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
-from fa_core.train import Moment, train_run
+from fa_core.training import train as run_module
+from fa_core.training.train import Moment, train_run
 
 from .conftest import plan
 
@@ -40,7 +40,9 @@ def interrupt_in(epoch: int):
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
     files = [path for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()]
-    return {f"{path.name}:{name}": tensor for path in files for name, tensor in load_file(path).items()}
+    return {
+        f"{path.name}:{name}": tensor for path in files for name, tensor in load_file(path).items()
+    }
 
 
 def trace_of(folder: Path) -> list[dict[str, object]]:
@@ -65,7 +67,9 @@ def test_a_resumed_run_reaches_the_same_weights(data: DataSet, tmp_path: Path, m
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(data: DataSet, tmp_path: Path) -> None:
+def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(
+    data: DataSet, tmp_path: Path
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_run(plan(), data, tmp_path, on_moment=interrupt_in(3))
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, RESUME}
@@ -75,7 +79,9 @@ def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(data: DataSet, t
     assert found.rows[0].method == "dfa"
 
 
-def test_an_interrupt_before_the_first_epoch_leaves_a_run_that_can_go_on(data: DataSet, tmp_path: Path) -> None:
+def test_an_interrupt_before_the_first_epoch_leaves_a_run_that_can_go_on(
+    data: DataSet, tmp_path: Path
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_run(plan(), data, tmp_path / "cut", on_moment=interrupt_in(1))
     assert not scan([tmp_path / "cut"]).problems
@@ -105,9 +111,13 @@ def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_run_killed_before_its_audit_gets_it(data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_killed_before_its_audit_gets_it(
+    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(run_module, "audit_run", lambda *args: (_ for _ in ()).throw(SystemExit("killed")))
+        patch.setattr(
+            run_module, "audit_run", lambda *args: (_ for _ in ()).throw(SystemExit("killed"))
+        )
         train_run(plan(), data, tmp_path)
     assert not (tmp_path / AUDIT).exists()
     done = train_run(plan(), data, tmp_path, resume=True)
@@ -133,7 +143,9 @@ def test_a_run_is_only_resumed_as_what_it_is(
 
 
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
-def test_a_lost_or_broken_resume_file_says_what_to_do(data: DataSet, tmp_path: Path, broken: bytes | None) -> None:
+def test_a_lost_or_broken_resume_file_says_what_to_do(
+    data: DataSet, tmp_path: Path, broken: bytes | None
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_run(plan(), data, tmp_path, on_moment=interrupt_in(2))
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
@@ -154,7 +166,10 @@ def test_a_full_disk_leaves_the_last_complete_epoch(
         if len(synced) > 12:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patch, pytest.raises(FaError, match=r"cannot write .*No space left"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(FaError, match=r"cannot write .*No space left"),
+    ):
         patch.setattr(os, "fsync", fsync)
         train_run(plan(), data, tmp_path / "cut")
     assert not [path for path in (tmp_path / "cut").iterdir() if path.name.endswith(".tmp")]

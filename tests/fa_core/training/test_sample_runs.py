@@ -13,10 +13,10 @@ import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
-from fa_core.gamma import deep_gamma
+from fa_core.facts.runs import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
-from fa_core.runs import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
-from fa_core.train import Moment, RunPlan, audit_run, train_run
+from fa_core.training.train import Moment, RunPlan, audit_run, train_run
 
 SEEDS = (42, 123, 456)
 
@@ -55,7 +55,10 @@ def wide_report(sample_runs: Path, kind: str, seed: int) -> DiagnosticReport:
 def growths(folder: Path) -> list[float | None]:
     """Growth at every epoch of a trace."""
     lines = map(json.loads, (folder / TRACE).read_text().splitlines())
-    return [DiagnosticReport(residual_norms=line["residual_norms"]).max_per_block_growth for line in lines]
+    return [
+        DiagnosticReport(residual_norms=line["residual_norms"]).max_per_block_growth
+        for line in lines
+    ]
 
 
 def above_null(report: DiagnosticReport) -> float:
@@ -64,19 +67,31 @@ def above_null(report: DiagnosticReport) -> float:
     return (report.credit["deep_gamma"] - null["deep_gamma_mean"]) / null["deep_gamma_std"]
 
 
-def test_every_planned_run_is_there_and_finished(sample_runs: Path, plans: dict[str, RunPlan]) -> None:
-    assert {str(path.parent.relative_to(sample_runs)) for path in sample_runs.rglob(AUDIT)} == set(plans)
+def test_every_planned_run_is_there_and_finished(
+    sample_runs: Path, plans: dict[str, RunPlan]
+) -> None:
+    assert {str(path.parent.relative_to(sample_runs)) for path in sample_runs.rglob(AUDIT)} == set(
+        plans
+    )
     for name, plan in plans.items():
         manifest = read_manifest(sample_runs / name)
-        assert (manifest.method, manifest.seed, manifest.data) == (plan.method, plan.seed, plan.data), name
+        assert (manifest.method, manifest.seed, manifest.data) == (
+            plan.method,
+            plan.seed,
+            plan.data,
+        ), name
         assert manifest.stopped is None
         assert manifest.epochs_done == manifest.recipe["epochs"]
         trace = sample_runs / name / TRACE
-        assert (len(trace.read_text().splitlines()) if trace.exists() else 0) == manifest.epochs_done
+        assert (
+            len(trace.read_text().splitlines()) if trace.exists() else 0
+        ) == manifest.epochs_done
         assert not (sample_runs / name / RESUME).exists()
 
 
-def test_the_main_set_has_one_recipe_for_all_methods(sample_runs: Path, plans: dict[str, RunPlan]) -> None:
+def test_the_main_set_has_one_recipe_for_all_methods(
+    sample_runs: Path, plans: dict[str, RunPlan]
+) -> None:
     manifests = [read_manifest(sample_runs / name) for name in plans if name.startswith("main/")]
     trained = [manifest for manifest in manifests if manifest.method != "random_init"]
     assert all(manifest.recipe == trained[0].recipe for manifest in trained)
@@ -97,7 +112,9 @@ def test_the_first_epoch_made_again_agrees(
     with pytest.raises(Enough):
         train_run(plans[f"main/{method}_s42"], task, tmp_path, on_moment=after_one_epoch)
     again = json.loads((tmp_path / TRACE).read_text())
-    recorded = json.loads((sample_runs / "main" / f"{method}_s42" / TRACE).read_text().splitlines()[0])
+    recorded = json.loads(
+        (sample_runs / "main" / f"{method}_s42" / TRACE).read_text().splitlines()[0]
+    )
     assert again["loss"] == pytest.approx(recorded["loss"], rel=1e-3)
     for name in ("residual_norms", "bp_grad_norms"):
         assert again[name] == pytest.approx(recorded[name], rel=2e-2)
@@ -105,7 +122,8 @@ def test_the_first_epoch_made_again_agrees(
 
 
 @pytest.mark.parametrize(
-    "name", ["main/bp_s42", "main/dfa_s42", "main/fa_s42", "main/credit_bridge_s123", "wide/dfa_s42"]
+    "name",
+    ["main/bp_s42", "main/dfa_s42", "main/fa_s42", "main/credit_bridge_s123", "wide/dfa_s42"],
 )
 def test_an_audit_made_again_gives_the_recorded_numbers(
     sample_runs: Path, plans: dict[str, RunPlan], tmp_path: Path, name: str
@@ -116,7 +134,9 @@ def test_an_audit_made_again_gives_the_recorded_numbers(
     again, recorded = audit_run(copy, torch.device("cpu"), held), report_of(sample_runs / name)
     assert again.residual_norms == pytest.approx(recorded.residual_norms, rel=1e-4)
     assert again.bp_grad_norms == pytest.approx(recorded.bp_grad_norms, rel=1e-4)
-    assert again.cross_batch_stability == pytest.approx(recorded.cross_batch_stability, rel=1e-4, abs=1e-5)
+    assert again.cross_batch_stability == pytest.approx(
+        recorded.cross_batch_stability, rel=1e-4, abs=1e-5
+    )
     assert again.headline_acc == pytest.approx(recorded.headline_acc, abs=2e-4)
 
 
@@ -137,17 +157,25 @@ def test_fa_explodes_more_than_dfa_in_the_main_set(sample_runs: Path, seed: int)
     assert fa.g_L < dfa.g_L and fa.headline_acc < dfa.headline_acc
 
 
-def test_credit_bridge_as_published_is_walked_back_on_every_seed_and_explodes_on_some(sample_runs: Path) -> None:
+def test_credit_bridge_as_published_is_walked_back_on_every_seed_and_explodes_on_some(
+    sample_runs: Path,
+) -> None:
     reports = {seed: main_report(sample_runs, "credit_bridge", seed) for seed in SEEDS}
     assert all("d" in report.flags and report.headline_acc < 0.16 for report in reports.values())
     assert [seed for seed, report in reports.items() if "a" in report.flags] == [42, 456]
     wide = {seed: wide_report(sample_runs, "credit_bridge", seed) for seed in SEEDS}
-    assert {seed: "".join(sorted(report.flags)) for seed, report in wide.items()} == {42: "abd", 123: "d", 456: "ad"}
+    assert {seed: "".join(sorted(report.flags)) for seed, report in wide.items()} == {
+        42: "abd",
+        123: "d",
+        456: "ad",
+    }
     assert all(report.headline_acc == pytest.approx(0.1425, abs=5e-4) for report in wide.values())
 
 
 @pytest.mark.parametrize(("group", "highest"), [("main", 1.4), ("wide", 1.1)])
-def test_state_bridge_stays_healthy_at_every_epoch(sample_runs: Path, group: str, highest: float) -> None:
+def test_state_bridge_stays_healthy_at_every_epoch(
+    sample_runs: Path, group: str, highest: float
+) -> None:
     for seed in SEEDS:
         folder = sample_runs / group / f"state_bridge_s{seed}"
         assert report_of(folder).verdict == "trustworthy"
@@ -155,7 +183,9 @@ def test_state_bridge_stays_healthy_at_every_epoch(sample_runs: Path, group: str
 
 
 def test_an_untrained_net_fires_c_alone(sample_runs: Path) -> None:
-    folders = sorted(path for path in sample_runs.glob("*/random_init_*") if path.parent.name != "atlas")
+    folders = sorted(
+        path for path in sample_runs.glob("*/random_init_*") if path.parent.name != "atlas"
+    )
     assert len(folders) == 7
     assert all(report_of(folder).flags == {"c"} for folder in folders)
 
@@ -163,7 +193,9 @@ def test_an_untrained_net_fires_c_alone(sample_runs: Path) -> None:
 def test_frozen_blocks_come_out_alike_by_whichever_rule(sample_runs: Path) -> None:
     found = [report_of(folder).headline_acc for folder in sorted(sample_runs.glob("main/frozen_*"))]
     assert len(found) == 18 and max(found) - min(found) < 0.01
-    assert all(main_report(sample_runs, "bp", seed).headline_acc - max(found) > 0.07 for seed in SEEDS)
+    assert all(
+        main_report(sample_runs, "bp", seed).headline_acc - max(found) > 0.07 for seed in SEEDS
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -180,7 +212,9 @@ def test_the_wide_set_has_the_published_regime(sample_runs: Path, seed: int) -> 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["dfa_lam0.001", "dfa_lam0.01", "dfa_ln-none"])
-def test_penalty_and_a_missing_norm_rescue_the_scale_and_not_the_depth(sample_runs: Path, kind: str, seed: int) -> None:
+def test_penalty_and_a_missing_norm_rescue_the_scale_and_not_the_depth(
+    sample_runs: Path, kind: str, seed: int
+) -> None:
     report = wide_report(sample_runs, kind, seed)
     assert report.flags == {"d"} and "d" not in report.undecided
     assert report.max_per_block_growth < 1.1 and abs(report.margin_pp) < 1
@@ -205,9 +239,13 @@ def test_ep_in_float32_loses_its_credit_and_fires_d_alone(sample_runs: Path, see
     assert lost.provenance["frozen_baseline_from"] == f"frozen_arithmetic-float32_of-ep_s{seed}"
 
 
-def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(sample_runs: Path) -> None:
+def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(
+    sample_runs: Path,
+) -> None:
     for group, end in [("main", f"s{seed}") for seed in SEEDS] + [("controls", "input128_s42")]:
-        fa, dfa = (report_of(sample_runs / group / f"{rule}_{end}").credit for rule in ("fa", "dfa"))
+        fa, dfa = (
+            report_of(sample_runs / group / f"{rule}_{end}").credit for rule in ("fa", "dfa")
+        )
         assert fa["deep_gamma"] < dfa["deep_gamma"] < fa["deep_gamma_with_free"]
     for seed in SEEDS:
         fa, dfa = (wide_report(sample_runs, rule, seed) for rule in ("fa", "dfa"))
@@ -218,7 +256,8 @@ def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(sampl
 def test_gamma_rises_with_one_penalty_and_not_with_the_other(sample_runs: Path) -> None:
     for seed in SEEDS:
         without, mild, strong = (
-            wide_report(sample_runs, kind, seed).credit for kind in ("dfa", "dfa_lam0.001", "dfa_lam0.01")
+            wide_report(sample_runs, kind, seed).credit
+            for kind in ("dfa", "dfa_lam0.001", "dfa_lam0.01")
         )
         assert max(map(abs, without["gamma"][2:])) < 0.08 < 0.13 < min(mild["gamma"][2:])
         assert max(strong["gamma"][2:]) < 0.1
@@ -234,7 +273,11 @@ def test_gamma_rises_with_one_penalty_and_not_with_the_other(sample_runs: Path) 
 def test_most_of_what_is_undecided_is_drift(sample_runs: Path) -> None:
     audits = (path.parent for path in sample_runs.rglob(AUDIT) if "atlas" not in path.parts)
     found = {folder.relative_to(sample_runs): report_of(folder) for folder in audits}
-    others = {str(place): report.undecided - {"c"} for place, report in found.items() if report.undecided - {"c"}}
+    others = {
+        str(place): report.undecided - {"c"}
+        for place, report in found.items()
+        if report.undecided - {"c"}
+    }
     students = {f"wide/dfa_arch-studentnet_s{seed}": {"b"} for seed in SEEDS}
     assert others == students | {"main/dfa_s456": {"a"}}
 
@@ -265,7 +308,11 @@ def test_the_pages_say_what_the_audits_say(sample_runs: Path) -> None:
 
 
 def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]) -> None:
-    sizes = {path.relative_to(sample_runs): path.stat().st_size for path in sample_runs.rglob("*") if path.is_file()}
+    sizes = {
+        path.relative_to(sample_runs): path.stat().st_size
+        for path in sample_runs.rglob("*")
+        if path.is_file()
+    }
     atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
     assert atlas < 40e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
@@ -274,7 +321,9 @@ def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(sample_runs: Path, seed: int) -> None:
+def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(
+    sample_runs: Path, seed: int
+) -> None:
     def flags(method: str, arch: str) -> frozenset[str]:
         return report_of(sample_runs / "atlas" / f"{method}_arch-{arch}_s{seed}").flags
 
@@ -285,10 +334,18 @@ def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(sam
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_learned_feedback_aligns_over_epochs_and_fixed_feedback_stays_apart(sample_runs: Path, seed: int) -> None:
+def test_learned_feedback_aligns_over_epochs_and_fixed_feedback_stays_apart(
+    sample_runs: Path, seed: int
+) -> None:
     def ends(method: str) -> list[float]:
-        lines = (sample_runs / "atlas" / f"{method}_arch-small_resnet_s{seed}" / TRACE).read_text().splitlines()
+        lines = (
+            (sample_runs / "atlas" / f"{method}_arch-small_resnet_s{seed}" / TRACE)
+            .read_text()
+            .splitlines()
+        )
         return [deep_gamma({"gamma": json.loads(lines[at])["gamma"]}, method) for at in (0, -1)]
 
-    assert all(first < last for first, last in map(ends, ("kp", "weight_mirror", "fa_weights", "dfa")))
+    assert all(
+        first < last for first, last in map(ends, ("kp", "weight_mirror", "fa_weights", "dfa"))
+    )
     assert ends("dfa")[1] < ends("fa_weights")[1] < ends("kp")[1] < ends("weight_mirror")[1]

@@ -12,30 +12,34 @@ import torch
 from safetensors.torch import load_file
 
 from fa_core.data import DataSet, load_data
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
+from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
-from fa_core.train import Moment, check_plans, train_run
+from fa_core.training.train import Moment, check_plans, train_run
 
 from .conftest import plan
 
 
 def measured_alone(folder: Path) -> DiagnosticReport:
     job = Job(id="a", checkpoint=str(folder))
-    return measure_run(job, "cpu", SimpleNamespace(progress=lambda done, total: None, note=lambda text: None))
+    return measure_run(
+        job, "cpu", SimpleNamespace(progress=lambda done, total: None, note=lambda text: None)
+    )
 
 
 def trace_of(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / TRACE).read_text().splitlines()]
 
 
-def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(data: DataSet, tmp_path: Path) -> None:
+def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(
+    data: DataSet, tmp_path: Path
+) -> None:
     train_run(plan(), data, tmp_path / "dfa_s42")
     names = {path.name for path in (tmp_path / "dfa_s42").iterdir()}
     assert names == {MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT}
@@ -46,7 +50,9 @@ def test_the_manifest_rebuilds_network_and_credit(data: DataSet, tmp_path: Path)
     manifest = read_manifest(tmp_path)
     net = build(manifest.arch, **manifest.arch_args)
     net.load_state_dict(load_file(tmp_path / WEIGHTS))
-    method = restore_method(manifest.method, net, load_file(tmp_path / CREDIT), **manifest.method_args)
+    method = restore_method(
+        manifest.method, net, load_file(tmp_path / CREDIT), **manifest.method_args
+    )
     x, y = data.test_x[:4], data.test_y[:4]
     logits, stream = net(x, return_hidden=True)
     assert [a.shape for a in method.credit(net, stream, logits, y)] == [h.shape for h in stream]
@@ -70,7 +76,9 @@ def test_the_audit_is_of_the_weights_in_the_folder(data: DataSet, tmp_path: Path
     assert recorded.residual_norms == done.report.residual_norms
 
 
-def test_backprop_has_credit_one_everywhere_and_random_init_none(data: DataSet, tmp_path: Path) -> None:
+def test_backprop_has_credit_one_everywhere_and_random_init_none(
+    data: DataSet, tmp_path: Path
+) -> None:
     train_run(plan("bp"), data, tmp_path / "bp")
     assert trace_of(tmp_path / "bp")[-1]["gamma"] == pytest.approx([1, 1, 1])
     done = train_run(plan("random_init"), data, tmp_path / "random_init")
@@ -79,13 +87,18 @@ def test_backprop_has_credit_one_everywhere_and_random_init_none(data: DataSet, 
     assert done.manifest.headline_acc == done.report.headline_acc
 
 
-def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(data: DataSet, tmp_path: Path) -> None:
+def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(
+    data: DataSet, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
     first = train_run(plan(seed=1), data, tmp_path / "a")
     assert torch.equal(torch.rand(1), expected)
-    again, other = train_run(plan(seed=1), data, tmp_path / "b"), train_run(plan(seed=2), data, tmp_path / "c")
+    again, other = (
+        train_run(plan(seed=1), data, tmp_path / "b"),
+        train_run(plan(seed=2), data, tmp_path / "c"),
+    )
     weights = [load_file(run.folder / WEIGHTS)["out_head.weight"] for run in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
@@ -99,8 +112,12 @@ def test_the_frozen_run_beside_it_is_the_baseline(data: DataSet, tmp_path: Path)
     assert "d" not in frozen.report.coverage
 
 
-@pytest.mark.parametrize("change", [{"seed": 7}, {"recipe": {"lr": 2e-2}}, {"arch_args": {"d": 10, "L": 2}}])
-def test_a_frozen_run_of_another_kind_is_no_baseline(data: DataSet, tmp_path: Path, change: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"seed": 7}, {"recipe": {"lr": 2e-2}}, {"arch_args": {"d": 10, "L": 2}}]
+)
+def test_a_frozen_run_of_another_kind_is_no_baseline(
+    data: DataSet, tmp_path: Path, change: dict[str, object]
+) -> None:
     train_run(plan("frozen", **change), data, tmp_path / "frozen")
     assert train_run(plan(), data, tmp_path / "dfa").manifest.frozen_baseline_acc is None
 
@@ -108,7 +125,9 @@ def test_a_frozen_run_of_another_kind_is_no_baseline(data: DataSet, tmp_path: Pa
 def test_why_a_frozen_run_is_no_baseline_is_in_the_report(data: DataSet, tmp_path: Path) -> None:
     train_run(plan("frozen", recipe={"lr": 2e-2}), data, tmp_path / "hot")
     report = train_run(plan(), data, tmp_path / "dfa").report
-    assert report.unmeasured["d"].startswith("the frozen run hot has lr 0.02, not 0.01; give its accuracy")
+    assert report.unmeasured["d"].startswith(
+        "the frozen run hot has lr 0.02, not 0.01; give its accuracy"
+    )
 
 
 def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_are_known(
@@ -122,7 +141,9 @@ def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_ar
     # measured by itself, it still says so
     assert measured_alone(tmp_path / "bp_s42").basis("d") == alone.report.basis("d")
 
-    by_bp = train_run(plan("frozen", method_args={"of": "bp"}), data, tmp_path / "frozen_of-bp_s42").manifest
+    by_bp = train_run(
+        plan("frozen", method_args={"of": "bp"}), data, tmp_path / "frozen_of-bp_s42"
+    ).manifest
     both = train_run(plan("bp"), data, tmp_path / "bp_s42", overwrite=True)
     assert both.manifest.frozen_baseline_acc == by_bp.headline_acc
     assert (both.manifest.frozen_baseline_rule, both.report.basis("d")) == (None, "")
@@ -130,7 +151,9 @@ def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_ar
     low, high = both.report.intervals["margin_pp"]
     assert low <= both.report.margin_pp <= high
 
-    with_weights = [load_file(tmp_path / name / WEIGHTS) for name in ("frozen_s42", "frozen_of-bp_s42")]
+    with_weights = [
+        load_file(tmp_path / name / WEIGHTS) for name in ("frozen_s42", "frozen_of-bp_s42")
+    ]
     assert torch.equal(*(tensors["blocks.0.w1.weight"] for tensors in with_weights))
     assert not torch.equal(*(tensors["embed.weight"] for tensors in with_weights))
 
@@ -150,7 +173,9 @@ def test_stop_on_never_ends_frozen_blocks_early(data: DataSet, tmp_path: Path) -
     assert (done.manifest.stopped, done.manifest.epochs_done) == (None, 4)
 
 
-def test_a_diagnostic_that_was_not_chosen_does_not_stop_the_run(data: DataSet, tmp_path: Path) -> None:
+def test_a_diagnostic_that_was_not_chosen_does_not_stop_the_run(
+    data: DataSet, tmp_path: Path
+) -> None:
     low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
     assert train_run(plan(), data, tmp_path, stop_on="b", thresholds=low).manifest.epochs_done == 4
 
@@ -181,14 +206,20 @@ def test_a_run_that_is_there_is_not_touched_unless_asked(data: DataSet, tmp_path
     [
         ({"method": "dfaa"}, "unknown method 'dfaa'; did you mean dfa"),
         ({"arch": "resmpl"}, "unknown network 'resmpl'; did you mean resmlp"),
-        ({"arch": "vit_mini", "arch_args": {}}, r"takes square images .* gives samples of shape \(6,\)"),
+        (
+            {"arch": "vit_mini", "arch_args": {}},
+            r"takes square images .* gives samples of shape \(6,\)",
+        ),
         ({"arch_args": {"depth": 2}}, "resmlp has no argument 'depth'"),
         ({"method_args": {"variant": "stable"}}, "method dfa has no option 'variant'"),
         (
             {"method": "random_targets", "method_args": {"variant": "x"}},
             "method bp has no option",
         ),
-        ({"recipe": {"batch_size": 1000}}, "a batch of 1000 is larger than the 320 training samples"),
+        (
+            {"recipe": {"batch_size": 1000}},
+            "a batch of 1000 is larger than the 320 training samples",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(

@@ -34,13 +34,20 @@ def run_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
 def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
     g_L = {epoch: 1e-9 if epoch >= fires_b else 1e-3 for epoch in range(1, epochs + 1)}
     lines = [
-        {"epoch": epoch, "test_acc": 0.3076, "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, norm]}
+        {
+            "epoch": epoch,
+            "test_acc": 0.3076,
+            "residual_norms": [1.0, 2.0],
+            "bp_grad_norms": [1e-3, norm],
+        }
         for epoch, norm in g_L.items()
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
 
-def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_prints_the_published_gaps(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b, c, d = run_json(capsys, "sweep", published_table)
     assert f"{a['gap']:.3f}" == "63.357"
     assert [round(end, 3) for end in a["plateau"]] == [10.961, 694.458]
@@ -50,9 +57,14 @@ def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.C
     assert len(a["counts"]["points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
 
 
-@pytest.mark.parametrize("given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"])
+@pytest.mark.parametrize(
+    "given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"]
+)
 def test_the_sweep_is_one_table_in_120_columns(
-    sample_runs: Path, given: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample_runs: Path,
+    given: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for width in (120, 80):
@@ -66,7 +78,10 @@ def test_the_sweep_is_one_table_in_120_columns(
 
 
 def test_on_a_terminal_a_written_file_is_named_as_a_link(
-    sample_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample_runs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "seeds.csv"
     _, _, err = run(capsys, "seeds", sample_runs / "audit_cnn_3seed.json", "--out", out)
@@ -80,10 +95,19 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "audit.json"
-    report = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3], headline_acc=0.7)
+    report = DiagnosticReport(
+        residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3], headline_acc=0.7
+    )
     lams = (0.1 + 0.2, 0.1234567)
     rows = [
-        AuditRow(source="a", key=f"{lam}_{seed}", method="dfa", seed=seed, report=report, axes={"lam": lam})
+        AuditRow(
+            source="a",
+            key=f"{lam}_{seed}",
+            method="dfa",
+            seed=seed,
+            report=report,
+            axes={"lam": lam},
+        )
         for lam in lams
         for seed in (1, 2, 3)
     ]
@@ -100,7 +124,10 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = (published_table, "--filter", "method:dfa seed:42")
-    partly, healthy = "- Only some runs of a method pass the filter: dfa 1 of 3.", "leaves out every healthy run"
+    partly, healthy = (
+        "- Only some runs of a method pass the filter: dfa 1 of 3.",
+        "leaves out every healthy run",
+    )
     for command in ("sweep", "utility", "seeds"):
         out = run(capsys, command, *given)[1]
         assert partly in out
@@ -109,15 +136,22 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(
         assert "filter" not in run(capsys, command, *given, "--format", "json")[1]
 
 
-def test_sweep_takes_the_groups_from_the_user(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_takes_the_groups_from_the_user(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
     assert code == 2 and "known: bp" in err
 
 
-def test_the_bound_on_growth_is_taken_over_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = [{"epoch": epoch, "h_L_norm": 9.0 * 60.0 ** (2 * epoch), "test_acc": 0.3} for epoch in (1, 2, 3)]
+def test_the_bound_on_growth_is_taken_over_epochs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = [
+        {"epoch": epoch, "h_L_norm": 9.0 * 60.0 ** (2 * epoch), "test_acc": 0.3}
+        for epoch in (1, 2, 3)
+    ]
     for lam, entries in ((0.0, log), (0.01, log[:1])):
         path = tmp_path / f"dfa_pen_lam{lam}_s42.json"
         path.write_text(json.dumps({"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries}))
@@ -126,7 +160,9 @@ def test_the_bound_on_growth_is_taken_over_epochs(tmp_path: Path, capsys: pytest
     assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")
     assert penalised["first_fire"]["a"] is None
     out = run(capsys, "timeline", *given)[1]
-    assert "~ bound" in out and "– bound" not in out, "a lower bound never shows that (a) does not fire"
+    assert "~ bound" in out and "– bound" not in out, (
+        "a lower bound never shows that (a) does not fire"
+    )
 
 
 def test_utility_of_one_seed(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,9 +179,14 @@ def test_utility_of_one_seed(published_table: Path, capsys: pytest.CaptureFixtur
     assert found["smallest_sets"] == ["a", "b", "d"]
 
 
-def test_seeds_prints_the_published_cnn_means(published_cnn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_prints_the_published_cnn_means(
+    published_cnn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = run_json(capsys, "seeds", published_cnn)
-    means = {group["method"]: float(f"{group['stats']['growth']['mean']:.3g}") for group in found["groups"]}
+    means = {
+        group["method"]: float(f"{group['stats']['growth']['mean']:.3g}")
+        for group in found["groups"]
+    }
     assert means == {"bp": 1.31, "dfa": 237, "state_bridge": 2.4, "credit_bridge": 96.4, "ep": 11.6}
 
 
@@ -160,14 +201,18 @@ def test_seeds_of_two_files_with_the_same_methods_are_told_apart(
 
 
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
-def test_tables_name_what_is_missing(command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_name_what_is_missing(
+    command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = run(capsys, command, published_cnn)
     assert (code, err) == (0, "")
     assert "not measured" in out or "nothing to replay" in out
     assert "63.357×" not in out
 
 
-def test_timeline_prints_first_fires_and_savings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_prints_first_fires_and_savings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for seed, epoch in ((42, 4), (123, 4), (456, 3)):
         write_trace(tmp_path / f"dfa_s{seed}.jsonl", epoch)
     found = run_json(capsys, "timeline", tmp_path, "--stop-on", "b")
@@ -200,26 +245,39 @@ def test_a_growing_trace_is_followed(
     assert [row[3] for row in rows] == ["–", "5"]
 
 
-def test_timeline_of_audits_without_traces_says_so(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_of_audits_without_traces_says_so(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = run_json(capsys, "timeline", published_table)
     assert found["runs"] == [] and "nothing to replay" in found["skipped"][0]
 
 
-def test_a_wrong_stop_letter_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_stop_letter_is_a_usage_error(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = run(capsys, "timeline", published_table, "--stop-on", "x")
     assert code == 2 and "write the letters: abd, or a,b,d" in err
 
 
-def test_penalty_logs_are_bounded_and_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_penalty_logs_are_bounded_and_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for seed, margin in ((42, 1.35), (123, 1.4), (456, 1.45)):
         acc = 0.349 + margin / 100
         log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc}]
         run_log = {"lam": 0.01, "seed": seed, "final_test_acc": acc, "log": log}
         (tmp_path / f"dfa_pen_lam0.01_s{seed}.json").write_text(json.dumps(run_log))
-    found = run_json(capsys, "seeds", tmp_path, "--h0", "8.7", "--blocks", "4", "--frozen-baseline", "0.349")
+    found = run_json(
+        capsys, "seeds", tmp_path, "--h0", "8.7", "--blocks", "4", "--frozen-baseline", "0.349"
+    )
     (group,) = found["groups"]
-    assert (group["fired"]["d"], group["evidence"]) == (3, {"a": "bound", "b": "proxy", "d": "assumed"})
-    assert {one["basis"] for one in found["partial"].values()} == {"a bound, b proxy, c not measured, d assumed"}
+    assert (group["fired"]["d"], group["evidence"]) == (
+        3,
+        {"a": "bound", "b": "proxy", "d": "assumed"},
+    )
+    assert {one["basis"] for one in found["partial"].values()} == {
+        "a bound, b proxy, c not measured, d assumed"
+    }
     code, _, err = run(capsys, "seeds", tmp_path, "--h0", "8.7")
     assert code == 2 and "--blocks" in err
 
@@ -235,9 +293,14 @@ def test_a_seed_or_method_nobody_has_is_a_usage_error(
     assert code == 2 and "--methods" in err
 
 
-@pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline", "report --out never.html"])
+@pytest.mark.parametrize(
+    "command", ["seeds", "sweep", "utility", "timeline", "report --out never.html"]
+)
 def test_nothing_to_analyse_is_an_error_and_prints_no_table(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -260,14 +323,18 @@ def test_report_writes_each_kind_and_prints_its_path(
 
 
 @pytest.mark.parametrize("ending", ["md", "html", "tex"])
-def test_only_the_blank_form_needs_no_path(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_blank_form_needs_no_path(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / f"form.{ending}"
     assert run(capsys, "report", "--out", out)[0] == 2 and not out.exists()
     code, printed, _ = run(capsys, "report", "--blank", "--out", out)
     assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
 
 
-def test_report_of_an_unknown_kind_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_an_unknown_kind_is_a_usage_error(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.docx")
     assert code == 2 and ".html" in err
 
@@ -296,23 +363,41 @@ def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> N
     assert run(capsys, "schema", "nothing")[0] == 2
 
 
-def test_usage_errors_are_one_line(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_are_one_line(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = run(capsys, "utility", published_table, "--chance", "12")
     assert (code, out, err.count("\n")) == (UsageError.exit_code, "", 1)
 
 
-def test_numbers_over_seeds_are_written_as_csv_and_parquet_with_every_digit(tmp_path, sample_runs, capsys) -> None:
+def test_numbers_over_seeds_are_written_as_csv_and_parquet_with_every_digit(
+    tmp_path, sample_runs, capsys
+) -> None:
     audit, found = str(sample_runs / "audit_table_s42_s123_s456.json"), {}
     for ending in ("csv", "parquet"):
-        assert main(["seeds", audit, "--out", str(tmp_path / f"seeds.{ending}"), "--format", "json"]) == 0
+        assert (
+            main(["seeds", audit, "--out", str(tmp_path / f"seeds.{ending}"), "--format", "json"])
+            == 0
+        )
     groups = json.loads(capsys.readouterr().out.split("\n}\n")[0] + "\n}")["groups"]
     with (tmp_path / "seeds.csv").open() as file:
         found["csv"] = list(csv.DictReader(file))
-    found["parquet"] = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "seeds.parquet").to_pylist()
-    expected = [(group["method"], name, stat["mean"]) for group in groups for name, stat in group["stats"].items()]
+    found["parquet"] = (
+        pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "seeds.parquet").to_pylist()
+    )
+    expected = [
+        (group["method"], name, stat["mean"])
+        for group in groups
+        for name, stat in group["stats"].items()
+    ]
     for rows in found.values():
-        read = [(row["method"], row["number"], float(row["mean"]) if row["mean"] else row["mean"]) for row in rows]
-        assert [(m, n, v or None) for m, n, v in read] == [(m, n, v or None) for m, n, v in expected]
+        read = [
+            (row["method"], row["number"], float(row["mean"]) if row["mean"] else row["mean"])
+            for row in rows
+        ]
+        assert [(m, n, v or None) for m, n, v in read] == [
+            (m, n, v or None) for m, n, v in expected
+        ]
     assert main(["seeds", audit, "--out", str(tmp_path / "seeds.txt")]) == 2
     assert main(["seeds", audit, "--out", str(tmp_path / "none" / "seeds.csv")]) == 2
     assert not (tmp_path / "none").exists()

@@ -14,10 +14,10 @@ import pytest
 from safetensors.torch import save_file
 
 from fa_core.errors import UsageError
+from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.rows import AuditRow
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_tui.commands.audit import in_part
 
 ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
@@ -28,7 +28,12 @@ def fa_tui(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedP
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", "import sys; from fa_tui.cli import main; sys.exit(main())"]
     return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment, check=False
+        [*command, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        check=False,
     )
 
 
@@ -37,7 +42,10 @@ def make_run(folder: Path, method: str, blow_up: float = 1.0) -> Path:
     net = build("resmlp", **ARGS, seed=42)
     manifest = Manifest(method=method, arch="resmlp", arch_args=net.arch_args, data=DATA, seed=42)
     (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
-    state = {name: t * blow_up if name.startswith("blocks") else t for name, t in net.state_dict().items()}
+    state = {
+        name: t * blow_up if name.startswith("blocks") else t
+        for name, t in net.state_dict().items()
+    }
     save_file(state, folder / WEIGHTS)
     feedback = dict(make_method(method, net, 42).state_dict())
     if feedback:
@@ -58,7 +66,9 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def audited(campaign: Path) -> subprocess.CompletedProcess[str]:
-    return fa_tui("audit", "runs", "--out", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign)
+    return fa_tui(
+        "audit", "runs", "--out", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign
+    )
 
 
 def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
@@ -69,7 +79,9 @@ def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
     assert "a" in rows["dfa"]["flags"]
     assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
     assert "4 runs to measure" in audited.stderr
-    assert re.search(r"bp seed 42: [✓✗][-a~][-b~][-c~]·", audited.stderr)  # (d) follows when all runs are measured
+    assert re.search(
+        r"bp seed 42: [✓✗][-a~][-b~][-c~]·", audited.stderr
+    )  # (d) follows when all runs are measured
 
 
 def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
@@ -90,7 +102,16 @@ def test_audit_writes_a_table_that_show_reads(audited, campaign):
 
 def test_a_resumed_audit_measures_only_what_is_missing(audited, campaign):
     resumed = fa_tui(
-        "audit", "runs", "--out", "audit.json", "--device", "cpu", "--resume", "--format", "json", cwd=campaign
+        "audit",
+        "runs",
+        "--out",
+        "audit.json",
+        "--device",
+        "cpu",
+        "--resume",
+        "--format",
+        "json",
+        cwd=campaign,
     )
     assert "1 run to measure, 3 measured before" in resumed.stderr
     assert len(json.loads(resumed.stdout)) == 3
@@ -107,7 +128,9 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-4] + bytes([content[-4] ^ 1]) + content[-3:])
-        verified = fa_tui("verify", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign)
+        verified = fa_tui(
+            "verify", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign
+        )
     finally:
         weights.write_bytes(content)
     assert verified.returncode == 1
@@ -117,13 +140,26 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["audit-list", "penalty-log"])
-def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes(audited, campaign, tmp_path, form):
+def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes(
+    audited, campaign, tmp_path, form
+):
     out = tmp_path / "out.json"
     asked = ("--credit", "none", "--device", "cpu", "--format", form, "--notes", "made up")
-    done = fa_tui("audit", "runs/bp_s42", "runs/dfa_s42", "runs/frozen_s42", "--out", out, *asked, cwd=campaign)
+    done = fa_tui(
+        "audit",
+        "runs/bp_s42",
+        "runs/dfa_s42",
+        "runs/frozen_s42",
+        "--out",
+        out,
+        *asked,
+        cwd=campaign,
+    )
     assert done.returncode == 0, done.stderr
     assert "3 runs: " in done.stdout and isinstance(json.loads(out.read_text()), list)
-    assert form == "penalty-log" or all(entry["notes"].startswith("made up") for entry in json.loads(out.read_text()))
+    assert form == "penalty-log" or all(
+        entry["notes"].startswith("made up") for entry in json.loads(out.read_text())
+    )
     names = (
         "headline_acc",
         "h_L",
@@ -136,17 +172,32 @@ def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes
     )
     written, measured = (
         [[row[name] for name in names] for row in rows]
-        for rows in (json.loads(fa_tui("show", out, "--format", "json").stdout), json.loads(audited.stdout))
+        for rows in (
+            json.loads(fa_tui("show", out, "--format", "json").stdout),
+            json.loads(audited.stdout),
+        )
     )
     assert written == measured
 
 
-def test_resamples_and_precision_go_into_the_table_the_report_and_a_verification(campaign, tmp_path):
+def test_resamples_and_precision_go_into_the_table_the_report_and_a_verification(
+    campaign, tmp_path
+):
     asked = ("--resamples", "40", "--precision", "--credit", "none", "--device", "cpu")
-    done = fa_tui("audit", "runs/bp_s42", "runs/frozen_s42", "--out", tmp_path / "firm.json", *asked, cwd=campaign)
+    done = fa_tui(
+        "audit",
+        "runs/bp_s42",
+        "runs/frozen_s42",
+        "--out",
+        tmp_path / "firm.json",
+        *asked,
+        cwd=campaign,
+    )
     assert done.returncode == 0, done.stderr
     reports = json.loads((tmp_path / "firm.json").read_text())["reports"]
-    assert {len(reports["bp_s42"]["resampling"][name]) for name in ("growth", "g_L", "stability")} == {40}
+    assert {
+        len(reports["bp_s42"]["resampling"][name]) for name in ("growth", "g_L", "stability")
+    } == {40}
     assert len(reports["bp_s42"]["reference_precision"]["cosine"]) == 4
     assert fa_tui("report", tmp_path / "firm.json", "--out", tmp_path / "firm.md").returncode == 0
     _, _, section = (tmp_path / "firm.md").read_text().partition("### Confidence")
@@ -156,7 +207,10 @@ def test_resamples_and_precision_go_into_the_table_the_report_and_a_verification
     assert "N/A" not in bp
     verified = fa_tui("verify", tmp_path / "firm.json", "--device", "cpu", cwd=campaign)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert fa_tui("audit", "runs", "--out", "o.json", "--resamples", "-1", cwd=campaign).returncode == 2
+    assert (
+        fa_tui("audit", "runs", "--out", "o.json", "--resamples", "-1", cwd=campaign).returncode
+        == 2
+    )
 
 
 def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
@@ -173,17 +227,29 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     code = "import torch, my_lab; torch.save({'model': my_lab.net().state_dict()}, 'mine_s7.pt')"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     options = ("--data", "my_lab:data", "--device", "cpu", "--out", "out.json", "--format", "json")
-    done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
+    done = fa_tui(
+        "audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path
+    )
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path)
+    without = fa_tui(
+        "audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path
+    )
     assert without.returncode == 3
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
     assert again.returncode == 3
     assert "--model my_lab:net" in again.stderr
     typed = fa_tui(
-        "verify", "out.json", "--device", "cpu", "--model", "my_lab:net", "--data", "my_lab:data", cwd=tmp_path
+        "verify",
+        "out.json",
+        "--device",
+        "cpu",
+        "--model",
+        "my_lab:net",
+        "--data",
+        "my_lab:data",
+        cwd=tmp_path,
     )
     assert (typed.returncode, "agrees" in typed.stdout) == (0, True)
 
@@ -200,9 +266,21 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         (["audit", "runs", "--out", "o.json", "--data", "nope"], 2, "data set 'nope'"),
         (["audit", "runs", "--out", "o.json", "--batches", "0"], 2, "--batches 0"),
         (["audit", "runs", "--out", "o.json", "--batch-size", "-3"], 2, "--batch-size -3"),
-        (["audit", "runs", "--out", "o.json", "--model", "json"], 2, "--model 'json' is not module:callable"),
         (
-            ["train", "--method", "bp", "--out", "bare_s1.safetensors", "--data", "synthetic:train=256,test=1280"],
+            ["audit", "runs", "--out", "o.json", "--model", "json"],
+            2,
+            "--model 'json' is not module:callable",
+        ),
+        (
+            [
+                "train",
+                "--method",
+                "bp",
+                "--out",
+                "bare_s1.safetensors",
+                "--data",
+                "synthetic:train=256,test=1280",
+            ],
             2,
             "is a file, not a folder",
         ),
@@ -228,11 +306,22 @@ def test_an_address_without_the_engine_it_belongs_to_is_a_usage_error(tmp_path):
 
 
 def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign, tmp_path):
-    few = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "few.json", "--batches", "7")
+    few = fa_tui(
+        "audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "few.json", "--batches", "7"
+    )
     assert "(c) not measured: only 7 eval batches, drift needs at least 8 (1 run)" in few.stdout
-    many = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "many.json", "--batches", "50")
+    many = fa_tui(
+        "audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "many.json", "--batches", "50"
+    )
     assert "the data hold 10 eval batches of 128, not the 50 asked for" in many.stderr
-    norms = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "norms.json", "--norm-batches", "99")
+    norms = fa_tui(
+        "audit",
+        campaign / "runs" / "bp_s42",
+        "--out",
+        tmp_path / "norms.json",
+        "--norm-batches",
+        "99",
+    )
     assert "(a) and (b) use all 10 eval batches, not the 99 asked for" in norms.stderr
 
 
@@ -241,7 +330,12 @@ def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign
     options = ("--device", "cpu", "--credit", "none")
     parts = [tmp_path / f"part-{number}.json" for number in (1, 2)]
     for number, part in enumerate(parts, 1):
-        assert fa_tui("audit", *runs, "--shard", f"{number}/2", "--out", part, *options, cwd=campaign).returncode == 0
+        assert (
+            fa_tui(
+                "audit", *runs, "--shard", f"{number}/2", "--out", part, *options, cwd=campaign
+            ).returncode
+            == 0
+        )
     shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
     fa_tui("audit", *runs, "--out", tmp_path / "whole.json", *options, cwd=campaign)
     whole = json.loads(fa_tui("show", tmp_path / "whole.json", "--format", "json").stdout)
@@ -252,7 +346,13 @@ def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign
 
 def test_runs_of_a_seed_stay_in_one_part_with_their_frozen_baseline():
     rows = [
-        AuditRow(source=name, key=name, method=name.partition("_")[0], seed=int(name[-1]), checkpoint=name)
+        AuditRow(
+            source=name,
+            key=name,
+            method=name.partition("_")[0],
+            seed=int(name[-1]),
+            checkpoint=name,
+        )
         for name in ("bp_s1", "bp_s2", "bp_s3", "frozen_s1", "dfa_s1", "dfa_s2")
     ]
     parts = [[row.key for row in in_part(rows, f"{number}/2")] for number in (1, 2)]

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.jobs import Job, JobState, JobView
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_tui.commands.progress import AuditProgress
 
 
 def view(seed: int, **fields: object) -> JobView:
     job = Job(id=str(seed), checkpoint=f"/nets/dfa_s{seed}.pt", method="dfa", seed=seed)
-    return replace(JobView(job=job, state=JobState.RUNNING, device="cuda:0", log="/logs/1"), **fields)
+    return replace(
+        JobView(job=job, state=JobState.RUNNING, device="cuda:0", log="/logs/1"), **fields
+    )
 
 
 @pytest.fixture
@@ -36,10 +38,16 @@ def test_a_group_has_one_bar_and_each_worker_its_own(progress: AuditProgress) ->
     for seed in range(32):
         progress(view(seed, done=3, total=20))
     progress(view(32, device="cuda:1", log="/logs/2", done=1, total=20))
-    assert bars(progress) == [("all", 0, 40), ("32 runs cuda:0", 3, 20), ("dfa seed 32 cuda:1", 1, 20)]
+    assert bars(progress) == [
+        ("all", 0, 40),
+        ("32 runs cuda:0", 3, 20),
+        ("dfa seed 32 cuda:1", 1, 20),
+    ]
 
 
-def test_a_bar_goes_when_the_last_of_its_runs_is_over_or_back_in_the_queue(progress: AuditProgress) -> None:
+def test_a_bar_goes_when_the_last_of_its_runs_is_over_or_back_in_the_queue(
+    progress: AuditProgress,
+) -> None:
     for seed in range(3):
         progress(view(seed))
     progress(view(0, state=JobState.DONE))
@@ -63,7 +71,11 @@ def test_a_silent_worker_is_named_once_and_again_after_it_spoke(
     for silent in (10, 11, 0, 12):
         progress(view(1, pid=71, silent=silent))
     told = capsys.readouterr().err
-    assert [told.count(f"worker 71 on cuda:0: no word for {n} s") for n in (10, 11, 12)] == [1, 0, 1]
+    assert [told.count(f"worker 71 on cuda:0: no word for {n} s") for n in (10, 11, 12)] == [
+        1,
+        0,
+        1,
+    ]
 
 
 def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
@@ -82,7 +94,10 @@ def test_runs_have_the_names_that_tell_them_apart(capsys: pytest.CaptureFixture[
         progress.plan(2, 0)
         progress(view(1, state=JobState.DONE))
         progress(view(2, state=JobState.DONE))
-    assert capsys.readouterr().err.splitlines()[1:] == ["[1/2] dfa (nets/first) seed 1: done", "[2/2] dfa seed 2: done"]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "[1/2] dfa (nets/first) seed 1: done",
+        "[2/2] dfa seed 2: done",
+    ]
 
 
 def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,9 +119,14 @@ def test_a_run_that_no_worker_was_given_has_no_line(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.splitlines() == ["1 run to measure"]
 
 
-def test_a_finished_run_shows_its_verdict_by_the_thresholds_that_were_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_shows_its_verdict_by_the_thresholds_that_were_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     report = DiagnosticReport(residual_norms=[1.0, 20.0], bp_grad_norms=[0.1, 0.1])
     with AuditProgress(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)) as progress:
         progress.plan(1, 0)
         progress(view(1, state=JobState.DONE, report=report))
-    assert capsys.readouterr().err.splitlines()[-1] in ("[1/1] dfa seed 1: ✗a-··", "[1/1] dfa seed 1: !a-..")
+    assert capsys.readouterr().err.splitlines()[-1] in (
+        "[1/1] dfa seed 1: ✗a-··",
+        "[1/1] dfa seed 1: !a-..",
+    )

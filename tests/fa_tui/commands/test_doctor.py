@@ -17,7 +17,12 @@ from fa_tui.session import Session
 def test_every_finding_that_is_not_fine_names_what_helps_or_what_it_costs(capsys):
     assert main(["doctor", "--format", "json"]) == 0
     findings = json.loads(capsys.readouterr().out)
-    assert {finding["area"] for finding in findings} == {"python", "packages", "devices", "terminal"}
+    assert {finding["area"] for finding in findings} == {
+        "python",
+        "packages",
+        "devices",
+        "terminal",
+    }
     assert all(finding["found"] for finding in findings)
     assert all(finding["fix"] for finding in findings if finding["state"] == "missing")
 
@@ -39,9 +44,21 @@ def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypat
 @pytest.mark.parametrize(
     ("nvml", "gpus", "why", "state", "said"),
     [
-        (["NVIDIA H200"], ["NVIDIA H200"], "", doctor.OK, "NVML sees NVIDIA H200; torch sees NVIDIA H200"),
+        (
+            ["NVIDIA H200"],
+            ["NVIDIA H200"],
+            "",
+            doctor.OK,
+            "NVML sees NVIDIA H200; torch sees NVIDIA H200",
+        ),
         ([], ["MI300X"], "", doctor.NOTE, "NVML sees none; torch sees MI300X"),
-        (["H200"], [], "", doctor.NOTE, "one is listed, but torch cannot use it: NVML sees H200; torch sees none"),
+        (
+            ["H200"],
+            [],
+            "",
+            doctor.NOTE,
+            "one is listed, but torch cannot use it: NVML sees H200; torch sees none",
+        ),
         (["H200"], [], "no GPU: x", doctor.NOTE, "no GPU: x; NVML sees H200; torch sees none"),
         ([], [], "no GPU: x", doctor.NOTE, "no GPU: x"),
     ],
@@ -57,18 +74,30 @@ def test_what_nvml_and_torch_see_is_said(monkeypatch, nvml, gpus, why, state, sa
 
 
 def test_an_extra_that_does_not_import_is_not_fine(monkeypatch, tmp_path):
-    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    (tmp_path / "torchvision.py").write_text(
+        "raise RuntimeError('operator torchvision::nms does not exist')"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(doctor, "REQUIRED", ())
     monkeypatch.setattr(doctor, "OPTIONAL", {"torchvision": "networks"})
     monkeypatch.setattr(doctor, "_version", lambda name: "0.1")
     (found,) = doctor.packages()
-    assert (found.state, found.fix) == (doctor.NOTE, "pip install --force-reinstall 'torchvision>=0.21'")
-    assert found.found == "0.1 does not import (RuntimeError: operator torchvision::nms does not exist): no networks"
+    assert (found.state, found.fix) == (
+        doctor.NOTE,
+        "pip install --force-reinstall 'torchvision>=0.21'",
+    )
+    assert (
+        found.found
+        == "0.1 does not import (RuntimeError: operator torchvision::nms does not exist): no networks"
+    )
 
 
-@pytest.mark.parametrize(("why", "broken"), [("torchvision::nms", "torchvision>=0.21"), ("x", "transformers>=4.46")])
-def test_a_library_that_imports_its_parts_late_is_not_fine_either(monkeypatch, tmp_path, why, broken):
+@pytest.mark.parametrize(
+    ("why", "broken"), [("torchvision::nms", "torchvision>=0.21"), ("x", "transformers>=4.46")]
+)
+def test_a_library_that_imports_its_parts_late_is_not_fine_either(
+    monkeypatch, tmp_path, why, broken
+):
     (tmp_path / "transformers").mkdir()
     (tmp_path / "transformers" / "__init__.py").touch()
     (tmp_path / "transformers" / "modeling_utils.py").write_text(f"raise RuntimeError({why!r})")

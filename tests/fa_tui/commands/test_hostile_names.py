@@ -13,9 +13,20 @@ import pytest
 
 from fa_tui.cli import main
 
-CONTROLS = [f"a{chr(code)}b" for code in (*range(1, 9), 0xB, 0xC, 0xD, 0xE, 0x1B, 0x7F, 0x80, 0x85, 0x9B, 0x9D)]
+CONTROLS = [
+    f"a{chr(code)}b"
+    for code in (*range(1, 9), 0xB, 0xC, 0xD, 0xE, 0x1B, 0x7F, 0x80, 0x85, 0x9B, 0x9D)
+]
 SEQUENCES = [
-    *("\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x1b]52;c;aGk=\x07", "\x1b[?1003h", "\x1b[6n", "\x1bP+q\x1b\\", "\x9b2J"),
+    *(
+        "\x1b[2J\x1b[H",
+        "\x1b]0;title\x07",
+        "\x1b]52;c;aGk=\x07",
+        "\x1b[?1003h",
+        "\x1b[6n",
+        "\x1bP+q\x1b\\",
+        "\x9b2J",
+    ),
     *(
         "\x1b]8;;http://x\x07link\x1b]8;;\x07",
         "\x1bc",
@@ -38,7 +49,14 @@ MARKUP = [
         "&lt;b&gt;",
         "]]>",
     ),
-    *("[x](javascript:alert(1))", "![i](http://x/y.png)", "`a` | b | c", "<!-- -->", "<?xml?>", "</svg><script>"),
+    *(
+        "[x](javascript:alert(1))",
+        "![i](http://x/y.png)",
+        "`a` | b | c",
+        "<!-- -->",
+        "<?xml?>",
+        "</svg><script>",
+    ),
 ]
 OTHERS = ["$\\frac{$", "%s %d {0}", "\ud800half", "[bold red]rich[/]", "a\nb\tc"]
 NAMES = [*CONTROLS, *SEQUENCES, *TURNING, *FORMULAS, *MARKUP, *OTHERS]
@@ -79,7 +97,11 @@ def test_there_are_sixty_names() -> None:
     "words",
     [
         *(["show", "--format", form] for form in ("table", "json", "csv", "markdown")),
-        *([command, "--format", form] for command in ("seeds", "sweep") for form in ("table", "json")),
+        *(
+            [command, "--format", form]
+            for command in ("seeds", "sweep")
+            for form in ("table", "json")
+        ),
         ["check", "--h-norm-explosion-ratio", "1"],
         ["utility"],
         ["show", "--filter", "nothing:\x1b[2J"],
@@ -106,7 +128,9 @@ def test_no_cell_is_computed_by_a_spreadsheet(table: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", [".md", ".html", ".svg"])
-def test_no_report_holds_what_steers_or_markup_of_a_files_own(kind: str, table: Path, tmp_path: Path) -> None:
+def test_no_report_holds_what_steers_or_markup_of_a_files_own(
+    kind: str, table: Path, tmp_path: Path
+) -> None:
     out = tmp_path / f"out{kind}"
     assert main(["report", str(table), "--out", str(out)]) == 0
     text = out.read_text()
@@ -115,4 +139,6 @@ def test_no_report_holds_what_steers_or_markup_of_a_files_own(kind: str, table: 
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
         assert "script" not in tags
     if kind == ".html":
-        assert not re.search(r"<script|<img[^>]+onerror|<svg[^>]+onload|href=.javascript|src=.http", text)
+        assert not re.search(
+            r"<script|<img[^>]+onerror|<svg[^>]+onload|href=.javascript|src=.http", text
+        )

@@ -13,7 +13,10 @@ from fa_tui.commands.inputs import report_failures, report_problems
 
 def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     report_problems(
-        [*(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)), Problem("x", "x: is empty")]
+        [
+            *(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)),
+            Problem("x", "x: is empty"),
+        ]
     )
     assert capsys.readouterr().err.splitlines() == [
         "fa-tui: mymod:load: returned tuple (3 runs)",
@@ -24,7 +27,10 @@ def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture
 def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    died = [Problem(f"/r/{i}", f"/r/{i}: its worker on cpu died; log: /tmp/worker-{i}.log") for i in range(39)]
+    died = [
+        Problem(f"/r/{i}", f"/r/{i}: its worker on cpu died; log: /tmp/worker-{i}.log")
+        for i in range(39)
+    ]
     none = [Problem(f"/r/{i}", "no worker could start on cpu") for i in range(3)]
     report_failures([*died, *none, Problem("x", "x: is empty")])
     assert capsys.readouterr().err.splitlines() == [
@@ -34,7 +40,9 @@ def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
     ]
 
 
-def test_thousands_of_problems_are_some_lines_and_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+def test_thousands_of_problems_are_some_lines_and_a_count(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     report_problems([Problem(str(i), f"{i}: is empty") for i in range(50)], at_most=2)
     *told, rest = capsys.readouterr().err.splitlines()
     assert told == ["fa-tui: 0: is empty", "fa-tui: 1: is empty"]
@@ -44,14 +52,19 @@ def test_thousands_of_problems_are_some_lines_and_a_count(capsys: pytest.Capture
 def test_reports_that_were_skipped_are_not_said_to_be_files_that_could_not_be_opened(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    problems = [Problem("a.json", f"a.json: $.reports.{i}: not a report; the report is skipped") for i in range(3)]
+    problems = [
+        Problem("a.json", f"a.json: $.reports.{i}: not a report; the report is skipped")
+        for i in range(3)
+    ]
     for at_most, rest in ((1, "and 2 more problems;"), (2, "and 1 more problem;")):
         report_problems(problems, at_most)
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"fa-tui: {rest} the explorer lists them all (P)"
 
 
-@pytest.mark.parametrize("command", ["check", "verify", "seeds", "sweep", "utility", "timeline", "audit", "report"])
+@pytest.mark.parametrize(
+    "command", ["check", "verify", "seeds", "sweep", "utility", "timeline", "audit", "report"]
+)
 def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
     command: str, sample_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +81,24 @@ def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
 def test_no_run_of_a_method_and_a_seed_is_wrong_usage_too(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", str(published_table), "--methods", "dfa", "--seeds", "42", "--filter", "method:bp"]) == 2
-    assert "--methods dfa --seeds 42 --filter method:bp: no run passes it" in capsys.readouterr().err
-    assert main(["show", str(published_table), "--filter", "method:no_such"]) == 0, "an answer for show"
+    assert (
+        main(
+            [
+                "check",
+                str(published_table),
+                "--methods",
+                "dfa",
+                "--seeds",
+                "42",
+                "--filter",
+                "method:bp",
+            ]
+        )
+        == 2
+    )
+    assert (
+        "--methods dfa --seeds 42 --filter method:bp: no run passes it" in capsys.readouterr().err
+    )
+    assert main(["show", str(published_table), "--filter", "method:no_such"]) == 0, (
+        "an answer for show"
+    )

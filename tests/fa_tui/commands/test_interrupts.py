@@ -46,7 +46,9 @@ def test_ctrl_c_while_the_program_starts_is_one_line(wanted: str, times: int) ->
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fa-tui: interrupted\n")
 
 
-def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(tmp_path: Path) -> None:
+def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(
+    tmp_path: Path,
+) -> None:
     engine = ROOT / "tests" / "fa_core" / "engine"
     described = {"provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}}
     rows = {}
@@ -60,7 +62,18 @@ def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_li
         "engine.Measuring = functools.partial(engine.Measuring, measure='faults:measure_described')\n"
         "from fa_tui.__main__ import main; sys.exit(main())"
     )
-    arguments = ["audit", "runs.json", "--data", "synthetic", "--out", "out.json", "--device", "cpu", "--jobs", "1"]
+    arguments = [
+        "audit",
+        "runs.json",
+        "--data",
+        "synthetic",
+        "--out",
+        "out.json",
+        "--device",
+        "cpu",
+        "--jobs",
+        "1",
+    ]
     with subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         cwd=tmp_path,

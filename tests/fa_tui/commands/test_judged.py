@@ -8,8 +8,8 @@ from functools import cached_property
 import pytest
 from msgspec.structs import asdict
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
@@ -19,15 +19,23 @@ from fa_tui.options import Criteria
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
 REPORTS = [
     DiagnosticReport(),
-    DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1e-3, 1e-9], cross_batch_stability=0.5),
+    DiagnosticReport(
+        residual_norms=[1.0, 3.0], bp_grad_norms=[1e-3, 1e-9], cross_batch_stability=0.5
+    ),
     DiagnosticReport(residual_norms=[1.0, math.nan], headline_acc=0.3, frozen_baseline_acc=0.349),
     DiagnosticReport(growth_bound=60.0, evidence={"a": "bound"}, recorded_verdict="trustworthy"),
 ]
-PROPERTIES = [name for name, each in vars(DiagnosticReport).items() if isinstance(each, (property, cached_property))]
+PROPERTIES = [
+    name
+    for name, each in vars(DiagnosticReport).items()
+    if isinstance(each, (property, cached_property))
+]
 
 
 def _row(report: DiagnosticReport) -> AuditRow:
-    return AuditRow(source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1})
+    return AuditRow(
+        source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1}
+    )
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["one by one", "by columns"])
@@ -42,9 +50,13 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
     assert str(asdict(row.report)) == str(asdict(plain))
     assert row.report.flags == plain.flags
     others = [name for name in PROPERTIES if name != "flags"]  # a set, whose text has any order
-    assert [str(getattr(row.report, name)) for name in others] == [str(getattr(plain, name)) for name in others]
+    assert [str(getattr(row.report, name)) for name in others] == [
+        str(getattr(plain, name)) for name in others
+    ]
     again = row.report.with_thresholds(DiagnosticThresholds())
-    assert again.flags == report.with_thresholds(DiagnosticThresholds()).flags, "nothing is remembered of others"
+    assert again.flags == report.with_thresholds(DiagnosticThresholds()).flags, (
+        "nothing is remembered of others"
+    )
 
 
 def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +66,19 @@ def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
     (row,) = judged([_row(REPORTS[1])], Criteria(STRICT))
     report = row.report
-    assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
+    assert (report.verdict, report.flags, report.coverage) == (
+        report.verdict,
+        {"a", "b", "c"},
+        "abc",
+    )
     assert len(asked) == 1
 
 
 def test_rows_are_judged_where_they_are_looked_at() -> None:
     taken: list[AuditRow] = []
     rows = judged(
-        (taken.append(row) or row for row in map(_row, REPORTS)), Criteria(STRICT, FrozenBaseline(default=0.5))
+        (taken.append(row) or row for row in map(_row, REPORTS)),
+        Criteria(STRICT, FrozenBaseline(default=0.5)),
     )
     first = next(rows)
     assert (first.key, first.axes, len(taken)) == ("dfa_s1", {"lam": 0.1}, 1)

@@ -25,15 +25,24 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
     def refuse(*_: object) -> None:
         raise FaError("cannot write (Read-only file system)", where=out)
 
-    described = functools.partial(fa_core.engine.audit.Measuring, measure="faults:measure_described")
+    described = functools.partial(
+        fa_core.engine.audit.Measuring, measure="faults:measure_described"
+    )
     monkeypatch.setattr(fa_core.engine.audit, "Measuring", described)
     monkeypatch.setattr(fa_core.engine.journal, "write_audit_table", refuse)
     monkeypatch.setattr(fa_core.engine.journal.Journal, "append", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setenv("PYTHONPATH", str(ENGINE_TESTS))
     checkpoint, known = tmp_path / "dfa_s1.json", tmp_path / "runs.json"
-    checkpoint.write_text(json.dumps({"provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}}))
-    report = {"method_name": "dfa", "seed": 1, "headline_acc": 0.5, "provenance": {"checkpoint": str(checkpoint)}}
+    checkpoint.write_text(
+        json.dumps({"provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}})
+    )
+    report = {
+        "method_name": "dfa",
+        "seed": 1,
+        "headline_acc": 0.5,
+        "provenance": {"checkpoint": str(checkpoint)},
+    }
     known.write_text(json.dumps({"reports": {"dfa_s1": report}}))
     where = ["--data", "synthetic", "--device", "cpu", "--out", str(out), "--format", "json"]
     assert main(["audit", str(known), *where]) == 3
@@ -42,5 +51,8 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
     assert [row["method"] for row in json.loads(told.out)] == ["dfa"]
     assert list(json.loads(spilled.read_text())["reports"]) == ["dfa_s1"]
     last = told.err.splitlines()[-1]
-    assert last == f"fa-tui: {out}: cannot write (Read-only file system); what is finished is in {spilled}"
+    assert (
+        last
+        == f"fa-tui: {out}: cannot write (Read-only file system); what is finished is in {spilled}"
+    )
     assert not out.exists()

@@ -9,11 +9,18 @@ from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph, 
 from fa_tui.commands import output
 from tests.fa_tui.odd_names import LONG
 
-GRID = Grid(headings=("run", "first", "second"), rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")))
+GRID = Grid(
+    headings=("run", "first", "second"),
+    rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")),
+)
 
 
-@pytest.mark.parametrize(("width", "groups"), [(200, [[0, 1, 2]]), (60, [[0, 1], [0, 2]]), (1, [[0, 1], [0, 2]])])
-def test_columns_that_do_not_fit_continue_below_led_by_the_first(width: int, groups: list[list[int]]) -> None:
+@pytest.mark.parametrize(
+    ("width", "groups"), [(200, [[0, 1, 2]]), (60, [[0, 1], [0, 2]]), (1, [[0, 1], [0, 2]])]
+)
+def test_columns_that_do_not_fit_continue_below_led_by_the_first(
+    width: int, groups: list[list[int]]
+) -> None:
     assert fitting([7, 40, 40], width) == groups
 
 
@@ -22,7 +29,9 @@ def test_a_single_column_is_a_table_too() -> None:
 
 
 def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_blocks([Heading("Title"), Paragraph("Words."), GRID, Bullets(("note",)), Figure("f", object, "c")])
+    output.print_blocks(
+        [Heading("Title"), Paragraph("Words."), GRID, Bullets(("note",)), Figure("f", object, "c")]
+    )
     printed = capsys.readouterr().out
     assert "Title" in printed and "Words." in printed and "- note" in printed
     assert "object" not in printed
@@ -39,8 +48,12 @@ def test_words_in_brackets_are_not_taken_for_markup(capsys: pytest.CaptureFixtur
 def test_a_long_name_goes_on_below_itself_and_leaves_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rich.console.Console", lambda **options: Console(**{**options, "width": 80}))
-    output.print_blocks([Grid(headings=("method", "first", "second"), rows=((LONG, "1.5", "2.5"),), words=1)])
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **options: Console(**{**options, "width": 80})
+    )
+    output.print_blocks(
+        [Grid(headings=("method", "first", "second"), rows=((LONG, "1.5", "2.5"),), words=1)]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert "first  second" in lines[0] and lines[2].split()[1:] == ["1.5", "2.5"]
     assert "".join(line.split()[0] for line in lines[2:]) == LONG

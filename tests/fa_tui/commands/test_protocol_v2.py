@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 
 from fa_core.analysis.seeds import over_seeds
-from fa_core.diagnostics import READINGS, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.gain import failure_mode
-from fa_core.gamma import aggregation_collapse
+from fa_core.judgement.diagnostics import (
+    READINGS,
+    DiagnosticThresholds,
+    recorded_flags,
+    verdict_text,
+)
+from fa_core.judgement.gain import failure_mode
+from fa_core.judgement.gamma import aggregation_collapse
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -72,7 +77,9 @@ def test_a_table_counts_a_run_without_gamma_as_its_report_does(sample_runs: Path
     assert groups[0].verdicts == {"PASS; Γ missing": 3}
 
 
-def test_a_report_and_the_explorer_pass_no_run_without_gamma(sample_runs: Path, tmp_path: Path) -> None:
+def test_a_report_and_the_explorer_pass_no_run_without_gamma(
+    sample_runs: Path, tmp_path: Path
+) -> None:
     published = sample_runs / "audit_table_s42_s123_s456.json"
     main(["report", str(published), "--protocol", "v2", "--out", str(tmp_path / "v2.md")])
     text = (tmp_path / "v2.md").read_text()
@@ -96,13 +103,17 @@ def test_its_verdicts_are_read_back_and_differ_from_no_judgement_of_c() -> None:
 def test_its_report_is_written_and_read(tmp_path: Path, sample_runs: Path, capsys) -> None:
     main(["show", str(sample_runs / "floor"), "--protocol", "v2", "--format", "json"])
     written = json.loads(capsys.readouterr().out)
-    assert {"D1_scale_growth", "D2_ref_validity", "D3_depth_utility", "per_layer_cosine"} <= set(written[0])
+    assert {"D1_scale_growth", "D2_ref_validity", "D3_depth_utility", "per_layer_cosine"} <= set(
+        written[0]
+    )
     (tmp_path / "theirs.json").write_text(
         json.dumps([{name: one[name] for name in ("method", "seed", "verdict", "D1_scale_growth", "D2_ref_validity")}
                     for one in written])
     )  # fmt: skip
     read = scan([tmp_path]).rows
-    assert [row.report.max_per_block_growth for row in read] == [one["D1_scale_growth"] for one in written]
+    assert [row.report.max_per_block_growth for row in read] == [
+        one["D1_scale_growth"] for one in written
+    ]
     assert [row.report.g_L for row in read] == [one["D2_ref_validity"] for one in written]
     assert [row.report.recorded_verdict for row in read] == [one["verdict"] for one in written]
 
@@ -115,7 +126,12 @@ def test_what_it_wrote_is_the_same_table_when_it_is_read(tmp_path: Path, capsys)
     }  # fmt: skip
     rows = [
         AuditRow(
-            source=key, key=key, method="dfa", seed=1, axes={"lam": lam}, report=DiagnosticReport(**norms, **shared)
+            source=key,
+            key=key,
+            method="dfa",
+            seed=1,
+            axes={"lam": lam},
+            report=DiagnosticReport(**norms, **shared),
         )
         for key, lam, norms in (("dfa_lam0_s1", 0.0, EXPLODED), ("dfa_lam0.01_s1", 0.01, QUIET))
     ]
@@ -134,7 +150,9 @@ def test_what_it_wrote_is_the_same_table_when_it_is_read(tmp_path: Path, capsys)
 
 
 def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
-    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, credit={"gamma": [0.4, 0.1]}, **QUIET)
+    drifting = DiagnosticReport(
+        method_name="dfa", cross_batch_stability=0.9, credit={"gamma": [0.4, 0.1]}, **QUIET
+    )
     (tmp_path / "dfa_s1.json").write_text(json.dumps(drifting.to_dict()))
     assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [1, 0]
 
@@ -152,25 +170,37 @@ def test_how_far_one_end_carries_the_mean(gamma, share) -> None:
 def test_a_run_without_the_cosines_that_it_requires_is_no_pass(tmp_path: Path, capsys) -> None:
     """Its row says so, and `check` exits with 4; a control has no credit rule whose cosines could be missing."""
     for method in ("dfa", "random_init"):
-        (tmp_path / f"{method}_s1.json").write_text(json.dumps(DiagnosticReport(method_name=method, **QUIET).to_dict()))
+        (tmp_path / f"{method}_s1.json").write_text(
+            json.dumps(DiagnosticReport(method_name=method, **QUIET).to_dict())
+        )
     main(["show", str(tmp_path), "--protocol", "v2"])
     shown = capsys.readouterr().out.splitlines()
     verdicts = {line.split()[0]: line for line in shown if "✓" in line}
     assert verdicts["dfa"].endswith("PASS on D1, D2; Γ missing")
-    assert "random_init" not in verdicts and any("▫--··" in line and line.endswith("control") for line in shown)
+    assert "random_init" not in verdicts and any(
+        "▫--··" in line and line.endswith("control") for line in shown
+    )
     assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [0, 4]
-    assert capsys.readouterr().out.splitlines()[-1] == "2 runs: 0 PASS, 0 FAIL, 1 undecided, 1 control"
+    assert (
+        capsys.readouterr().out.splitlines()[-1] == "2 runs: 0 PASS, 0 FAIL, 1 undecided, 1 control"
+    )
 
 
-@pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility", "timeline", "report"])
-def test_no_output_names_a_check_that_it_does_not_have(command: str, sample_runs: Path, tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize(
+    "command", ["show", "check", "seeds", "sweep", "utility", "timeline", "report"]
+)
+def test_no_output_names_a_check_that_it_does_not_have(
+    command: str, sample_runs: Path, tmp_path: Path, capsys
+) -> None:
     """By its names and words alone: D1, D2, D3, PASS and FAIL, wherever v1 says (a) to (d) and walk-back."""
     out = ["--out", str(tmp_path / "v2.md")] if command == "report" else []
     main([command, str(sample_runs / "main"), "--protocol", "v2", *out])
     said = (tmp_path / "v2.md").read_text() if out else capsys.readouterr().out
     said = said.replace("batches K for (c)", "").replace("layer of (c)", "")
     assert not [
-        text for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "> inf", "a 9") if text in said
+        text
+        for text in ("(a)", "(b)", "(c)", "(d)", "trustworthy", "cosine >", "> inf", "a 9")
+        if text in said
     ]
     assert any(name in said for name in ("D1", "D3"))
 
@@ -182,6 +212,8 @@ def test_a_threshold_that_it_does_not_have_is_refused(sample_runs: Path, capsys)
 
 
 def test_the_mode_is_not_read_from_what_is_not_judged() -> None:
-    report = DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.01)
+    report = DiagnosticReport(
+        residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.01
+    )
     assert failure_mode(report) == "scale failure; noise (cosine +0.010)"
     assert failure_mode(report.with_thresholds(V2)) == "scale failure"

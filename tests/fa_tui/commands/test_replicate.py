@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from fa_core.replication import claims, experiment, experiments
-from fa_core.runs import Manifest
+from fa_core.facts.runs import Manifest
 from fa_core.training.plan import Recipe
+from fa_core.training.replication import claims, experiment, experiments
 from fa_tui.cli import main
 
 SMALL = {"256": "8", "512": "8", "2,4,8,12": "1,2"}
@@ -40,7 +40,9 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
 ) -> None:
     chosen = experiment(name)
     out = tmp_path / "quick"
-    for command in chosen.commands(str(cifar / "ten"), str(cifar / "hundred"), str(out), quick=True):
+    for command in chosen.commands(
+        str(cifar / "ten"), str(cifar / "hundred"), str(out), quick=True
+    ):
         small = [
             SMALL.get(word, word) if before in ("--d", "--L") else word
             for before, word in zip(["", *command], command, strict=False)
@@ -65,13 +67,19 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
     ]
     assert {figure["outcome"] for figure in printed["figures"]} <= {"no figure yet"}
     trained = {path.name for path in Path(chosen.runs(str(out))).iterdir()} & set(chosen.plans())
-    assert sorted(note.split(" is not compared: ")[0] for note in printed["notes"]) == sorted(trained)
+    assert sorted(note.split(" is not compared: ")[0] for note in printed["notes"]) == sorted(
+        trained
+    )
 
 
-def test_a_figure_is_compared_once_all_its_seeds_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_figure_is_compared_once_all_its_seeds_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def outcomes() -> dict[str, str]:
         main(["replicate", "random-init", "--out", str(tmp_path), "--format", "json"])
-        return {one["number"]: one["outcome"] for one in json.loads(capsys.readouterr().out)["figures"]}
+        return {
+            one["number"]: one["outcome"] for one in json.loads(capsys.readouterr().out)["figures"]
+        }
 
     for seed, h_L in ((42, 8.0), (123, 9.0), (456, 8.5)):
         assert "agrees" not in outcomes().values()
@@ -81,7 +89,10 @@ def test_a_figure_is_compared_once_all_its_seeds_are_there(tmp_path: Path, capsy
         write_report(folder, h_L)
     assert outcomes() == dict.fromkeys(("acc", "h_L", "g_L", "drift", "fires of ab"), "agrees")
     write_report(folder, float("nan"))
-    assert {number for number, outcome in outcomes().items() if outcome == "differs"} == {"h_L", "fires of ab"}
+    assert {number for number, outcome in outcomes().items() if outcome == "differs"} == {
+        "h_L",
+        "fires of ab",
+    }
     assert main(["replicate", "random-init", "--out", str(tmp_path)]) == 1
     assert "8/9/nan" in capsys.readouterr().out
 
@@ -90,7 +101,12 @@ def write_manifest(folder: Path, seed: int) -> None:
     recipe = msgspec.to_builtins(Recipe(epochs=0))
     size = {"d": 256, "L": 4}
     manifest = Manifest(
-        method="random_init", arch="resmlp", arch_args=size, data="cifar10:/x", seed=seed, recipe=recipe
+        method="random_init",
+        arch="resmlp",
+        arch_args=size,
+        data="cifar10:/x",
+        seed=seed,
+        recipe=recipe,
     )
     (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest))
 
@@ -120,7 +136,18 @@ def test_run_trains_what_is_missing_and_ends_with_the_code_of_what_failed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        main(["replicate", "cifar100", "--cifar100", str(tmp_path / "no"), "--out", str(tmp_path / "o"), "--run"]) == 3
+        main(
+            [
+                "replicate",
+                "cifar100",
+                "--cifar100",
+                str(tmp_path / "no"),
+                "--out",
+                str(tmp_path / "o"),
+                "--run",
+            ]
+        )
+        == 3
     )
     assert f"{tmp_path}/no" in capfd.readouterr().err
 
@@ -148,7 +175,9 @@ def test_the_evidence_holds_every_claim_with_its_command_and_what_came_out(
             found = claim.found_in(json.loads(printed[command]))
             assert where == claim.place and float(here) == pytest.approx(found, rel=1e-6)
     commands = [line for line in second.splitlines() if line.startswith("fa-tui ")]
-    assert commands == [f"fa-tui replicate {one.name} --out {tmp_path / 'none'}" for one in experiments()]
+    assert commands == [
+        f"fa-tui replicate {one.name} --out {tmp_path / 'none'}" for one in experiments()
+    ]
     command = f"fa-tui replicate penalty --out {tmp_path / 'none'}"
     assert main(shlex.split(command)[1:]) == 0
     assert "0.5320 ± 0.0060" in capsys.readouterr().out

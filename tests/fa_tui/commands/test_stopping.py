@@ -33,7 +33,9 @@ def audit(folder: Path) -> subprocess.Popen[str]:
     rows = {}
     for seed in range(10):
         checkpoint = folder / f"dfa_s{seed}.json"
-        described = {"provenance": {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}}
+        described = {
+            "provenance": {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
+        }
         checkpoint.write_text(json.dumps(described | ({"fault": "stuck"} if seed == 9 else {})))
         rows[f"dfa_s{seed}"] = {
             "method_name": "dfa",
@@ -42,14 +44,28 @@ def audit(folder: Path) -> subprocess.Popen[str]:
             "provenance": {"checkpoint": str(checkpoint)},
         }
     (folder / "runs.json").write_text(json.dumps({"reports": rows}))
-    arguments = ["audit", "runs.json", "--data", "synthetic", "--out", "out.json", "--device", "cpu", "--jobs", "1"]
+    arguments = [
+        "audit",
+        "runs.json",
+        "--data",
+        "synthetic",
+        "--out",
+        "out.json",
+        "--device",
+        "cpu",
+        "--jobs",
+        "1",
+    ]
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *arguments],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ENGINE_TESTS), str(ENGINE_TESTS.parents[2])])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ENGINE_TESTS), str(ENGINE_TESTS.parents[2])]),
+        },
     )
 
 
@@ -64,11 +80,16 @@ def hear(process: subprocess.Popen[str], word: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_run_that_was_reported_done_is_in_the_file(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_every_run_that_was_reported_done_is_in_the_file(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     with audit(tmp_path) as process:
         hear(process, "[9/10]")
         process.send_signal(number)
-        hear(process, f"fa-tui: stopped by {number.name}; out.json holds what is finished, --resume goes on")
+        hear(
+            process,
+            f"fa-tui: stopped by {number.name}; out.json holds what is finished, --resume goes on",
+        )
         assert process.wait(60) == code
     assert len(json.loads((tmp_path / "out.json").read_text())["reports"]) == 9
 
@@ -76,7 +97,9 @@ def test_every_run_that_was_reported_done_is_in_the_file(tmp_path: Path, number:
 @pytest.fixture
 def nothing_handled() -> Iterator[None]:
     """Both signals as a new process has them, whatever earlier tests loaded that handles them."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -6,10 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.runs import read_manifest
+from fa_core.facts.runs import read_manifest
 from fa_tui.cli import main
 
-TINY = ["--data", "synthetic:input=6,train=320,test=300", "--d", "8", "--L", "2", "--batch-size", "32", "--epochs", "2"]
+TINY = [
+    "--data",
+    "synthetic:input=6,train=320,test=300",
+    "--d",
+    "8",
+    "--L",
+    "2",
+    "--batch-size",
+    "32",
+    "--epochs",
+    "2",
+]
 
 
 def train(out: Path, *args: str) -> int:
@@ -28,15 +39,28 @@ def test_method_times_seed_becomes_run_folders_with_their_verdict_on_stdout(tmp_
 
 
 def test_lists_of_lambda_width_and_depth_make_a_sweep(tmp_path, capsys):
-    assert train(tmp_path, "--method", "bp", "--lam", "0,1e-2", "--d", "4", "--L", "1", "--epochs", "1") == 0
+    assert (
+        train(
+            tmp_path, "--method", "bp", "--lam", "0,1e-2", "--d", "4", "--L", "1", "--epochs", "1"
+        )
+        == 0
+    )
     found = {path.name: read_manifest(path) for path in tmp_path.iterdir()}
-    assert set(found) == {f"bp_lam{lam}_d{d}_L{L}_s42" for lam in ("0", "0.01") for d in (8, 4) for L in (2, 1)}
+    assert set(found) == {
+        f"bp_lam{lam}_d{d}_L{L}_s42" for lam in ("0", "0.01") for d in (8, 4) for L in (2, 1)
+    }
     one = found["bp_lam0.01_d4_L1_s42"]
-    assert (one.axes, one.recipe["lam"], one.arch_args["d"]) == ({"lam": 0.01, "d": 4, "L": 1}, 0.01, 4)
+    assert (one.axes, one.recipe["lam"], one.arch_args["d"]) == (
+        {"lam": 0.01, "d": 4, "L": 1},
+        0.01,
+        4,
+    )
 
 
 def test_stop_on_tells_what_it_saved(tmp_path, capsys):
-    assert train(tmp_path, "--method", "bp", "--stop-on", "a", "--h-norm-explosion-ratio", "0.1") == 0
+    assert (
+        train(tmp_path, "--method", "bp", "--stop-on", "a", "--h-norm-explosion-ratio", "0.1") == 0
+    )
     assert "(a) fired at epoch 1 of 2: 50 % of the epochs saved" in capsys.readouterr().out
 
 
@@ -48,7 +72,7 @@ def test_resume_leaves_finished_runs_alone(tmp_path, capsys):
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    import fa_core.train as training
+    import fa_core.training.train as training
 
     def interrupted(*args: object, **settings: object) -> float:
         raise KeyboardInterrupt
@@ -65,8 +89,14 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
         (["--method", "dfaa"], "unknown method 'dfaa'; did you mean dfa? known: bp"),
         (["--method", "dfa", "--arch", "resmpl"], "unknown network 'resmpl'; did you mean resmlp?"),
         (["--method", "dfa", "--data", "cifar"], "unknown data set 'cifar'; did you mean cifar10?"),
-        (["--method", "dfa", "--seeds", "one"], "--seeds 'one' cannot be read; write whole numbers with commas"),
-        (["--method", "dfa", "--schedule", "cosin"], "unknown schedule 'cosin'; did you mean cosine?"),
+        (
+            ["--method", "dfa", "--seeds", "one"],
+            "--seeds 'one' cannot be read; write whole numbers with commas",
+        ),
+        (
+            ["--method", "dfa", "--schedule", "cosin"],
+            "unknown schedule 'cosin'; did you mean cosine?",
+        ),
         (["--method", "dfa", "--lr", "-1"], "lr is -1.0; give a number above 0"),
         (["--method", "dfa", "--epochs", "-1"], "epochs is -1"),
         (["--method", "dfa", "--lam", "nan"], "lam is nan"),
@@ -76,7 +106,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
         (["--method", "dfa", "--device", "cuda:77"], "--device 'cuda:77' is not there"),
     ],
 )
-def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(tmp_path, capsys, args, message):
+def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(
+    tmp_path, capsys, args, message
+):
     assert train(tmp_path / "out", *args) == 2
     told = capsys.readouterr()
     assert message in told.err
@@ -85,7 +117,15 @@ def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(tmp_path
 
 
 def test_options_of_network_and_method_reach_them(tmp_path, capsys):
-    given = ["--arch", "resmlp_wide", "--arch-arg", "hidden=12", "--no-terminal-ln", "--method-arg", "variant=stable"]
+    given = [
+        "--arch",
+        "resmlp_wide",
+        "--arch-arg",
+        "hidden=12",
+        "--no-terminal-ln",
+        "--method-arg",
+        "variant=stable",
+    ]
     assert train(tmp_path, "--method", "credit-bridge", *given, "--epochs", "1") == 0
     (folder,) = tmp_path.iterdir()
     manifest = read_manifest(folder)

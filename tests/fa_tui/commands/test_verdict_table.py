@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
@@ -31,7 +31,8 @@ def _rows(count: int) -> list[AuditRow]:
             method="method" * (1 + number % 7),
             seed=number,
             report=DiagnosticReport(
-                residual_norms=[1.0, 3.0**number, 9.0**number], bp_grad_norms=[1e-3, 1e-5, 10.0 ** -(number % 9)]
+                residual_norms=[1.0, 3.0**number, 9.0**number],
+                bp_grad_norms=[1e-3, 1e-5, 10.0 ** -(number % 9)],
             ),
         )
         for number in range(count)
@@ -49,7 +50,9 @@ def test_numbers_and_what_is_missing_are_written_as_in_reports() -> None:
     assert verdict_table.numbers(row) == ["N/A", "4.353e11", "4.17e-9", "N/A", "N/A", "4.35e8"]
 
 
-def test_columns_stand_below_each_other_where_nothing_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_stand_below_each_other_where_nothing_is_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = _table(capsys, 20)
     assert len({cell_len(text[: text.index("needs")]) for text in lines if "needs" in text}) == 1
     assert all("…" not in text for text in lines)
@@ -68,18 +71,32 @@ def test_a_terminal_too_narrow_for_the_numbers_cuts_the_ends_of_lines(
 def test_names_of_any_characters_give_way_to_the_numbers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict_table, "Console", lambda **options: Console(**{**options, "width": 80}))
+    monkeypatch.setattr(
+        verdict_table, "Console", lambda **options: Console(**{**options, "width": 80})
+    )
     print_rows(
-        [replace(row, method=name) for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)], "table", USUAL
+        [
+            replace(row, method=name)
+            for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)
+        ],
+        "table",
+        USUAL,
     )
     lines = capsys.readouterr().out.splitlines()[2 : 2 + len(ODD_NAMES)]
-    assert all(text.isprintable() and cell_len(text) <= 80 and "…" not in text[20:] for text in lines)
+    assert all(
+        text.isprintable() and cell_len(text) <= 80 and "…" not in text[20:] for text in lines
+    )
     assert len({cell_len(text[: text.rindex("  ")]) for text in lines}) == 1
 
 
 @pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
-def test_rows_make_the_json_that_python_writes(rows: list[AuditRow], capsys: pytest.CaptureFixture[str]) -> None:
-    odd = [AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report) for row in rows]
+def test_rows_make_the_json_that_python_writes(
+    rows: list[AuditRow], capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = [
+        AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report)
+        for row in rows
+    ]
     print_rows(odd, "json", USUAL)
     text = capsys.readouterr().out
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
@@ -97,7 +114,9 @@ class _Once(list[AuditRow]):
             yield row
 
 
-def test_the_first_record_is_printed_before_the_second_row_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_record_is_printed_before_the_second_row_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = _Once(_rows(5))
     asked: list[int] = []
     monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))

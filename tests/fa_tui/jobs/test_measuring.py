@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.verify import verification
+from fa_core.facts.runs import AUDIT, MANIFEST
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, Resampling
 from fa_core.rows import AuditRow
-from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record
 from fa_tui.screens.jobs import JobsScreen
@@ -25,7 +25,9 @@ from tests.fa_tui.waiting import until
 MakeApp = Callable[..., ExplorerApp]
 
 
-async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app: MakeApp, tmp_path: Path) -> None:
+async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
     app = measuring_app("one", "two")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -40,7 +42,9 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
 
 
-async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measuring_app: MakeApp) -> None:
+async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
+    measuring_app: MakeApp,
+) -> None:
     app = measuring_app("dfa", "ep", "fa")
     said: list[str] = []
     async with app.run_test(size=SIZE) as pilot:
@@ -48,7 +52,9 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure"])
-        await pilot.press("m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m")
+        await pilot.press(
+            "m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m"
+        )
         await until(pilot, lambda: len(said) == 3)
         await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: len(said) == 4)
@@ -59,7 +65,9 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
     ]
 
 
-async def test_a_run_folder_gets_its_report_beside_its_weights(measuring_app: MakeApp, tmp_path: Path) -> None:
+async def test_a_run_folder_gets_its_report_beside_its_weights(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / MANIFEST).write_text("{}")
     app = measuring_app("run")
@@ -67,7 +75,10 @@ async def test_a_run_folder_gets_its_report_beside_its_weights(measuring_app: Ma
         await pilot.press("m")
         await until(pilot, lambda: app.session.walk_backs() == 1)
     app.close_jobs()
-    assert json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"] == "needs walk-back: residual stream exploded"
+    assert (
+        json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"]
+        == "needs walk-back: residual stream exploded"
+    )
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
 
 
@@ -76,10 +87,19 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
 ) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    manifest = {"format": "fa-run/1", "method": "run", "arch": "resmlp", "data": "synthetic", "seed": 42}
+    manifest = {
+        "format": "fa-run/1",
+        "method": "run",
+        "arch": "resmlp",
+        "data": "synthetic",
+        "seed": 42,
+    }
     (run / MANIFEST).write_text(json.dumps(manifest))
     old = DiagnosticReport(
-        method_name="run", residual_norms=[1.0, 2.0], frozen_baseline_acc=0.3, provenance={"checkpoint": "run"}
+        method_name="run",
+        residual_norms=[1.0, 2.0],
+        frozen_baseline_acc=0.3,
+        provenance={"checkpoint": "run"},
     )
     (run / AUDIT).write_text(json.dumps(old.to_dict()))
     before = (run / AUDIT).read_bytes()
@@ -90,7 +110,11 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
         await pilot.press("m")
         await until(pilot, lambda: app.session.states == {0: "deviates"})
         await until(
-            pilot, lambda: "deviates from its audit: residual_norms[1]: recorded 2, now 100" in screen_text(app)
+            pilot,
+            lambda: (
+                "deviates from its audit: residual_norms[1]: recorded 2, now 100"
+                in screen_text(app)
+            ),
         )
         assert "≠" in screen_text(app).splitlines()[2]
         assert (run / AUDIT).read_bytes() == before and app.session.walk_backs() == 0
@@ -114,17 +138,23 @@ def test_what_a_new_measurement_lacks_of_the_audit_is_named() -> None:
 
 
 def test_the_paired_interval_of_d_stays_where_the_same_samples_are_right(tmp_path: Path) -> None:
-    new = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.5, frozen_baseline_acc=0.4, right="one")
+    new = DiagnosticReport(
+        residual_norms=[1.0, 2.0], headline_acc=0.5, frozen_baseline_acc=0.4, right="one"
+    )
     old = replace(new, intervals={"margin_pp": (9.0, 11.0)})
     row = AuditRow(source=str(tmp_path / "run.json"), key="run", method="run", report=old)
     (tmp_path / "run.json").write_text(json.dumps(old.to_dict()))
     assert lost_with(verification(row, new)) == []
     replaced, _ = replace_record(verification(row, new))
     assert replaced.report.intervals == {"margin_pp": (9.0, 11.0)}
-    assert lost_with(verification(row, replace(new, right="other"))) == ["the paired interval of (d)"]
+    assert lost_with(verification(row, replace(new, right="other"))) == [
+        "the paired interval of (d)"
+    ]
 
 
-async def test_the_slider_answers_while_a_run_is_measured(measuring_app: MakeApp, tmp_path: Path) -> None:
+async def test_the_slider_answers_while_a_run_is_measured(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
     app = measuring_app("wait")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
@@ -137,7 +167,9 @@ async def test_the_slider_answers_while_a_run_is_measured(measuring_app: MakeApp
     app.close_jobs()
 
 
-async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(measuring_app: MakeApp) -> None:
+async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
+    measuring_app: MakeApp,
+) -> None:
     app = measuring_app("killed", "fine")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m")
@@ -149,7 +181,9 @@ async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(measur
     app.close_jobs()
 
 
-async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app: MakeApp, tmp_path: Path) -> None:
+async def test_a_failed_job_says_why_and_can_be_tried_again(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
     app = measuring_app("broken")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
@@ -172,7 +206,9 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
 
 
 @pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "ctrl+c")])
-async def test_leaving_while_jobs_run_asks_first(measuring_app: MakeApp, keys: tuple[str, str]) -> None:
+async def test_leaving_while_jobs_run_asks_first(
+    measuring_app: MakeApp, keys: tuple[str, str]
+) -> None:
     app = measuring_app("wait")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "q")
@@ -228,5 +264,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.walk_backs() == 6)
         assert shown == [1, 5]
-        await until(pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app))
+        await until(
+            pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app)
+        )
     app.close_jobs()

@@ -34,7 +34,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Placement]:
         how.on_notice("Ray cluster at head:6379: 3 nodes")
         seen = how.on_event
         assert seen is not None
-        here = replace(how, placement=CPU, on_event=lambda view: seen(replace(view, device="a/cpu")))
+        here = replace(
+            how, placement=CPU, on_event=lambda view: seen(replace(view, device="a/cpu"))
+        )
         return real(here, runs)
 
     monkeypatch.setattr(audit.Measuring, "pool", pool)

@@ -10,16 +10,23 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import UsageError
+from fa_core.facts.runs import AUDIT, MANIFEST
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.jobs.measuring import Results
 
 
 def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:
     report = DiagnosticReport(method_name="dfa", seed=seed, residual_norms=[1.0, growth])
-    return AuditRow(source=checkpoint, key="dfa_s42", method="dfa", seed=seed, checkpoint=checkpoint, report=report)
+    return AuditRow(
+        source=checkpoint,
+        key="dfa_s42",
+        method="dfa",
+        seed=seed,
+        checkpoint=checkpoint,
+        report=report,
+    )
 
 
 @pytest.fixture
@@ -28,7 +35,10 @@ def results(tmp_path: Path) -> Results:
 
 
 def saved(results: Results) -> list[tuple[str, float]]:
-    return [(Path(str(row.checkpoint)).parent.name, row.report.residual_norms[1]) for row in scan([results.out]).rows]
+    return [
+        (Path(str(row.checkpoint)).parent.name, row.report.residual_norms[1])
+        for row in scan([results.out]).rows
+    ]
 
 
 def test_runs_of_one_method_and_seed_in_two_folders_are_both_kept(results: Results) -> None:
@@ -48,10 +58,16 @@ def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: 
 
 
 def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) -> None:
-    results.out.write_text('{"reports": {"dfa_s42": {"residual_norms": [1, 5]}, "dfa_s7": {"residual_norms": [1, 6]}}}')
+    results.out.write_text(
+        '{"reports": {"dfa_s42": {"residual_norms": [1, 5]}, "dfa_s7": {"residual_norms": [1, 6]}}}'
+    )
     results.save(row("/nets/a/dfa_s42.pt", 2.0))
     results.flush()
-    assert sorted(row.report.residual_norms[1] for row in scan([results.out]).rows) == [2.0, 5.0, 6.0]
+    assert sorted(row.report.residual_norms[1] for row in scan([results.out]).rows) == [
+        2.0,
+        5.0,
+        6.0,
+    ]
 
 
 def test_each_of_many_runs_is_appended_and_none_is_ever_behind(results: Results) -> None:

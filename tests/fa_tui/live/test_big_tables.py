@@ -16,7 +16,10 @@ REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1
 
 
 def write(path: Path, **norms: float) -> None:
-    reports = {f"bp_s{seed}": {**REPORT, "residual_norms": [1.0, norms.get(f"s{seed}", 2.0)]} for seed in range(4)}
+    reports = {
+        f"bp_s{seed}": {**REPORT, "residual_norms": [1.0, norms.get(f"s{seed}", 2.0)]}
+        for seed in range(4)
+    }
     path.write_text(json.dumps({"reports": reports}))
 
 

@@ -12,8 +12,8 @@ from textual import notifications
 from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 
-from fa_core.baseline import FrozenBaseline
 from fa_core.formats import scan
+from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading, news_text
@@ -59,7 +59,9 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
     app = following(runs, live="off")
     (row,) = app.session.rows
     assert row.report is not None
-    unlike = msgspec.structs.replace(row, report=msgspec.structs.replace(row.report, cross_batch_stability=1e9))
+    unlike = msgspec.structs.replace(
+        row, report=msgspec.structs.replace(row.report, cross_batch_stability=1e9)
+    )
     place = row.source
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
@@ -72,7 +74,9 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
         assert "1 changed: dfa s42" in said(app)
 
 
-async def test_what_is_wrong_with_the_settings_stays_when_the_folder_goes_and_is_back(runs: Path) -> None:
+async def test_what_is_wrong_with_the_settings_stays_when_the_folder_goes_and_is_back(
+    runs: Path,
+) -> None:
     config = runs.parent / "config"
     config.mkdir()
     (config / "settings.toml").write_text("[thresholds]\nh_norm_explosion_ratio = -3\n")
@@ -156,7 +160,8 @@ async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
 class TestMerging:
     def rows(self, *seeds: int, source: str = "a.json", acc: float = 0.5) -> list[AuditRow]:
         return [
-            AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed, axes={"acc": acc}) for seed in seeds
+            AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed, axes={"acc": acc})
+            for seed in seeds
         ]
 
     def test_rows_never_move(self) -> None:
@@ -192,11 +197,18 @@ class TestMerging:
         assert session.merge([Reading("a.json", rows=self.rows(1))]).others
         assert [problem.path for problem in session.problems] == ["b.json"]
 
-    def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(self, tmp_path: Path) -> None:
+    def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(
+        self, tmp_path: Path
+    ) -> None:
         session = Session([], problems=scan([tmp_path]).problems)
         locked = Problem(str(tmp_path / "locked"), "permission denied")
         session.add_problems([locked])
-        session.merge([Reading("elsewhere/a.json", rows=self.rows(1)), Reading(str(tmp_path / "b.json"), gone=True)])
+        session.merge(
+            [
+                Reading("elsewhere/a.json", rows=self.rows(1)),
+                Reading(str(tmp_path / "b.json"), gone=True),
+            ]
+        )
         assert len(session.problems) == 2, "nothing is in it yet"
         session.merge([Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
         assert session.problems == [locked]

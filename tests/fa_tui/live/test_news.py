@@ -36,12 +36,20 @@ def clock() -> Clock:
 
 
 def report(growth: float = 2.0) -> str:
-    return json.dumps(DiagnosticReport(method_name="dfa", seed=42, residual_norms=[1.0, growth]).to_dict())
+    return json.dumps(
+        DiagnosticReport(method_name="dfa", seed=42, residual_norms=[1.0, growth]).to_dict()
+    )
 
 
 def run_folder(folder: Path, *, audit: bool = False) -> Path:
     folder.mkdir(parents=True)
-    manifest = {"format": "fa-run/1", "method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}
+    manifest = {
+        "format": "fa-run/1",
+        "method": "dfa",
+        "arch": "resmlp",
+        "data": "synthetic",
+        "seed": 42,
+    }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     if audit:
         (folder / "audit.json").write_text(report())
@@ -78,12 +86,20 @@ class TestFollower:
         assert row.checkpoint == str(run)
 
     def test_feedback_and_unrelated_files_are_nothing(self, tmp_path: Path, clock: Clock) -> None:
-        for name, content in (("credit.safetensors", "x"), ("notes.txt", "x"), ("other.json", '{"x": 1}')):
+        for name, content in (
+            ("credit.safetensors", "x"),
+            ("notes.txt", "x"),
+            ("other.json", '{"x": 1}'),
+        ):
             (tmp_path / name).write_text(content)
         assert noted(Follower([], clock=clock), *tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("whole", [report(), json.dumps([{"method": "dfa", "seed": 1, "acc": 0.5}])])
-    def test_a_file_being_written_is_read_when_it_is_whole(self, tmp_path: Path, clock: Clock, whole: str) -> None:
+    @pytest.mark.parametrize(
+        "whole", [report(), json.dumps([{"method": "dfa", "seed": 1, "acc": 0.5}])]
+    )
+    def test_a_file_being_written_is_read_when_it_is_whole(
+        self, tmp_path: Path, clock: Clock, whole: str
+    ) -> None:
         follows, path = Follower([], clock=clock), tmp_path / "a.json"
         for end in range(10, len(whole), len(whole) // 4):
             path.write_text(whole[:end])
@@ -95,7 +111,9 @@ class TestFollower:
         assert not reading.problems
         assert follows.take() == []
 
-    def test_a_broken_file_that_stands_still_is_told_once(self, tmp_path: Path, clock: Clock) -> None:
+    def test_a_broken_file_that_stands_still_is_told_once(
+        self, tmp_path: Path, clock: Clock
+    ) -> None:
         follows, path = Follower([], clock=clock), tmp_path / "a.json"
         path.write_text(report()[:50])
         assert noted(follows, path) == []
@@ -108,17 +126,23 @@ class TestFollower:
         assert not mended.problems
         assert len(mended.rows) == 1
 
-    def test_a_growing_trace_with_half_a_last_line_is_read_up_to_there(self, tmp_path: Path, clock: Clock) -> None:
+    def test_a_growing_trace_with_half_a_last_line_is_read_up_to_there(
+        self, tmp_path: Path, clock: Clock
+    ) -> None:
         run = run_folder(tmp_path / "dfa_s42")
         follows = follower([tmp_path], clock)
-        line = json.dumps({"epoch": 1, "test_acc": 0.5, "residual_norms": [1.0, 2.0], "bp_grad_norms": [0.1, 0.1]})
+        line = json.dumps(
+            {"epoch": 1, "test_acc": 0.5, "residual_norms": [1.0, 2.0], "bp_grad_norms": [0.1, 0.1]}
+        )
         (run / "trace.jsonl").write_text(line + "\n" + line.replace("1", "2", 1)[:20])
         (reading,) = noted(follows, run / "trace.jsonl")
         (trace,) = reading.traces
         assert [epoch.epoch for epoch in trace.epochs] == [1]
         assert trace.unfinished
 
-    def test_a_run_folder_that_goes_is_gone_and_can_come_back(self, tmp_path: Path, clock: Clock) -> None:
+    def test_a_run_folder_that_goes_is_gone_and_can_come_back(
+        self, tmp_path: Path, clock: Clock
+    ) -> None:
         run = run_folder(tmp_path / "runs" / "dfa_s42")
         follows = follower([tmp_path], clock)
         shutil.move(run.parent, tmp_path / ".away")
@@ -173,7 +197,9 @@ class Told:
             self.readings += readings
             self._turn.notify_all()
 
-    def until(self, condition: Callable[[Reading], bool], again: Callable[[], object] = lambda: None) -> None:
+    def until(
+        self, condition: Callable[[Reading], bool], again: Callable[[], object] = lambda: None
+    ) -> None:
         """Wait for a reading that meets the condition.
 
         Args:
@@ -195,7 +221,13 @@ def watching(path: Path, *, polling: bool = False, ignore: Sequence[Path] = ()) 
     known = [row.source for row in scan([path]).rows]
     (group,) = roots_of([path])
     watcher = Watcher(
-        group, known, told.changed, on_note=told.notes.append, polling=polling, poll_seconds=0.1, ignore=ignore
+        group,
+        known,
+        told.changed,
+        on_note=told.notes.append,
+        polling=polling,
+        poll_seconds=0.1,
+        ignore=ignore,
     )
     watcher.start()
     try:
@@ -217,7 +249,11 @@ def test_a_watcher_tells_of_new_changed_and_vanished_runs(tmp_path: Path, pollin
         temporary = tmp_path / ".report.tmp"
         temporary.write_text(report(9.0))
         temporary.replace(run / "audit.json")
-        told.until(lambda reading: reading.place == str(run) and reading.rows[0].report.max_per_block_growth == 9.0)
+        told.until(
+            lambda reading: (
+                reading.place == str(run) and reading.rows[0].report.max_per_block_growth == 9.0
+            )
+        )
         new = run_folder(tmp_path / "runs" / "deep" / "dfa_s43")
         told.until(lambda reading: reading.place == str(new))
         shutil.rmtree(tmp_path / "runs")
@@ -246,7 +282,9 @@ def test_a_watched_file_may_be_written_by_rename_again_and_again(tmp_path: Path)
         assert {reading.place for reading in told.readings} == {str(path)}
 
 
-def test_a_folder_that_disappears_altogether_is_followed_again_when_it_is_back(tmp_path: Path) -> None:
+def test_a_folder_that_disappears_altogether_is_followed_again_when_it_is_back(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "open"
     run = run_folder(folder / "dfa_s42")
     with watching(folder) as told:
@@ -279,7 +317,9 @@ def test_what_the_explorer_writes_itself_is_not_read(tmp_path: Path) -> None:
         assert str(own) not in {reading.place for reading in told.readings}
 
 
-def test_where_the_system_tells_nothing_it_looks_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_system_tells_nothing_it_looks_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import watchfiles
 
     events = watchfiles.watch

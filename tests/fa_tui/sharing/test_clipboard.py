@@ -35,16 +35,34 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state" / "copied.txt"
 
 
-def copied(machine: Machine, environ: Mapping[str, str], file: Path, monkeypatch: pytest.MonkeyPatch) -> Copied:
+def copied(
+    machine: Machine, environ: Mapping[str, str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Copied:
     monkeypatch.setattr(clipboard.sys, "platform", "linux")
-    monkeypatch.setattr(clipboard.shutil, "which", lambda name: name if name in machine.programs else None)
+    monkeypatch.setattr(
+        clipboard.shutil, "which", lambda name: name if name in machine.programs else None
+    )
     monkeypatch.setattr(clipboard, "_run", machine.run)
     return put("‖h‖ 7", machine.sent, environ, file, monkeypatch)
 
 
-def put(text: str, sent: list[str], environ: Mapping[str, str], file: Path, monkeypatch: pytest.MonkeyPatch) -> Copied:
+def put(
+    text: str,
+    sent: list[str],
+    environ: Mapping[str, str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Copied:
     monkeypatch.setattr(clipboard, "state_folder", lambda: file.parent)
-    for name in ("TERM", "TERM_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "TMUX", "STY", "TEXTUAL_DRIVER"):
+    for name in (
+        "TERM",
+        "TERM_PROGRAM",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "TMUX",
+        "STY",
+        "TEXTUAL_DRIVER",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"):
         monkeypatch.delenv(name, raising=False)
@@ -64,20 +82,25 @@ def test_over_ssh_the_terminal_is_asked(file: Path, monkeypatch: pytest.MonkeyPa
     assert not machine.ran
 
 
-def test_under_tmux_its_buffer_hands_the_text_on(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_tmux_its_buffer_hands_the_text_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = Machine("tmux")
     assert copied(machine, {**SSH, "TMUX": "/tmp/x,1,0"}, file, monkeypatch).in_clipboard
     assert machine.ran == [("tmux", "load-buffer", "-w", "-")]
     assert not machine.sent
 
 
-def test_an_old_tmux_keeps_the_text_and_says_how_to_paste(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_tmux_keeps_the_text_and_says_how_to_paste(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = Machine("tmux", fails=["tmux load-buffer -w -"])
     assert "prefix ]" in copied(machine, {**SSH, "TMUX": "/tmp/x,1,0"}, file, monkeypatch).where
 
 
 @pytest.mark.parametrize(
-    ("display", "program"), [({"WAYLAND_DISPLAY": "wayland-0"}, "wl-copy"), ({"DISPLAY": ":0"}, "xsel")]
+    ("display", "program"),
+    [({"WAYLAND_DISPLAY": "wayland-0"}, "wl-copy"), ({"DISPLAY": ":0"}, "xsel")],
 )
 def test_on_a_desktop_its_own_program_is_used(
     file: Path, monkeypatch: pytest.MonkeyPatch, display: Mapping[str, str], program: str
@@ -91,7 +114,11 @@ def test_in_a_browser_the_browsers_clipboard_is_meant_whatever_the_server_runs_i
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine("tmux", "xclip")
-    environ = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "TMUX": "x", "DISPLAY": ":0"}
+    environ = {
+        "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
+        "TMUX": "x",
+        "DISPLAY": ":0",
+    }
     assert copied(machine, environ, file, monkeypatch).in_clipboard
     assert machine.sent
     assert not machine.ran
@@ -119,7 +146,9 @@ def test_without_a_clipboard_a_file_is_written_and_named(
     assert not machine.sent
 
 
-def test_a_text_too_long_for_terminals_goes_to_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_too_long_for_terminals_goes_to_a_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent: list[str] = []
     result = put("x" * 80_000, sent, SSH, file, monkeypatch)
     assert "too long" in result.where
@@ -127,14 +156,18 @@ def test_a_text_too_long_for_terminals_goes_to_a_file(file: Path, monkeypatch: p
     assert not sent
 
 
-def test_a_program_that_hangs_or_is_missing_is_no_clipboard(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_hangs_or_is_missing_is_no_clipboard(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clipboard, "_SECONDS", 0.05)
     assert not clipboard._run(["sleep", "30"], b"")
     assert not clipboard._run(["no-such-program-at-all"], b"")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
-def test_a_real_tmux_has_the_text_in_its_buffer(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_tmux_has_the_text_in_its_buffer(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", "/dev/null"]
     monkeypatch.delenv("TMUX", raising=False)
     subprocess.run([*tmux, "new-session", "-d", "sleep 600"], check=True)

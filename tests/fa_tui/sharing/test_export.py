@@ -11,13 +11,23 @@ from typing import Any
 
 import pytest
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import scan
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
-from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, in_the_way, name_problem, target
+from fa_tui.sharing.export import (
+    KINDS,
+    SCREEN,
+    Kind,
+    export,
+    export_text,
+    free_name,
+    in_the_way,
+    name_problem,
+    target,
+)
 from fa_tui.sharing.pieces import Shared, baseline_text, command_line
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
@@ -51,7 +61,9 @@ def test_a_report_is_judged_by_the_sliders(tmp_path: Path, rows: list[AuditRow])
     assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
 
 
-def test_an_audit_table_opens_again_with_the_verdicts_that_were_shown(tmp_path: Path, rows: list[AuditRow]) -> None:
+def test_an_audit_table_opens_again_with_the_verdicts_that_were_shown(
+    tmp_path: Path, rows: list[AuditRow]
+) -> None:
     export(BY_KEY["j"], str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     written = json.loads((tmp_path / "out.json").read_text())["reports"].values()
     assert sum(report["verdict"] != "trustworthy" for report in written) == 11
@@ -72,7 +84,9 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, rows: list[AuditRow], kind:
     assert free_name(first, taken) == tmp_path / f"{kind.name}-2{kind.ending}"
 
 
-def test_a_markdown_report_does_not_write_over_anybodys_figures(tmp_path: Path, rows: list[AuditRow]) -> None:
+def test_a_markdown_report_does_not_write_over_anybodys_figures(
+    tmp_path: Path, rows: list[AuditRow]
+) -> None:
     (tmp_path / "out-audit-1.svg").write_text("precious")
     with pytest.raises(UsageError, match=r"out-audit-1\.svg is there already"):
         export(BY_KEY["m"], str(tmp_path / "out.md"), Shared([], rows, "runs", STRICT))
@@ -139,8 +153,18 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
     [
         (DiagnosticThresholds(), None, 9),
         (STRICT, None, 11),
-        (DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-12.5), FrozenBaseline(0.349, {"bp": 0.6}), None),
-        (DiagnosticThresholds(h_norm_explosion_ratio=1 / 3, stability_drift_ceiling=float("inf")), None, None),
+        (
+            DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-12.5),
+            FrozenBaseline(0.349, {"bp": 0.6}),
+            None,
+        ),
+        (
+            DiagnosticThresholds(
+                h_norm_explosion_ratio=1 / 3, stability_drift_ceiling=float("inf")
+            ),
+            None,
+            None,
+        ),
     ],
 )
 def test_the_copied_command_line_shows_the_same_verdicts(
@@ -162,7 +186,9 @@ def test_the_copied_command_line_shows_the_same_verdicts(
 
 def test_a_command_line_is_quoted_for_a_shell() -> None:
     command = command_line(
-        [Path("my runs"), Path("-x.json")], DiagnosticThresholds(), FrozenBaseline(None, {"ep": 0.3})
+        [Path("my runs"), Path("-x.json")],
+        DiagnosticThresholds(),
+        FrozenBaseline(None, {"ep": 0.3}),
     )
     assert command == "fa-tui show 'my runs' ./-x.json --frozen-baseline ep=0.3"
     assert baseline_text(FrozenBaseline()) == ""

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import opening
@@ -33,9 +33,18 @@ from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
-OWN = Settings(show="acc", thresholds=DiagnosticThresholds(g_norm_floor=1e-9, h_norm_explosion_ratio=12.0))
+OWN = Settings(
+    show="acc", thresholds=DiagnosticThresholds(g_norm_floor=1e-9, h_norm_explosion_ratio=12.0)
+)
 AXES = ("method", "seed", "source", "lam", "d")
-FILTERS = ("", "-seed:42", "method:dfa,ep flag:a", "growth>10 -is:trustworthy", "lam:0.1 acc>=0.3", "is:marked")
+FILTERS = (
+    "",
+    "-seed:42",
+    "method:dfa,ep flag:a",
+    "growth>10 -is:trustworthy",
+    "lam:0.1 acc>=0.3",
+    "is:marked",
+)
 ORDERS = ("", "growth", "-g_L", "lam", "-words", "seed")
 
 
@@ -44,8 +53,12 @@ def table(tmp_path: Path, published_table: Path) -> Path:
     """The published runs, each with a λ and a d; its name needs quotes in a shell."""
     path = tmp_path / "my runs.json"
     rows = scan([published_table]).rows
-    axes = [{"lam": 10.0 ** -(number % 3), "d": 64 * (1 + number % 2)} for number in range(len(rows))]
-    write_audit_table(path, [msgspec.structs.replace(row, axes=own) for row, own in zip(rows, axes, strict=True)])
+    axes = [
+        {"lam": 10.0 ** -(number % 3), "d": 64 * (1 + number % 2)} for number in range(len(rows))
+    ]
+    write_audit_table(
+        path, [msgspec.structs.replace(row, axes=own) for row, own in zip(rows, axes, strict=True)]
+    )
     return path
 
 
@@ -75,7 +88,9 @@ async def begin(app: ExplorerApp, pilot: Pilot[Any], chance: random.Random) -> N
             frozen_acc_margin_pp=chance.choice([2.0, -1.5]),
         )
     )
-    session.set_baseline(chance.choice([None, FrozenBaseline(0.349), FrozenBaseline(None, {"ep": 0.31, "bp": 0.2})]))
+    session.set_baseline(
+        chance.choice([None, FrozenBaseline(0.349), FrozenBaseline(None, {"ep": 0.31, "bp": 0.2})])
+    )
     explorer.catch_up()
     explorer.matrix.show(chance.choice([None, *QUANTITIES]))
     for place in chance.sample(["lines", "columns"], 2):
@@ -111,7 +126,11 @@ async def test_the_copied_line_opens_the_same_view(
 ) -> None:
     chance = random.Random(number)
     app = ExplorerApp(
-        Session(scan([table]).rows), paths=[table], settings=Loaded(settings), terminal=COLOURFUL, title="runs"
+        Session(scan([table]).rows),
+        paths=[table],
+        settings=Loaded(settings),
+        terminal=COLOURFUL,
+        title="runs",
     )
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
@@ -136,7 +155,10 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
         text = screen_text(app)
         assert "9 of 15 runs: flag:a (/ f)" in text and "by growth ↓" in text
         assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
-        growths = [app.session.rows[row].report.max_per_block_growth or 0.0 for row in app.explorer.runs._shown]
+        growths = [
+            app.session.rows[row].report.max_per_block_growth or 0.0
+            for row in app.explorer.runs._shown
+        ]
         assert growths == sorted(growths, reverse=True)
         await pilot.press("t")
         await pilot.pause()
@@ -151,9 +173,15 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
         (["--show", "growht"], "--show growht is not known; there are letters, growth, g_L,"),
         (["--rows", "lamda"], "--rows lamda is not known; there are method, seed, source"),
         (["--columns", "depth"], "--columns depth is not known; there are method, seed, source"),
-        (["--rows", "seed", "--columns", "seed"], "--rows and --columns are both seed; name two axes"),
+        (
+            ["--rows", "seed", "--columns", "seed"],
+            "--rows and --columns are both seed; name two axes",
+        ),
         (["--filter", "flog:a"], "--filter: flog is not known; did you mean flag?"),
-        (["--sort", "-growht"], "--sort growht is not known; there are method, seed, verdict, growth,"),
+        (
+            ["--sort", "-growht"],
+            "--sort growht is not known; there are method, seed, verdict, growth,",
+        ),
     ],
 )
 def test_a_look_that_cannot_be_is_one_line(
@@ -194,7 +222,10 @@ def test_the_value_of_an_option_is_no_misspelt_command(published_table: Path) ->
 
 async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_path: Path) -> None:
     report = DiagnosticReport(headline_acc=0.5)
-    rows = [AuditRow(source=str(tmp_path), key=f"my dfa_s{n}", method="dfa", seed=n, report=report) for n in range(3)]
+    rows = [
+        AuditRow(source=str(tmp_path), key=f"my dfa_s{n}", method="dfa", seed=n, report=report)
+        for n in range(3)
+    ]
     app = ExplorerApp(Session(rows), terminal=COLOURFUL, title="runs")
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
@@ -216,9 +247,18 @@ SETUPS = [
             Placement(device="cpu", jobs=2),
             MeasureOptions(data="npz:my data.npz", model="nets:small", taps=["embed", "blocks.*"]),
         ),
-        ["--device cpu", "--jobs 2", "--data 'npz:my data.npz'", "--model nets:small", "--taps 'embed,blocks.*'"],
+        [
+            "--device cpu",
+            "--jobs 2",
+            "--data 'npz:my data.npz'",
+            "--model nets:small",
+            "--taps 'embed,blocks.*'",
+        ],
     ),
-    (Setup(Placement(engine="ray", address="auto", patience=40.5)), ["--engine ray", "--address auto"]),
+    (
+        Setup(Placement(engine="ray", address="auto", patience=40.5)),
+        ["--engine ray", "--address auto"],
+    ),
 ]
 
 
@@ -227,7 +267,9 @@ async def test_the_copied_line_measures_as_the_explorer_was_told_to(
     published_table: Path, monkeypatch: pytest.MonkeyPatch, setup: Setup, options: list[str]
 ) -> None:
     rows = scan([published_table]).rows
-    app = ExplorerApp(Session(rows), paths=[published_table], terminal=COLOURFUL, title="runs", setup=setup)
+    app = ExplorerApp(
+        Session(rows), paths=[published_table], terminal=COLOURFUL, title="runs", setup=setup
+    )
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
         line = next(piece for piece in app.explorer.shared().pieces if piece.key == "o").text()
@@ -244,14 +286,32 @@ async def test_the_copied_line_measures_as_the_explorer_was_told_to(
     ("keys", "runs"),
     [
         (("C",), ["dfa_s123", "dfa_s42", "dfa_s456"]),
-        (("A",), ["credit_bridge_s123", "credit_bridge_s42", "credit_bridge_s456", "dfa_s123", "dfa_s42", "dfa_s456"]),
+        (
+            ("A",),
+            [
+                "credit_bridge_s123",
+                "credit_bridge_s42",
+                "credit_bridge_s456",
+                "dfa_s123",
+                "dfa_s42",
+                "dfa_s456",
+            ],
+        ),
         (("A", "f"), None),
     ],
 )
 async def test_other_screens_give_a_line_that_opens_the_explorer_on_their_runs(
-    published_table: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], runs: list[str] | None
+    published_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: tuple[str, ...],
+    runs: list[str] | None,
 ) -> None:
-    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table], terminal=COLOURFUL, title="runs")
+    app = ExplorerApp(
+        Session(scan([published_table]).rows),
+        paths=[published_table],
+        terminal=COLOURFUL,
+        title="runs",
+    )
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
         await pilot.press("v", "slash", *"method:dfa,credit_bridge", "enter")
@@ -266,7 +326,9 @@ async def test_other_screens_give_a_line_that_opens_the_explorer_on_their_runs(
         assert "showing growth" in screen_text(again)
 
 
-async def test_the_timeline_gives_the_line_of_the_matrix(sample_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeline_gives_the_line_of_the_matrix(
+    sample_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = scan([sample_runs / "floor"])
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[sample_runs / "floor"], terminal=COLOURFUL, title="runs")

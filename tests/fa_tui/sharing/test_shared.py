@@ -56,12 +56,16 @@ async def test_an_analysis_gives_what_its_command_prints(
             await until(pilot, lambda what=what: len(copied) == "jtl".index(what) + 1)  # type: ignore[misc]
     record, table, line = copied
     assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
-    assert json.loads(record) == json.loads(capsys.readouterr().out), "the numbers on screen are the command's"
+    assert json.loads(record) == json.loads(capsys.readouterr().out), (
+        "the numbers on screen are the command's"
+    )
     assert line == f"fa-tui {command} {published_table} --h-norm-explosion-ratio 5"
     assert table.startswith("**") and "|---" in table
 
 
-async def test_the_line_under_the_cursor_is_copied_with_its_headings(app: ExplorerApp, copied: list[str]) -> None:
+async def test_the_line_under_the_cursor_is_copied_with_its_headings(
+    app: ExplorerApp, copied: list[str]
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot, "A", "2", "down", "down")
         await pick(pilot, "y", "n")
@@ -91,7 +95,9 @@ async def test_a_table_is_exported_with_every_value_that_is_on_screen(
     assert exported == [dict(zip(headings, line, strict=True)) for line in lines]
 
 
-async def test_compare_gives_the_compared_runs_and_every_layer(app: ExplorerApp, copied: list[str]) -> None:
+async def test_compare_gives_the_compared_runs_and_every_layer(
+    app: ExplorerApp, copied: list[str]
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot, "C", "n", "down")
         await pick(pilot, "y", "t")
@@ -147,10 +153,17 @@ async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
 
 def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_exported() -> None:
     name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
-    left, right = (Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name) for side in ("left", "right"))
-    assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [left]
+    left, right = (
+        Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name)
+        for side in ("left", "right")
+    )
+    assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [
+        left
+    ]
     table = AuditRow(source="audits.json", **name)
-    assert traces_of([table], [right]) == [], "another run of its name is not shown as if it were this one"
+    assert traces_of([table], [right]) == [], (
+        "another run of its name is not shown as if it were this one"
+    )
     for folder in (
         Path("right", "dfa_s42"),
         Path("right", "dfa_s42").absolute(),

@@ -22,7 +22,9 @@ from fa_tui.terminal.abilities import TRUE_COLOUR, detect
         ({"LANG": "C.UTF-8", "FA_TUI_GLYPHS": "ascii"}, False),
     ],
 )
-def test_the_locale_chooses_the_glyphs_unless_told_otherwise(environ: dict[str, str], unicode: bool) -> None:
+def test_the_locale_chooses_the_glyphs_unless_told_otherwise(
+    environ: dict[str, str], unicode: bool
+) -> None:
     terminal = detect({"TERM": "xterm-256color", **environ})
     assert terminal.unicode is unicode
     assert terminal.glyphs.name == ("unicode" if unicode else "ascii")
@@ -44,7 +46,9 @@ def test_a_console_without_block_elements_gets_ascii() -> None:
         ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}, TRUE_COLOUR),
     ],
 )
-def test_colours_follow_the_environment_and_no_color_wins(environ: dict[str, str], colours: int) -> None:
+def test_colours_follow_the_environment_and_no_color_wins(
+    environ: dict[str, str], colours: int
+) -> None:
     terminal = detect(environ)
     assert terminal.colours == colours
     assert (terminal.ansi_color is True) == (colours <= 16)
@@ -53,7 +57,14 @@ def test_colours_follow_the_environment_and_no_color_wins(environ: dict[str, str
 
 @pytest.mark.parametrize(
     ("term", "scrolls"),
-    [("xterm-256color", True), ("tmux-256color", True), ("linux", True), ("vt100", True), ("ansi", False), ("", False)],
+    [
+        ("xterm-256color", True),
+        ("tmux-256color", True),
+        ("linux", True),
+        ("vt100", True),
+        ("ansi", False),
+        ("", False),
+    ],
 )
 def test_lines_are_scrolled_where_the_terminal_has_margins(term: str, scrolls: bool) -> None:
     assert detect({"TERM": term}).scrolls is scrolls
@@ -61,7 +72,13 @@ def test_lines_are_scrolled_where_the_terminal_has_margins(term: str, scrolls: b
 
 @pytest.mark.parametrize(
     ("term", "erases"),
-    [("xterm-256color", True), ("tmux-256color", True), ("screen-256color", False), ("vt220", False), ("", False)],
+    [
+        ("xterm-256color", True),
+        ("tmux-256color", True),
+        ("screen-256color", False),
+        ("vt220", False),
+        ("", False),
+    ],
 )
 def test_blanks_are_erased_where_the_terminal_keeps_the_background(term: str, erases: bool) -> None:
     assert detect({"TERM": term}).erases is erases

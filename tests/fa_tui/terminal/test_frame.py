@@ -26,9 +26,13 @@ STYLES = [
     Style.parse("red"),
 ]
 Painted = list[tuple[str, Style | None]]
-texts = st.text("ab ✓漢", min_size=1, max_size=5) | st.integers(1, WIDTH).map(lambda count: " " * count)
+texts = st.text("ab ✓漢", min_size=1, max_size=5) | st.integers(1, WIDTH).map(
+    lambda count: " " * count
+)
 pieces = st.lists(st.tuples(texts, st.sampled_from(STYLES)), max_size=5)
-paints = st.lists(st.tuples(st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), pieces), max_size=12)
+paints = st.lists(
+    st.tuples(st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), pieces), max_size=12
+)
 
 
 def fitted(x: int, painted: Painted) -> list[Segment]:
@@ -58,7 +62,13 @@ def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
             cell = shown.buffer[y][x]
             blank = cell.data == " " and not cell.reverse and not cell.underscore
             line.append(
-                (cell.data, cell.bg, cell.underscore, cell.reverse, *((None,) * 2 if blank else (cell.fg, cell.bold)))
+                (
+                    cell.data,
+                    cell.bg,
+                    cell.underscore,
+                    cell.reverse,
+                    *((None,) * 2 if blank else (cell.fg, cell.bold)),
+                )
             )
         seen.append(line)
     return seen
@@ -77,7 +87,9 @@ def test_the_screen_is_the_same_as_with_everything_sent(
         together: list[Piece] = [(x, y, fitted(x, row)) for x, y, row in painted]
         frugal_stream.feed(frame.show(together))
         for piece in together:
-            plain_stream.feed(Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=False).show([piece]))
+            plain_stream.feed(
+                Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=False).show([piece])
+            )
         assert look(frugal) == look(plain)
 
 
@@ -99,7 +111,10 @@ def test_what_is_there_already_is_not_sent_again() -> None:
 def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     frame.show([(0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])])
-    assert frame.show([(0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])]) == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
+    assert (
+        frame.show([(0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])])
+        == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
+    )
 
 
 def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
@@ -109,8 +124,18 @@ def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
 
 
 def test_blanks_are_erased_and_colours_set_once_in_a_band() -> None:
-    frame, red, blue = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR), Style.parse("red"), Style.parse("blue")
-    line = [Segment("a", red), Segment("b", blue), Segment(" " * 20), Segment("c", red), Segment(" " * 7)]
+    frame, red, blue = (
+        Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR),
+        Style.parse("red"),
+        Style.parse("blue"),
+    )
+    line = [
+        Segment("a", red),
+        Segment("b", blue),
+        Segment(" " * 20),
+        Segment("c", red),
+        Segment(" " * 7),
+    ]
     text = frame.show([(0, 0, line), (0, 1, line)])
     assert text.count("\x1b[20X") == text.count("\x1b[7X") == 2
     assert [text.count(colour) for colour in ("31m", "34m")] == [1, 1]

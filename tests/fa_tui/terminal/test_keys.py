@@ -72,7 +72,9 @@ async def test_a_filter_typed_ahead_keeps_its_first_letter(app: ExplorerApp) -> 
 
 
 @pytest.mark.parametrize("end", ["\r", "\x1b"])
-async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(app: ExplorerApp, end: str) -> None:
+async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(
+    app: ExplorerApp, end: str
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, f"/method:ep{end}a5\r")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
@@ -128,7 +130,9 @@ async def test_a_key_that_fails_to_come_back_does_not_cost_the_keyboard(
 @pytest.mark.parametrize(
     "keys", ["ycc", "yccc", "xxx", "x11", "p11", "ejf", "Ntt", "\x0foo", "w\x1b\x1b", "??\x1b\x1b"]
 )
-async def test_a_second_answer_does_not_close_what_lies_below(app: ExplorerApp, keys: str, places: Path) -> None:
+async def test_a_second_answer_does_not_close_what_lies_below(
+    app: ExplorerApp, keys: str, places: Path
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, keys)
         assert app.is_running
@@ -160,7 +164,9 @@ async def test_a_question_that_is_covered_stays_where_it_is(app: ExplorerApp) ->
         await until(pilot, lambda: app.screen is app.explorer)
 
 
-async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(app: ExplorerApp, places: Path) -> None:
+async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(
+    app: ExplorerApp, places: Path
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "psmy [x] preset\r")
         await until(pilot, lambda: "my [x] preset" in Presets().read())

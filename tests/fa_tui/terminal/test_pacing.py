@@ -50,8 +50,12 @@ def test_no_frame_to_a_silent_terminal_waits_longer_than_a_moment() -> None:
 Step = tuple[int | None, float]
 
 
-@given(st.lists(st.tuples(st.one_of(st.integers(0, 6000), st.none()), st.floats(0, 1)), max_size=40))
-def test_a_line_that_may_not_be_sent_on_is_sent_on_later_even_without_an_answer(steps: list[Step]) -> None:
+@given(
+    st.lists(st.tuples(st.one_of(st.integers(0, 6000), st.none()), st.floats(0, 1)), max_size=40)
+)
+def test_a_line_that_may_not_be_sent_on_is_sent_on_later_even_without_an_answer(
+    steps: list[Step],
+) -> None:
     line, now = Pacing(), 0.0
     for count, pause in steps:
         now += pause

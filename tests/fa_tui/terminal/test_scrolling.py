@@ -48,7 +48,9 @@ class CarelessScreen(pyte.Screen):
 class Watched:
     """A frame and a terminal that gets what it says."""
 
-    def __init__(self, colours: ColorSystem = ColorSystem.TRUECOLOR, *, scrolls: bool = True) -> None:
+    def __init__(
+        self, colours: ColorSystem = ColorSystem.TRUECOLOR, *, scrolls: bool = True
+    ) -> None:
         self.screen = CarelessScreen(WIDTH, HEIGHT)
         self.stream = pyte.Stream(self.screen)
         self.frame = Frame(WIDTH, HEIGHT, colours, scrolls=scrolls)
@@ -97,7 +99,13 @@ def test_a_table_that_moves_is_scrolled_for_the_bytes_of_its_new_lines(by: int) 
 
 def test_what_stands_above_and_below_the_table_stays() -> None:
     shown = Watched()
-    shown.show([piece(0, "title".ljust(WIDTH)), *table(50, 1, HEIGHT - 1), piece(HEIGHT - 1, "keys".ljust(WIDTH))])
+    shown.show(
+        [
+            piece(0, "title".ljust(WIDTH)),
+            *table(50, 1, HEIGHT - 1),
+            piece(HEIGHT - 1, "keys".ljust(WIDTH)),
+        ]
+    )
     text = shown.show(table(51, 1, HEIGHT - 1))
     assert f"\x1b[2;{HEIGHT - 1}r" in text
     assert [shown.screen.display[y].rstrip() for y in (0, HEIGHT - 1)] == ["title", "keys"]
@@ -114,7 +122,10 @@ def test_a_pane_beside_the_table_that_costs_more_than_it_saves_is_left_alone() -
 def test_a_pane_that_is_blank_beside_the_table_is_painted_again_where_it_moved() -> None:
     shown = Watched()
     shown.show(
-        [*table(50, width=40), *[piece(y, ("     layer" if y == 3 else "").ljust(20), x=40) for y in range(HEIGHT)]]
+        [
+            *table(50, width=40),
+            *[piece(y, ("     layer" if y == 3 else "").ljust(20), x=40) for y in range(HEIGHT)],
+        ]
     )
     text = shown.show(table(51, width=40))
     assert SCROLLED in text
@@ -162,14 +173,18 @@ def edit(x: int, y: int, text: str, style: Style) -> Callable[[int], list[Piece]
     return lambda first: [(x, y, [Segment(text, style).split_cells(WIDTH - x)[0]])] if text else []
 
 
-def stretch(top: int, bottom: int, width: int, by: int, style: Style) -> Callable[[int], list[Piece]]:
+def stretch(
+    top: int, bottom: int, width: int, by: int, style: Style
+) -> Callable[[int], list[Piece]]:
     """Some lines of the table, some way further."""
     return lambda first: [piece(y, line(first + by + y, width), style) for y in range(top, bottom)]
 
 
 texts = st.sampled_from(["", "✓abc·", "漢", "12.5  x", *map(line, range(8))])
 changes = st.one_of(
-    st.builds(edit, st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), texts, st.sampled_from(STYLES)),
+    st.builds(
+        edit, st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), texts, st.sampled_from(STYLES)
+    ),
     st.builds(
         stretch,
         st.integers(0, 3),
@@ -182,7 +197,10 @@ changes = st.one_of(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(changes, min_size=1, max_size=3), max_size=8), st.sampled_from(list(ColorSystem)))
+@given(
+    st.lists(st.lists(changes, min_size=1, max_size=3), max_size=8),
+    st.sampled_from(list(ColorSystem)),
+)
 def test_after_any_scrolls_and_edits_the_screen_is_as_if_all_had_been_sent(
     updates: list[list[Callable[[int], list[Piece]]]], colours: ColorSystem
 ) -> None:

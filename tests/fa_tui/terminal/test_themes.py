@@ -45,7 +45,10 @@ def linear(colour: Color) -> list[float]:
 def contrast(one: Color, other: Color) -> float:
     """WCAG 2 contrast ratio."""
     weights = (0.2126, 0.7152, 0.0722)
-    shades = [sum(w * part for w, part in zip(weights, linear(colour), strict=True)) for colour in (one, other)]
+    shades = [
+        sum(w * part for w, part in zip(weights, linear(colour), strict=True))
+        for colour in (one, other)
+    ]
     return (max(shades) + 0.05) / (min(shades) + 0.05)
 
 
@@ -59,10 +62,15 @@ def on(ground: Color, text: str) -> Color:
 def lab(text: str, sight: str) -> tuple[float, float, float]:
     """CIE L*a*b* (D65) of what is seen of a colour."""
     rgb = linear(Color.parse(text))
-    seen = [min(1.0, max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True)))) for row in SIGHT[sight]]
+    seen = [
+        min(1.0, max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True))))
+        for row in SIGHT[sight]
+    ]
     to_xyz = ((0.4339, 0.3762, 0.1898), (0.2126, 0.7152, 0.0722), (0.0178, 0.1095, 0.8727))
     shares = (sum(a * b for a, b in zip(row, seen, strict=True)) for row in to_xyz)
-    x, y, z = (share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116 for share in shares)
+    x, y, z = (
+        share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116 for share in shares
+    )
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
@@ -80,7 +88,13 @@ def test_every_colour_of_text_reads_on_every_ground(theme: Theme, role: str, gro
 @pytest.mark.parametrize("state", ["", "-hover", "-active"])
 def test_a_scrollbar_stands_off_from_its_track(theme: Theme, state: str) -> None:
     seen = colours(theme)
-    assert contrast(Color.parse(seen[f"scrollbar{state}"]), Color.parse(seen[f"scrollbar-background{state}"])) >= 3
+    assert (
+        contrast(
+            Color.parse(seen[f"scrollbar{state}"]),
+            Color.parse(seen[f"scrollbar-background{state}"]),
+        )
+        >= 3
+    )
 
 
 @themes
@@ -89,11 +103,19 @@ def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme: Theme
     for ground in GROUNDS:
         behind = Color.parse(seen[ground])
         assert contrast(on(behind, seen["text-disabled"]), behind) >= 3
-    assert contrast(Color.parse(seen["block-cursor-foreground"]), Color.parse(seen["block-cursor-background"])) >= 4.5
+    assert (
+        contrast(
+            Color.parse(seen["block-cursor-foreground"]),
+            Color.parse(seen["block-cursor-background"]),
+        )
+        >= 4.5
+    )
 
 
 @themes
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize(("one", "other"), itertools.combinations([*VERDICTS, "foreground"], 2))
-def test_verdicts_stay_apart_for_every_kind_of_colour_vision(theme: Theme, sight: str, one: str, other: str) -> None:
+def test_verdicts_stay_apart_for_every_kind_of_colour_vision(
+    theme: Theme, sight: str, one: str, other: str
+) -> None:
     assert math.dist(lab(colours(theme)[one], sight), lab(colours(theme)[other], sight)) > 12

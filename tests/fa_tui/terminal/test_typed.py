@@ -29,7 +29,12 @@ def said(messages: list[Message]) -> list[str]:
 
 
 @given(
-    st.lists(st.sampled_from(["x" * 40, "ab", "\x1b[A", "\x1b[<0;3;4M", f"{START}a\nb{END}", "\r", "é漢"]), max_size=8)
+    st.lists(
+        st.sampled_from(
+            ["x" * 40, "ab", "\x1b[A", "\x1b[<0;3;4M", f"{START}a\nb{END}", "\r", "é漢"]
+        ),
+        max_size=8,
+    )
 )
 def test_it_understands_what_textual_understands(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -40,7 +45,10 @@ def test_it_understands_what_textual_understands(pieces: list[str]) -> None:
 def test_a_paste_may_come_in_parts(cut: int) -> None:
     parser, text = Parser(), f"{START}one two three{END}q"
     cut = max(cut, len(START))
-    assert said([*parser.feed(text[:cut]), *parser.feed(text[cut:])]) == ["pasted one two three", "q"]
+    assert said([*parser.feed(text[:cut]), *parser.feed(text[cut:])]) == [
+        "pasted one two three",
+        "q",
+    ]
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x11", "\x1b[99;5u"])
@@ -61,10 +69,16 @@ def test_a_paste_that_fell_silent_is_over(monkeypatch: pytest.MonkeyPatch) -> No
     assert said([*parser.feed("q")]) == ["q"]
 
 
-def test_of_a_huge_paste_a_part_is_kept_and_its_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_huge_paste_a_part_is_kept_and_its_end_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(typed, "_MOST_PASTED", 100)
     parser = Parser()
-    messages = [message for part in (START, "x" * 90, "y" * 90, END[:3], END[3:], "q") for message in parser.feed(part)]
+    messages = [
+        message
+        for part in (START, "x" * 90, "y" * 90, END[:3], END[3:], "q")
+        for message in parser.feed(part)
+    ]
     paste, key = said(messages)
     assert len(paste) <= len("pasted ") + 100
     assert key == "q"

@@ -44,7 +44,12 @@ def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
 
 
 def test_of_very_many_marked_runs_the_first_are_compared() -> None:
-    session = Session([AuditRow(source="x", key=f"bp_s{seed}", method="bp", seed=seed) for seed in range(MOST + 5)])
+    session = Session(
+        [
+            AuditRow(source="x", key=f"bp_s{seed}", method="bp", seed=seed)
+            for seed in range(MOST + 5)
+        ]
+    )
     session.marked = set(range(len(session)))
     assert groups_of(session)[0] == (MARKED, tuple(range(MOST)), "", 5)
 
@@ -58,10 +63,16 @@ def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> Non
 
 
 def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat() -> None:
-    session = Session([row_of("bp", 1, 1.0), row_of("bp", 2, 1.0), row_of("bp", 1, 1.0), row_of("dfa", None, 1.0)])
+    session = Session(
+        [row_of("bp", 1, 1.0), row_of("bp", 2, 1.0), row_of("bp", 1, 1.0), row_of("dfa", None, 1.0)]
+    )
     assert column_labels(session, groups_of(session)[0]) == [("", "s1"), ("", "s2")]
     session.marked = {0, 2, 3}
-    assert column_labels(session, groups_of(session)[0]) == [("bp", " s1"), ("bp", " s1 #2"), ("dfa", "")]
+    assert column_labels(session, groups_of(session)[0]) == [
+        ("bp", " s1"),
+        ("bp", " s1 #2"),
+        ("dfa", ""),
+    ]
 
 
 def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are() -> None:
@@ -73,18 +84,25 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
 
     sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
     assert names(*sweep) == ["dfa s42 d=64 λ=0.1", "dfa s42 d=128 λ=0.1", "dfa s42 d=128 λ=0.01"]
-    assert names(on("a.json", d=64), on("a.json", arch="cnn", d=64)) == ["dfa s42", "dfa s42 arch=cnn"]
+    assert names(on("a.json", d=64), on("a.json", arch="cnn", d=64)) == [
+        "dfa s42",
+        "dfa s42 arch=cnn",
+    ]
     rare = names(on("a.json", d=64), on("a.json", d=32), on("a.json", arch="cnn", d=32))
     assert rare == ["dfa s42 d=64", "dfa s42 d=32", "dfa s42 d=32 arch=cnn"]
     assert names(*sweep[:2], row_of("bp", 42, 1.0)) == ["dfa s42 d=64", "dfa s42 d=128", "bp s42"]
     assert names(on("x/main/dfa_s42"), on("x/wide/dfa_s42")) == ["dfa s42 (main)", "dfa s42 (wide)"]
     assert names(on("x/a.json"), on("x/b.json")) == ["dfa s42 (a.json)", "dfa s42 (b.json)"]
-    assert names(on("x/a.json"), on("x/main/dfa_s42")) == ["dfa s42 (a.json)", "dfa s42 (main)"], "not x"
+    assert names(on("x/a.json"), on("x/main/dfa_s42")) == ["dfa s42 (a.json)", "dfa s42 (main)"], (
+        "not x"
+    )
 
 
 def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
     def said(*values: float) -> str:
-        return spread_words(ComparedLine("number", "drift", across_runs([[value] for value in values])[0]))
+        return spread_words(
+            ComparedLine("number", "drift", across_runs([[value] for value in values])[0])
+        )
 
     assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
     assert said(1e-9, math.nextafter(1e-9, 1)) == "(1.00 ± 0.00)e-9"
@@ -106,13 +124,20 @@ def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
 
 
 def test_the_largest_and_the_smallest_of_a_line_are_found_where_they_differ() -> None:
-    lines = compared_lines([row_of("x", seed, *norms).report for seed, norms in enumerate(((1.0, 5.0), (1.0, 2.0)))])
+    lines = compared_lines(
+        [row_of("x", seed, *norms).report for seed, norms in enumerate(((1.0, 5.0), (1.0, 2.0)))]
+    )
     assert [extremes(line) for line in lines if line.kind == "h"] == [None, (0, 1)]
     assert extremes(lines[0]) is None
 
 
 def test_only_runs_of_one_network_have_a_mean() -> None:
-    rows = [row_of("bp", 1, 1.0, 2.0), row_of("bp", 2, 1.0, 2.0), row_of("dfa", 1, 1.0, 2.0), row_of("bp", 3, 1.0)]
+    rows = [
+        row_of("bp", 1, 1.0, 2.0),
+        row_of("bp", 2, 1.0, 2.0),
+        row_of("dfa", 1, 1.0, 2.0),
+        row_of("bp", 3, 1.0),
+    ]
     session = Session(rows)
     assert is_one_network(session, (0, 1))
     assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
@@ -69,7 +69,9 @@ def test_flags_follow_the_thresholds(session: Session) -> None:
         (">3", "write growth>3"),
     ],
 )
-def test_a_term_that_means_nothing_is_refused_in_one_line_with_what_to_write(text: str, hint: str) -> None:
+def test_a_term_that_means_nothing_is_refused_in_one_line_with_what_to_write(
+    text: str, hint: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         Filter(text)
     assert "\n" not in str(refused.value)
@@ -81,7 +83,12 @@ def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value
         AuditRow(source="a.json", key=str(lam), method="dfa", axes={"lam": lam, "arch": "vit"})
         for lam in (0.0, 0.01, 1e-4)
     )
-    for text, found in (("lam:0.010", [1]), ("λ=1e-4", [2]), ("lam>0 arch=vit", [1, 2]), ("arch:resmlp", [])):
+    for text, found in (
+        ("lam:0.010", [1]),
+        ("λ=1e-4", [2]),
+        ("lam>0 arch=vit", [1, 2]),
+        ("arch:resmlp", []),
+    ):
         assert Filter(text, ["arch", "lam"]).rows(session) == found
     with pytest.raises(UsageError, match="lam is not known"):
         Filter("lam:0.01")
@@ -89,14 +96,20 @@ def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value
 
 def test_values_that_are_not_finite_can_be_asked_for() -> None:
     norms = ([1.0, 2.0], [1.0, math.nan], [1.0, math.inf])
-    rows = [AuditRow(source="a", key=str(h), method="bp", report=DiagnosticReport(residual_norms=h)) for h in norms]
+    rows = [
+        AuditRow(source="a", key=str(h), method="bp", report=DiagnosticReport(residual_norms=h))
+        for h in norms
+    ]
     assert Filter("is:nonfinite").rows(Session(rows)) == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("letter", "name"), [("a", "growth"), ("b", "g_L"), ("c", "drift"), ("stability", "drift"), ("d", "margin")]
+    ("letter", "name"),
+    [("a", "growth"), ("b", "g_L"), ("c", "drift"), ("stability", "drift"), ("d", "margin")],
 )
-def test_a_diagnostic_is_filtered_by_its_letter_too(session: Session, letter: str, name: str) -> None:
+def test_a_diagnostic_is_filtered_by_its_letter_too(
+    session: Session, letter: str, name: str
+) -> None:
     found = Filter(f"{name}>0.2").rows(session)
     assert found is not None and Filter(f"{letter}>0.2").rows(session) == found
     assert Filter("d>200", ["d"]).rows(session) == []

@@ -29,18 +29,29 @@ def test_every_run_has_a_place_of_its_own(found: list[AuditRow]) -> None:
     grid = build_grid(found)
     shown = [row for line in grid.lines for row in line.runs()]
     assert sorted(shown) == list(range(len(found)))
-    assert all(grid.lines[line].cells[column] == (index,) for index, (line, column) in grid.places.items())
+    assert all(
+        grid.lines[line].cells[column] == (index,) for index, (line, column) in grid.places.items()
+    )
 
 
 def test_seeds_are_columns_in_order_and_those_without_one_come_last() -> None:
     grid = build_grid([row("bp", 123), row("bp", None), row("bp", 42)])
     assert tuple(grid.columns) == ("s42", "s123", "no seed")
-    assert [[line.cells[column] for column in range(3)] for line in grid.lines] == [[(2,), (0,), (1,)]]
+    assert [[line.cells[column] for column in range(3)] for line in grid.lines] == [
+        [(2,), (0,), (1,)]
+    ]
 
 
 def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
     assert [line.is_heading for line in build_grid([row("bp", 1)]).lines] == [False]
-    two = build_grid([row("bp", 1, "x/one.json"), row("bp", 2, "x/one.json"), row("bp", 1, "y/b"), row("bp", 2, "y/c")])
+    two = build_grid(
+        [
+            row("bp", 1, "x/one.json"),
+            row("bp", 2, "x/one.json"),
+            row("bp", 1, "y/b"),
+            row("bp", 2, "y/c"),
+        ]
+    )
     assert [line.label for line in two.lines if line.is_heading] == ["one.json", "y"]
 
 
@@ -61,7 +72,12 @@ def test_a_filter_lays_out_only_what_it_lets_through() -> None:
 
 def test_a_filter_renames_no_heading() -> None:
     table = "runs/table.json"
-    found = [row("bp", 1, table), row("bp", 2, table), row("dfa", 1, "runs/main/dfa_s1"), row("dfa", 2, "x/dfa_s2")]
+    found = [
+        row("bp", 1, table),
+        row("bp", 2, table),
+        row("dfa", 1, "runs/main/dfa_s1"),
+        row("dfa", 2, "x/dfa_s2"),
+    ]
     for shown in (None, [0, 2], [1, 3], [0, 2, 3]):
         headings = [line.label for line in build_grid(found, shown).lines if line.is_heading]
         assert headings == [home for home in ("table.json", "main", "x") if home in headings]
@@ -69,22 +85,33 @@ def test_a_filter_renames_no_heading() -> None:
 
 
 def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
-    grid = build_grid([row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)])
+    grid = build_grid(
+        [row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)]
+    )
     assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
 
 
-def test_along_other_axes_the_runs_that_agree_on_both_share_a_cell_in_the_order_of_numbers() -> None:
+def test_along_other_axes_the_runs_that_agree_on_both_share_a_cell_in_the_order_of_numbers() -> (
+    None
+):
     found = [row("dfa", 1, lam=0.1), row("dfa", 2, lam=0.1), row("bp", 1), row("dfa", 1, lam=0.01)]
     grid = build_grid(found, axes=Axes("method", "lam"))
     assert tuple(grid.columns) == ("λ=0.01", "λ=0.1", "no λ")
-    assert [(line.label, tuple(line.cells[column] for column in range(3))) for line in grid.lines] == [
+    assert [
+        (line.label, tuple(line.cells[column] for column in range(3))) for line in grid.lines
+    ] == [
         ("dfa", ((3,), (0, 1), ())),
         ("bp", ((), (), (2,))),
     ]
 
 
 def test_sources_share_no_cell_and_are_an_axis_where_asked_for() -> None:
-    found = [row("bp", 1, "x/one.json"), row("bp", 2, "x/one.json"), row("bp", 1, "two.json"), row("bp", 2, "two.json")]
+    found = [
+        row("bp", 1, "x/one.json"),
+        row("bp", 2, "x/one.json"),
+        row("bp", 1, "two.json"),
+        row("bp", 2, "two.json"),
+    ]
     apart = build_grid(found, axes=Axes("seed", "method"))
     assert [line.label for line in apart.lines] == ["one.json", "s1", "s2", "two.json", "s1", "s2"]
     across = build_grid(found, axes=Axes("method", "source"))
@@ -92,11 +119,19 @@ def test_sources_share_no_cell_and_are_an_axis_where_asked_for() -> None:
     assert [across.lines[0].cells[column] for column in range(2)] == [(0, 1), (2, 3)]
 
 
-@given(rows, st.sampled_from(["method", "seed", "source", "lam"]), st.sampled_from(["method", "seed", "source", "lam"]))
-def test_every_run_has_one_place_along_any_axes(found: list[AuditRow], lines: str, columns: str) -> None:
+@given(
+    rows,
+    st.sampled_from(["method", "seed", "source", "lam"]),
+    st.sampled_from(["method", "seed", "source", "lam"]),
+)
+def test_every_run_has_one_place_along_any_axes(
+    found: list[AuditRow], lines: str, columns: str
+) -> None:
     grid = build_grid(found, axes=Axes(lines, columns))
     assert sorted(index for line in grid.lines for index in line.runs()) == list(range(len(found)))
-    assert all(index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items())
+    assert all(
+        index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items()
+    )
 
 
 def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None:
@@ -124,7 +159,9 @@ def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() ->
 
 
 @given(st.lists(st.tuples(st.sampled_from(["bp", "dfa"]), st.one_of(st.none(), st.integers(0, 4)))))
-def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(runs: list[tuple[str, int | None]]) -> None:
+def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(
+    runs: list[tuple[str, int | None]],
+) -> None:
     grid = build_grid([row(method, seed) for method, seed in runs])
     assert sorted(grid.places) == list(range(len(runs)))
     for index, (method, seed) in enumerate(runs):

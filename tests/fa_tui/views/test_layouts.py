@@ -9,16 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.text import abbreviated, lengths
-from fa_tui.views.words import Overview, flip_text, flipped_words, queued_words, title_pieces, walk_back_words
+from fa_tui.views.words import (
+    Overview,
+    flip_text,
+    flipped_words,
+    queued_words,
+    title_pieces,
+    walk_back_words,
+)
 
 GRID = [
     f"{method} L={depth} arch={arch} λ={lam}"
@@ -50,7 +57,9 @@ def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_b
 
 
 def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Session) -> None:
-    with pytest.raises(UsageError, match="no column height; there are method, seed, verdict, growth"):
+    with pytest.raises(
+        UsageError, match="no column height; there are method, seed, verdict, growth"
+    ):
         ordered(session, range(15), "-height")
 
 
@@ -73,11 +82,17 @@ def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> 
     view = Overview(axes="λ × seeds", quantity="growth", order="growth ↓")
     session.narrow(Filter("method:ep"))
     for width in (130, 140, 200):
-        text = "".join(piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room))
+        text = "".join(
+            piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room)
+        )
         assert width - 1 <= len(text) <= width
-        assert text.endswith(" 3 of 15 runs: method:ep (/ f)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)")
+        assert text.endswith(
+            " 3 of 15 runs: method:ep (/ f)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)"
+        )
     session.widen()
-    text = "".join(piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room))
+    text = "".join(
+        piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room)
+    )
     assert text.endswith(" all 15 runs (f)")
 
 
@@ -92,11 +107,19 @@ def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(session) == "3 of 6 need walk-back"
     session.widen()
     assert walk_back_words(session) == "9 of 15 need walk-back"
-    more = [AuditRow(source="a", key=name, method=name) for name in ("fa", "frozen", "shallow", "random_init")]
-    assert walk_back_words(Session(more)) == "0 of 0 need walk-back, 1 not measured, 3 controls not counted"
+    more = [
+        AuditRow(source="a", key=name, method=name)
+        for name in ("fa", "frozen", "shallow", "random_init")
+    ]
+    assert (
+        walk_back_words(Session(more))
+        == "0 of 0 need walk-back, 1 not measured, 3 controls not counted"
+    )
 
 
-def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_outside(session: Session) -> None:
+def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_outside(
+    session: Session,
+) -> None:
     bp = [index for index, row in enumerate(session.rows) if row.method == "bp"]
     ep = [index for index, row in enumerate(session.rows) if row.method == "ep"]
     before = session.thresholds
@@ -114,7 +137,9 @@ def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_
 
 
 def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Session) -> None:
-    twice = Session([replace(row, source=source) for source in ("a.json", "b.json") for row in session.rows])
+    twice = Session(
+        [replace(row, source=source) for source in ("a.json", "b.json") for row in session.rows]
+    )
     flips = twice.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10))
     assert flip_text(twice, flips) == "ep s123 (a.json) +a, ep s123 (b.json) +a"
     twice.narrow(Filter("source:a.json"))

@@ -11,12 +11,16 @@ from fa_tui.views.text import short_path, short_paths
 LONG = "/data/experiments/2025/autumn/ablations/dfa_s42"
 
 
-def test_a_path_below_the_current_folder_is_shown_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_below_the_current_folder_is_shown_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert short_path(tmp_path / "runs" / "dfa_s42") == "runs/dfa_s42"
 
 
-def test_a_path_below_home_begins_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_below_home_begins_with_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert short_path(tmp_path / "runs") == "~/runs"
 

@@ -49,16 +49,22 @@ def test_every_quantity_is_that_of_the_report(rows: list[AuditRow]) -> None:
         ]
     ),
 )
-def test_a_recorded_verdict_differs_as_the_report_says(rows: list[AuditRow], recorded: str | None) -> None:
+def test_a_recorded_verdict_differs_as_the_report_says(
+    rows: list[AuditRow], recorded: str | None
+) -> None:
     rows = [replace(row, report=replace(row.report, recorded_verdict=recorded)) for row in rows]
     session = Session(rows)
     for index, row in enumerate(rows):
         assert session.recorded(index) == recorded
-        assert session.recorded_differs(index) == (recorded != row.report.verdict and row.report.recorded_differs)
+        assert session.recorded_differs(index) == (
+            recorded != row.report.verdict and row.report.recorded_differs
+        )
 
 
 def run(*norms: float) -> AuditRow:
-    return AuditRow(source="", key=str(norms), method="bp", report=DiagnosticReport(residual_norms=list(norms)))
+    return AuditRow(
+        source="", key=str(norms), method="bp", report=DiagnosticReport(residual_norms=list(norms))
+    )
 
 
 def test_a_row_measured_anew_shows_its_new_number() -> None:

@@ -36,7 +36,9 @@ def test_in_ascii_each_curve_is_drawn_with_its_own_mark() -> None:
 
 
 def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
-    curve = Curve([(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "curve-1", "*")
+    curve = Curve(
+        [(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "curve-1", "*"
+    )
     (line,) = [line for line in lines(Chart([curve], X, Y), glyphs=ASCII) if "*" in line]
     assert "*" not in line[8 + 7 : 8 + 20]
 
@@ -61,7 +63,9 @@ def test_the_ends_of_both_axes_are_written() -> None:
 points = st.lists(st.tuples(st.floats(0, 10), st.floats(allow_nan=True)), max_size=30)
 
 
-@given(points, st.integers(1, 60), st.integers(1, 20), st.sampled_from([UNICODE, ASCII]), st.booleans())
+@given(
+    points, st.integers(1, 60), st.integers(1, 20), st.sampled_from([UNICODE, ASCII]), st.booleans()
+)
 def test_whatever_the_values_the_rows_fill_their_box(
     values: list[tuple[float, float]], width: int, height: int, glyphs: Glyphs, log: bool
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
 from fa_tui import screens
@@ -30,10 +30,18 @@ T = DiagnosticThresholds()
 @pytest.fixture(scope="module")
 def dfa(published_table: Path) -> AuditRow:
     data = json.loads(published_table.read_bytes())["reports"]["dfa_s42"]
-    return AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=DiagnosticReport.from_dict(data))
+    return AuditRow(
+        source="audit.json",
+        key="dfa_s42",
+        method="dfa",
+        seed=42,
+        report=DiagnosticReport.from_dict(data),
+    )
 
 
-def text(row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T) -> str:
+def text(
+    row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T
+) -> str:
     lines = RunPage(row, width, glyphs).lines(thresholds)
     return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
@@ -56,11 +64,16 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
 
 def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names() -> None:
     partial = DiagnosticReport(
-        residual_norms=[4096.0], bp_grad_norms=[2e-4], layers={"residual_norms": "L", "bp_grad_norms": "2"}
+        residual_norms=[4096.0],
+        bp_grad_norms=[2e-4],
+        layers={"residual_norms": "L", "bp_grad_norms": "2"},
     )
     shown = text(run(partial)).splitlines()
     head = next(place for place, line in enumerate(shown) if line.startswith(" l  ‖h‖"))
-    assert [line.split()[:2] for line in shown[head + 1 : head + 3]] == [["2", "2e-4"], ["L", "4096"]]
+    assert [line.split()[:2] for line in shown[head + 1 : head + 3]] == [
+        ["2", "2e-4"],
+        ["L", "4096"],
+    ]
     unknown = text(
         run(DiagnosticReport(residual_norms=[4096.0], headline_acc=0.5, frozen_baseline_acc=0.4))
     ).splitlines()
@@ -101,8 +114,12 @@ def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None
         ("floor/bp_data-digits_s42", "cause: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)"),
     ],
 )
-def test_both_causes_of_a_fired_b_show_on_real_runs(sample_runs: Path, name: str, words: str) -> None:
-    report = DiagnosticReport.from_dict(json.loads((sample_runs / name / "audit.json").read_bytes()))
+def test_both_causes_of_a_fired_b_show_on_real_runs(
+    sample_runs: Path, name: str, words: str
+) -> None:
+    report = DiagnosticReport.from_dict(
+        json.loads((sample_runs / name / "audit.json").read_bytes())
+    )
     assert words in text(run(report))
     assert "cause" not in text(run(report), thresholds=DiagnosticThresholds(g_norm_floor=1e-12))
 
@@ -134,7 +151,9 @@ def test_resamples_say_how_firm_the_verdict_is_under_the_sliders_thresholds() ->
     shown = text(run(FIRM))
     assert "same verdict in 75% of 4 resamples" in shown
     assert "95%: 40.4 to 54.5×, fires in 25%" in shown
-    assert "fires in 100%" in text(run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0))
+    assert "fires in 100%" in text(
+        run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)
+    )
     assert "resamples" not in text(run(DiagnosticReport(residual_norms=[1.0, 45.0])))
 
 
@@ -168,13 +187,21 @@ def test_an_unmeasured_checkpoint_says_which_key_measures_it() -> None:
 
 
 def test_non_finite_layers_are_named_and_fire() -> None:
-    shown = text(run(DiagnosticReport(residual_norms=[1.0, math.nan, math.inf], bp_grad_norms=[0.0, 1.0, 1.0])))
+    shown = text(
+        run(
+            DiagnosticReport(
+                residual_norms=[1.0, math.nan, math.inf], bp_grad_norms=[0.0, 1.0, 1.0]
+            )
+        )
+    )
     assert "(a) FIRES: non-finite: residual norm at layer 1 is nan" in shown
     assert "∞" in shown
 
 
 def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_told() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 9.0, math.inf, math.nan], bp_grad_norms=[1.0, math.nan, 1e-9])
+    report = DiagnosticReport(
+        residual_norms=[1.0, 9.0, math.inf, math.nan], bp_grad_norms=[1.0, math.nan, 1e-9]
+    )
     lines = text(run(report)).splitlines()
     assert any("in block 1→2" in line for line in lines)
     (marked,) = [line for line in lines if UNICODE.grows in line]
@@ -184,7 +211,13 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
 
 def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> None:
     norms = [10.0 * 1.01**layer * (30 if layer > 77 else 1) for layer in range(201)]
-    shown = text(run(DiagnosticReport(residual_norms=norms, bp_grad_norms=[1e-3 * 0.9**layer for layer in range(201)])))
+    shown = text(
+        run(
+            DiagnosticReport(
+                residual_norms=norms, bp_grad_norms=[1e-3 * 0.9**layer for layer in range(201)]
+            )
+        )
+    )
     assert "in block 77→78" in shown[:400]
     layers = [line for line in shown.splitlines() if line[:3].strip().isdigit()]
     assert len(layers) == 201
@@ -201,7 +234,9 @@ def test_of_thousands_of_layers_the_first_and_last_have_a_line_each() -> None:
 
 def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 2.8684])
-    assert "1.003× over the limit" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86))
+    assert "1.003× over the limit" in text(
+        run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86)
+    )
 
 
 def test_axes_stand_in_the_title_by_their_signs() -> None:
@@ -210,13 +245,20 @@ def test_axes_stand_in_the_title_by_their_signs() -> None:
 
 
 def test_gamma_per_layer_reads_na_where_it_is_undefined() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 1.0], bp_grad_norms=[1.0, 1.0], credit={"gamma": [0.429, None]})
+    report = DiagnosticReport(
+        residual_norms=[1.0, 1.0], bp_grad_norms=[1.0, 1.0], credit={"gamma": [0.429, None]}
+    )
     layers = [line for line in text(run(report)).splitlines() if line[:3].strip().isdigit()]
     assert layers[0].endswith("+0.43") and layers[1].endswith("N/A")
 
 
 def test_a_single_gamma_names_how_it_was_averaged() -> None:
-    credit = {"gamma": [0.4, 0.1], "deep_gamma": 0.1, "gamma_L": 0.1, "aggregation": "mean over samples; deep = l >= 1"}
+    credit = {
+        "gamma": [0.4, 0.1],
+        "deep_gamma": 0.1,
+        "gamma_L": 0.1,
+        "aggregation": "mean over samples; deep = l >= 1",
+    }
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=credit)))
     assert "+0.10, Γ_L +0.10, mean over samples; deep = l >= 1" in " ".join(shown.split())
 
@@ -225,15 +267,21 @@ def test_gamma_that_there_is_none_of_has_its_reason_and_a_null_its_draws() -> No
     missing = {"missing": {"gamma": "its feedback was not saved with the run"}}
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=missing)))
     assert "deep Γ      N/A: its feedback was not saved with the run" in shown
-    null = {"null": {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10, "rank": 1 / 11}}
+    null = {
+        "null": {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10, "rank": 1 / 11}
+    }
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=null)))
     assert "null        +0.00 ± 0.02 over 10 draws of fresh feedback, p 0.0909" in shown
 
 
 def test_the_layers_whose_credit_has_zeros_are_listed() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 1.0], credit={"gamma": [None, 0.9], "zeros": [1.0, 0.004]})
+    report = DiagnosticReport(
+        residual_norms=[1.0, 1.0], credit={"gamma": [None, 0.9], "zeros": [1.0, 0.004]}
+    )
     assert "zeros       of a_l exactly 0: 100% at l = 0, <1% at l = 1" in text(run(report))
-    none = DiagnosticReport(residual_norms=[1.0, 1.0], credit={"gamma": [1.0, 0.9], "zeros": [0.0, 0.0]})
+    none = DiagnosticReport(
+        residual_norms=[1.0, 1.0], credit={"gamma": [1.0, 0.9], "zeros": [0.0, 0.0]}
+    )
     assert "zeros" not in text(run(none))
 
 
@@ -251,15 +299,18 @@ def test_provenance_is_listed() -> None:
 @pytest.mark.parametrize("width", [16, 18, 25, 34, 48, 60, 100])
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int, name: str) -> None:
-    row = replace(dfa, key=name, report=replace(dfa.report, method_name=name, notes=f"{name} {name}"))
+    row = replace(
+        dfa, key=name, report=replace(dfa.report, method_name=name, notes=f"{name} {name}")
+    )
     shown = text(row, width)
-    assert [line for line in shown.split("\n") if width_of(line) > width] == [] and shown.splitlines()[0][
-        -5:
-    ] == "✗ab-d"
+    assert [
+        line for line in shown.split("\n") if width_of(line) > width
+    ] == [] and shown.splitlines()[0][-5:] == "✗ab-d"
 
 
 @pytest.mark.parametrize(
-    ("width", "first"), [(31, "CREDIT_BRIDGE  seed 42"), (25, "CREDIT_BRIDGE s42"), (17, "CREDIT… s42")]
+    ("width", "first"),
+    [(31, "CREDIT_BRIDGE  seed 42"), (25, "CREDIT_BRIDGE s42"), (17, "CREDIT… s42")],
 )
 def test_name_and_seed_give_way_to_the_verdict(dfa: AuditRow, width: int, first: str) -> None:
     row = replace(dfa, report=replace(dfa.report, method_name="CREDIT_BRIDGE"))
@@ -267,7 +318,9 @@ def test_name_and_seed_give_way_to_the_verdict(dfa: AuditRow, width: int, first:
     assert line.startswith(first) and line[len(first) :].strip() == "✗ab-d" and len(line) == width
 
 
-def test_where_the_growth_has_no_room_its_peak_is_marked_and_numbers_are_whole(dfa: AuditRow) -> None:
+def test_where_the_growth_has_no_room_its_peak_is_marked_and_numbers_are_whole(
+    dfa: AuditRow,
+) -> None:
     shown = text(dfa, 25)
     assert " l  ‖h‖        ‖g‖\n" in shown and " 1  7.32e7   ▲ 4.19e-9\n" in shown
 

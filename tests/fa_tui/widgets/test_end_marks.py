@@ -12,7 +12,9 @@ from fa_tui.widgets.chart import Chart, Curve, End, draw_chart, not_covered
 COLUMNS, LINES = 12, 3
 X, Y = Scale(0.0, 10.0), Scale(0.0, 1.0)
 columns, lines = st.integers(0, COLUMNS - 1), st.integers(0, LINES - 1)
-ends = st.lists(st.builds(End, columns, lines, st.sampled_from("abcdefghijkl"), st.just("style")), max_size=40)
+ends = st.lists(
+    st.builds(End, columns, lines, st.sampled_from("abcdefghijkl"), st.just("style")), max_size=40
+)
 
 
 def drawn(*curves: Curve, width: int = 40, height: int = 6) -> list[str]:
@@ -36,7 +38,9 @@ def test_no_mark_covers_another_and_none_is_lost_without_being_counted(
 
 
 def test_of_curves_that_end_in_one_place_the_last_one_is_named_and_the_others_are_counted() -> None:
-    curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", mark) for n, mark in enumerate("abcde")]
+    curves = [
+        Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", mark) for n, mark in enumerate("abcde")
+    ]
     *_, axis = drawn(*curves)
     (named,) = (line for line in drawn(*curves) if line.endswith("e"))
     assert not set("abcd").intersection(named) and "epoch   +4 more ends" in axis
@@ -59,4 +63,6 @@ def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:
 
 def test_in_ascii_too_one_label_is_there() -> None:
     chart = Chart([Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "abc"], X, Y)
-    assert any("".join(text for text, _ in row).endswith("cccc") for row in draw_chart(chart, 30, 6, ASCII))
+    assert any(
+        "".join(text for text, _ in row).endswith("cccc") for row in draw_chart(chart, 30, 6, ASCII)
+    )

@@ -35,10 +35,14 @@ async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_terminal(size: tuple[int, int]) -> None:
+async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_terminal(
+    size: tuple[int, int],
+) -> None:
     app = app_on(many())
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.charts is not None and app.explorer.charts.is_mounted)
+        await until(
+            pilot, lambda: app.explorer.charts is not None and app.explorer.charts.is_mounted
+        )
         await pilot.pause()
         assert app.explorer.charts is not None and not app.explorer.charts.display
 
@@ -51,7 +55,9 @@ async def test_a_line_of_which_nothing_was_measured_has_none() -> None:
         await until(pilot, lambda: "residual stream" not in screen_text(app))
 
 
-async def test_a_slider_redraws_none_of_it(app: ExplorerApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slider_redraws_none_of_it(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "1 bp s42" in screen_text(app))
         drawn: list[object] = []
@@ -87,15 +93,21 @@ async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn
         assert "first" not in screen_text(app)
 
 
-async def test_on_a_wide_screen_they_are_next_to_the_columns_of_the_matrix(app: ExplorerApp) -> None:
+async def test_on_a_wide_screen_they_are_next_to_the_columns_of_the_matrix(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(200, 60)) as pilot:
         await until(pilot, lambda: "residual stream" in screen_text(app))
         charts = app.explorer.charts
         assert charts is not None and charts.has_class("-beside")
-        assert charts.region.x >= app.explorer.matrix.virtual_size.width and charts.region.right <= 200
+        assert (
+            charts.region.x >= app.explorer.matrix.virtual_size.width and charts.region.right <= 200
+        )
 
 
-async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_the_next_time(app: ExplorerApp) -> None:
+async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_the_next_time(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "1 bp s42" in screen_text(app))
         pane = app.explorer.query_one(SidePane)
@@ -113,7 +125,9 @@ async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_th
         await until(pilot, lambda: again.explorer.query_one(SidePane).region.width == kept)
 
 
-async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_both(app: ExplorerApp) -> None:
+async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_both(
+    app: ExplorerApp,
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "1 bp s42" in screen_text(app))
         await pilot.press("z")

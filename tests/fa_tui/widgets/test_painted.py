@@ -10,7 +10,9 @@ from textual.app import App, ComposeResult
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import Row, ending
 
-rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
+rows = st.lists(
+    st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6
+)
 
 
 @given(rows, st.integers(2, 30))

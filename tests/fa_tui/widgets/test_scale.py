@@ -24,7 +24,9 @@ def scales(draw: st.DrawFn) -> Scale:
 
 
 @given(scales(), cells, st.data())
-def test_a_click_on_a_cell_gives_a_value_that_this_cell_shows(scale: Scale, width: int, data: st.DataObject) -> None:
+def test_a_click_on_a_cell_gives_a_value_that_this_cell_shows(
+    scale: Scale, width: int, data: st.DataObject
+) -> None:
     cell = data.draw(st.integers(0, width - 1))
     value = scale.value_at(cell, width)
     assert scale.contains(value)
@@ -32,7 +34,9 @@ def test_a_click_on_a_cell_gives_a_value_that_this_cell_shows(scale: Scale, widt
 
 
 @given(scales(), cells, st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_a_larger_value_never_lies_further_left(scale: Scale, width: int, one: float, other: float) -> None:
+def test_a_larger_value_never_lies_further_left(
+    scale: Scale, width: int, one: float, other: float
+) -> None:
     low, high = sorted((one, other))
     assert 0 <= scale.cell(low, width) <= scale.cell(high, width) <= width - 1
 
@@ -52,7 +56,9 @@ def test_position_and_value_are_inverse(scale: Scale, fraction: float) -> None:
 def test_a_fitted_log_scale_holds_every_value(values: list[float]) -> None:
     scale = covering([*values, math.nan, math.inf, 0.0, -1.0], log=True)
     assert scale is not None
-    assert all(scale.lo <= value * (1 + 1e-9) and value <= scale.hi * (1 + 1e-9) for value in values)
+    assert all(
+        scale.lo <= value * (1 + 1e-9) and value <= scale.hi * (1 + 1e-9) for value in values
+    )
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1))
@@ -64,8 +70,14 @@ def test_a_fitted_linear_scale_holds_every_value(values: list[float]) -> None:
     assert all(scale.contains(value) for value in values)
 
 
-@given(scales(), st.integers(2, 100), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
-def test_the_rug_counts_every_run_once_in_or_next_to_its_cell(scale: Scale, width: int, values: list[float]) -> None:
+@given(
+    scales(),
+    st.integers(2, 100),
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20),
+)
+def test_the_rug_counts_every_run_once_in_or_next_to_its_cell(
+    scale: Scale, width: int, values: list[float]
+) -> None:
     counts, below, above = rug(sorted(values), scale, width)
     assert sum(counts.values()) + below + above == len(values)
     expected = {scale.cell(value, width) for value in values if scale.contains(value)}
@@ -77,7 +89,9 @@ def test_nothing_finite_gives_no_scale() -> None:
     assert covering([0.0, -3.0], log=True) is None
 
 
-@pytest.mark.parametrize(("low", "high", "log"), [(1.0, 1.0, False), (2.0, 1.0, False), (0.0, 1.0, True)])
+@pytest.mark.parametrize(
+    ("low", "high", "log"), [(1.0, 1.0, False), (2.0, 1.0, False), (0.0, 1.0, True)]
+)
 def test_a_scale_without_length_is_refused(low: float, high: float, log: bool) -> None:
     with pytest.raises(ValueError, match="scale from"):
         Scale(low, high, log)

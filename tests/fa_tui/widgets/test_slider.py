@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from fa_core.diagnostics import DIAGNOSTICS
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui import screens
 from fa_tui.views.text import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
@@ -138,10 +138,14 @@ async def test_outside_an_entry_letters_stay_with_the_app() -> None:
         (".", "“.” is not a number"),
     ],
 )
-async def test_a_bad_number_says_so_in_the_row_and_changes_nothing(typed: str, complaint: str) -> None:
+async def test_a_bad_number_says_so_in_the_row_and_changes_nothing(
+    typed: str, complaint: str
+) -> None:
     app = Stage()
     async with app.run_test(size=(120, 5)) as pilot:
-        await pilot.press(*("space" if key == " " else "comma" if key == "," else key for key in typed), "enter")
+        await pilot.press(
+            *("space" if key == " " else "comma" if key == "," else key for key in typed), "enter"
+        )
         assert complaint in app.lines()[0]
         assert app.slider.value == 50.0
     assert app.moves == []

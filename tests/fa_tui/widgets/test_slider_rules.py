@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.diagnostics import DIAGNOSTICS, NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, NEVER_NEGATIVE, DiagnosticThresholds
 
 
 def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:

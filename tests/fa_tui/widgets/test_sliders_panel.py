@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_tui import screens
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 from tests.fa_tui.waiting import until
@@ -49,7 +49,10 @@ async def test_undo_and_redo_move_slider_and_thresholds() -> None:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: app.panel.slider("d").value == 2.2)
         await until(pilot, lambda: app.changes[-1].frozen_acc_margin_pp == 2.2)
-    assert app.changes[-2:] == [DiagnosticThresholds(), DiagnosticThresholds(frozen_acc_margin_pp=2.2)]
+    assert app.changes[-2:] == [
+        DiagnosticThresholds(),
+        DiagnosticThresholds(frozen_acc_margin_pp=2.2),
+    ]
 
 
 async def test_thresholds_set_from_outside_are_shown_and_not_posted() -> None:

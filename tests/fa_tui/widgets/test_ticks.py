@@ -13,7 +13,9 @@ ends = st.floats(-1e6, 1e6)
 
 
 @given(ends, st.floats(1e-5, 1e7), st.integers(1, 40), st.integers(4, 9))
-def test_no_two_labels_are_alike_or_too_wide_and_they_climb(low: float, span: float, lines: int, width: int) -> None:
+def test_no_two_labels_are_alike_or_too_wide_and_they_climb(
+    low: float, span: float, lines: int, width: int
+) -> None:
     labels = tick_labels(Scale(low, low + span), lines, width)
     assert len(set(labels.values())) == len(labels)
     assert all(0 <= line < lines and len(text) <= width for line, text in labels.items())

@@ -8,7 +8,7 @@ from array import array
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_tui.views.scale import R10, R20, next_multiple, next_rung
 from fa_tui.widgets.slider import Flips, finite
@@ -18,7 +18,9 @@ ladders = st.sampled_from([R20, R10, (1.0,)])
 
 
 @given(ladders, positive)
-def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(ladder: tuple[float, ...], value: float) -> None:
+def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(
+    ladder: tuple[float, ...], value: float
+) -> None:
     up = next_rung(value, ladder, upward=True)
     down = next_rung(value, ladder, upward=False)
     assert down < value < up
@@ -45,7 +47,9 @@ def _above(value: float, threshold: float) -> frozenset[str]:
 
 
 def _below(value: float, threshold: float) -> frozenset[str]:
-    return DiagnosticReport(bp_grad_norms=[value], thresholds=DiagnosticThresholds(g_norm_floor=threshold)).flags
+    return DiagnosticReport(
+        bp_grad_norms=[value], thresholds=DiagnosticThresholds(g_norm_floor=threshold)
+    ).flags
 
 
 values = st.floats(1e-9, 1e9) | st.sampled_from([1.0, math.nextafter(1.0, 2.0), 1.0000001])
@@ -66,7 +70,9 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
         assert there > here if upward else there < here
         changed = sum(old != new for old, new in zip(verdicts(here), verdicts(there), strict=True))
         assert changed >= 1
-        assert len({run for run in runs if judge(run, here) != judge(run, there)}) == 1, "one value at a time"
+        assert len({run for run in runs if judge(run, here) != judge(run, there)}) == 1, (
+            "one value at a time"
+        )
         here, jumps = there, jumps + 1
     beyond = math.inf if upward else 0.0  # below every value
     assert verdicts(here) == verdicts(beyond)
@@ -74,7 +80,9 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
 
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
-def test_no_verdict_changes_inside_the_plateau(runs: list[float], threshold: float, share: float, above: bool) -> None:
+def test_no_verdict_changes_inside_the_plateau(
+    runs: list[float], threshold: float, share: float, above: bool
+) -> None:
     plateau = Flips(finite(runs), above=above).plateau(threshold)
     assert plateau is not None
     low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)

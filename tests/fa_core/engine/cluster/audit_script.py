@@ -12,7 +12,10 @@ from fa_core.rows import AuditRow
 
 
 def main(address: str, out: str, *checkpoints: str) -> None:
-    rows = [AuditRow(source=path, key=path, method=Path(path).stem, checkpoint=path) for path in checkpoints]
+    rows = [
+        AuditRow(source=path, key=path, method=Path(path).stem, checkpoint=path)
+        for path in checkpoints
+    ]
     options = MeasureOptions(data="synthetic")
     how = Measuring(
         Placement(engine="ray", address=address),

@@ -47,7 +47,9 @@ class Gate:
 
     def checkpoint(self, name: str, **described: str) -> str:
         path = self.folder / f"{name}.json"
-        path.write_text(json.dumps({"begun": str(self._begun), "until": str(self._open), **described}))
+        path.write_text(
+            json.dumps({"begun": str(self._begun), "until": str(self._open), **described})
+        )
         return str(path)
 
     def open(self) -> None:

@@ -35,7 +35,9 @@ class TestCluster:
     def add(self, name: str, *, gpus: int = 0, **environment: str) -> Any:
         """A node of one core; what it starts sees these variables."""
         os.environ["RAY_TMPDIR"] = self.folder
-        return self._cluster.add_node(num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment)
+        return self._cluster.add_node(
+            num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment
+        )
 
     def kill(self, node: Any) -> None:
         """At once, with everything that runs on it, as if its plug were pulled."""
@@ -69,5 +71,7 @@ class TestCluster:
 
 
 def _processes(node: Any) -> list[Any]:
-    own = [psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos]
+    own = [
+        psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos
+    ]
     return own + [child for process in own for child in process.children(recursive=True)]

@@ -59,7 +59,9 @@ def test_an_address_that_is_none_is_refused(address, words):
 
 def test_an_address_where_nobody_listens_is_an_error_at_once(refusing):
     pytest.importorskip("ray")
-    with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}.*ray start --head"):
+    with pytest.raises(
+        MeasureError, match=f"no Ray cluster answers at {refusing}.*ray start --head"
+    ):
         find_cluster(refusing)
 
 
@@ -119,10 +121,17 @@ def stuck() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "hang_up"),
-    [(b"\0\0\0\x04\0\0\0\0\0", False), (b"", False), (b"SSH-2.0-OpenSSH_9.6\r\n", False), (b"", True)],
+    [
+        (b"\0\0\0\x04\0\0\0\0\0", False),
+        (b"", False),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", False),
+        (b"", True),
+    ],
     ids=["begins as Ray does", "says nothing", "another server", "hangs up"],
 )
-def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit(words, hang_up, monkeypatch):
+def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit(
+    words, hang_up, monkeypatch
+):
     pytest.importorskip("ray")
     monkeypatch.setattr(ray_pool, "JOIN", 5.0)
     begun = time.monotonic()
@@ -174,7 +183,9 @@ def test_the_cluster_that_was_started_here_is_found_and_one_that_is_gone_is_refu
     assert find_cluster(None) == "local"
     monkeypatch.delenv("RAY_ADDRESS")
     note.write_text(refusing)
-    with pytest.raises(MeasureError, match=r"of this machine does not answer .*`ray stop` forgets one that is gone"):
+    with pytest.raises(
+        MeasureError, match=r"of this machine does not answer .*`ray stop` forgets one that is gone"
+    ):
         find_cluster(None)
 
 

@@ -109,11 +109,16 @@ def test_what_a_frozen_node_holds_is_measured_elsewhere(cluster, node_c, told, g
     assert re.search(r"no word from [^;]*c \(", notes(told))
 
 
-BLIND = {"PYTHONPATH": os.pathsep.join([str(HERE / "blindfold"), *filter(None, sys.path)]), "HIDDEN_FOLDER": "/"}
+BLIND = {
+    "PYTHONPATH": os.pathsep.join([str(HERE / "blindfold"), *filter(None, sys.path)]),
+    "HIDDEN_FOLDER": "/",
+}
 
 
 @pytest.mark.parametrize("node_c", [BLIND], indirect=True)
-def test_a_node_that_does_not_see_a_checkpoint_is_named_and_the_others_measure_it(node_c, pool, told, gate):
+def test_a_node_that_does_not_see_a_checkpoint_is_named_and_the_others_measure_it(
+    node_c, pool, told, gate
+):
     futures = [pool.submit(gate.job(f"j{number}")) for number in range(5)]
     note = told.wait_for(lambda view: "is not there on c (" in view.note).note
     assert str(gate.folder) in note
@@ -124,13 +129,18 @@ def test_a_node_that_does_not_see_a_checkpoint_is_named_and_the_others_measure_i
 def test_a_checkpoint_that_no_node_sees_is_an_error_that_names_it_and_them(pool, gate):
     job = gate.job("gone")
     Path(job.checkpoint).unlink()
-    with pytest.raises(JobFailed, match=r"gone.json: no node of the cluster sees it: .* a \(.*\), b \(.*every node"):
+    with pytest.raises(
+        JobFailed, match=r"gone.json: no node of the cluster sees it: .* a \(.*\), b \(.*every node"
+    ):
         pool.submit(job).result(60)
 
 
 def test_a_fault_on_a_node_is_told_with_its_traceback_in_the_log_here(pool, told, gate):
     gate.open()
-    with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on [ab] \(.*traceback in .*driver.log"):
+    with pytest.raises(
+        JobFailed,
+        match=r"ZeroDivisionError: of this network \(on [ab] \(.*traceback in .*driver.log",
+    ):
         pool.submit(gate.job("bad", error="of this network")).result(60)
     log = told.wait_for(lambda view: view.state is JobState.FAILED).log
     assert pool.submit(gate.job("good")).result(60).method_name == "good"
@@ -141,7 +151,9 @@ def test_a_fault_on_a_node_is_told_with_its_traceback_in_the_log_here(pool, told
 def test_a_cancelled_job_leaves_its_place_to_others(pool, told, gate):
     futures = [pool.submit(gate.job(name)) for name in ("first", "second")]
     for name in ("first", "second"):
-        told.wait_for(lambda view, name=name: view.job.id == name and view.state is JobState.RUNNING)
+        told.wait_for(
+            lambda view, name=name: view.job.id == name and view.state is JobState.RUNNING
+        )
     assert pool.cancel("first")
     with pytest.raises(JobCancelled):
         futures[0].result(10)
@@ -155,7 +167,9 @@ def test_a_driver_that_dies_fails_what_it_had_and_the_next_job_gets_another(pool
     future = pool.submit(gate.job("first"))
     told.wait_for(lambda view: view.state is JobState.RUNNING)
     os.kill(pool.pids()[0], signal.SIGKILL)
-    with pytest.raises(JobFailed, match="the Ray cluster is lost: its driver was killed by SIGKILL"):
+    with pytest.raises(
+        JobFailed, match="the Ray cluster is lost: its driver was killed by SIGKILL"
+    ):
         future.result(10)
     gate.open()
     assert pool.retry("first").result(60).method_name == "first"
@@ -173,7 +187,9 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
         cluster.remove(node)
 
 
-def test_the_cluster_that_was_started_on_this_machine_is_joined_without_its_address(cluster, told, monkeypatch):
+def test_the_cluster_that_was_started_on_this_machine_is_joined_without_its_address(
+    cluster, told, monkeypatch
+):
     note = Path(cluster.folder, "ray", "ray_current_cluster")
     note.write_text(cluster.address)
     monkeypatch.setenv("RAY_TMPDIR", cluster.folder)
@@ -186,7 +202,9 @@ def test_the_cluster_that_was_started_on_this_machine_is_joined_without_its_addr
     assert notices[0].startswith(f"Ray cluster at {cluster.address}: ")
 
 
-def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(told, gate, monkeypatch):
+def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(
+    told, gate, monkeypatch
+):
     pytest.importorskip("ray")
     import psutil
 
@@ -196,7 +214,9 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         gate.open()
         notices: list[str] = []
-        with RayPool(on_event=told, measure="faults:measure_at_gate", on_notice=notices.append) as pool:
+        with RayPool(
+            on_event=told, measure="faults:measure_at_gate", on_notice=notices.append
+        ) as pool:
             assert pool.submit(gate.job("net")).result(60).method_name == "net"
             started = psutil.Process(pool.pids()[0]).children(recursive=True)
         assert notices[0].startswith("Ray started on this machine, until this ends: 1 node, ")
@@ -207,8 +227,15 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
 @contextmanager
 def script(cluster, gate, *checkpoints: str) -> Iterator[subprocess.Popen[str]]:
     """An audit in a process of its own, ended by force should it hang."""
-    arguments = [sys.executable, str(HERE / "audit_script.py"), cluster.address, str(gate.folder / "out.json")]
-    process = subprocess.Popen([*arguments, *checkpoints], stdout=-1, stderr=-1, text=True, cwd=HERE.parent)
+    arguments = [
+        sys.executable,
+        str(HERE / "audit_script.py"),
+        cluster.address,
+        str(gate.folder / "out.json"),
+    ]
+    process = subprocess.Popen(
+        [*arguments, *checkpoints], stdout=-1, stderr=-1, text=True, cwd=HERE.parent
+    )
     end = threading.Timer(60, process.kill)
     end.start()
     try:

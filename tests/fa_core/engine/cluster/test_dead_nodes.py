@@ -49,19 +49,26 @@ def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
     first, *said, again = notices[:5]
     assert first == f"Ray cluster at {bare.address}: 1 node, 0 cores to measure on"
     assert (said[:2], again) == ([waiting, "going on: 1 core to measure on"], waiting)
-    assert re.fullmatch(r"node late \(.*\) is gone; it had 1 run, to be measured elsewhere", said[2])
+    assert re.fullmatch(
+        r"node late \(.*\) is gone; it had 1 run, to be measured elsewhere", said[2]
+    )
 
 
 def test_the_death_of_this_machines_node_ends_all_jobs_with_the_same_words_and_tries_none_again(
     bare, told, gate, monkeypatch
 ):
     last = bare.add("last")
-    with RayPool(Placement(engine="ray", address=bare.address), told, measure="faults:measure_at_gate") as pool:
+    with RayPool(
+        Placement(engine="ray", address=bare.address), told, measure="faults:measure_at_gate"
+    ) as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(20)]
         told.wait_for(lambda view: view.state is JobState.RUNNING)
         bare.behead()
         reasons = {str(future.exception(60)) for future in futures}
-    join, go_on = f"`ray start --address={bare.address}`", "the same command with --resume measures the rest"
+    join, go_on = (
+        f"`ray start --address={bare.address}`",
+        "the same command with --resume measures the rest",
+    )
     assert reasons == {f"this machine's Ray node died; {join} starts another one, then {go_on}"}
     assert all(isinstance(future.exception(), JobFailed) for future in futures)
     assert gate.begun() == ["j0"]
@@ -69,7 +76,10 @@ def test_the_death_of_this_machines_node_ends_all_jobs_with_the_same_words_and_t
     # a cluster that answers, and of which this machine is no node any more, is refused in one line, within the limit
     bare.kill(last)
     monkeypatch.setattr(ray_pool, "JOIN", 15.0)
-    with RayPool(Placement(engine="ray", address=bare.address), told) as pool, pytest.raises(MeasureError) as caught:
+    with (
+        RayPool(Placement(engine="ray", address=bare.address), told) as pool,
+        pytest.raises(MeasureError) as caught,
+    ):
         pool.connect()
     assert re.search("cannot be joined|no Ray cluster answers at .* within 15 s", str(caught.value))
     assert join in str(caught.value)

@@ -39,7 +39,8 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
         on_notice=notices.append,
     )
     rows = [
-        AuditRow(source=name, key=name, method=name, checkpoint=gate.checkpoint(name)) for name in ("one", "two", "bad")
+        AuditRow(source=name, key=name, method=name, checkpoint=gate.checkpoint(name))
+        for name in ("one", "two", "bad")
     ]
     try:
         assert measuring.start(enumerate(rows)) == ["0", "1", "2"]

@@ -60,7 +60,9 @@ class FakeNodes:
 class Run:
     """Jobs on fake nodes; every task's generator is its number."""
 
-    def __init__(self, nodes: str = "xy", patience: float = 60.0, jobs: tuple[Job, ...] = (JOB,)) -> None:
+    def __init__(
+        self, nodes: str = "xy", patience: float = 60.0, jobs: tuple[Job, ...] = (JOB,)
+    ) -> None:
         self.nodes = FakeNodes(nodes)
         self.said: list[object] = []
         self.started: list[tuple[list[str], set[str]]] = []
@@ -97,7 +99,11 @@ class Run:
 
     @property
     def ends(self) -> list[object]:
-        return [message for message in self.said if isinstance(message, (messages.Done, messages.Failed))]
+        return [
+            message
+            for message in self.said
+            if isinstance(message, (messages.Done, messages.Failed))
+        ]
 
 
 def test_the_report_says_which_node_measured():
@@ -110,7 +116,10 @@ def test_the_report_says_which_node_measured():
 def test_a_job_whose_node_is_lost_is_submitted_again_to_another():
     run = Run()
     run.lose("x")
-    assert run.said[-2:] == [messages.Note(["1"], "lost on node x: measured again (the node died)"), Placed(["1"], "")]
+    assert run.said[-2:] == [
+        messages.Note(["1"], "lost on node x: measured again (the node died)"),
+        Placed(["1"], ""),
+    ]
     run.hear("y", DONE)
     assert (len(run.ends), run.avoided) == (1, [{"x"}])
 
@@ -133,11 +142,15 @@ def test_what_a_node_has_that_fell_silent_is_lost_when_the_node_is_declared_dead
 
 
 def test_jobs_whose_worker_died_are_measured_again_each_alone():
-    run = Run(jobs=(JOB, Job(id="2", checkpoint="/nets/2.pt"), Job(id="3", checkpoint="/nets/3.pt")))
+    run = Run(
+        jobs=(JOB, Job(id="2", checkpoint="/nets/2.pt"), Job(id="3", checkpoint="/nets/3.pt"))
+    )
     run.jobs.hear(run.on("x"), DONE)
     run.hear("x", messages.Failed("", "its worker on cpu was killed by SIGKILL"))
     assert [jobs for jobs, _ in run.started] == [["1", "2", "3"], ["2"], ["3"]]
-    assert run.notes == 2 * ["lost on node x: measured again (its worker on cpu was killed by SIGKILL)"]
+    assert run.notes == 2 * [
+        "lost on node x: measured again (its worker on cpu was killed by SIGKILL)"
+    ]
     assert (len(run.ends), run.stopped) == (1, [])
 
 
@@ -186,7 +199,10 @@ def test_a_silent_task_is_raced_by_another_and_the_first_result_wins():
     run = Run(patience=0.0)
     silent = run.on("x")
     run.jobs.look()
-    assert (run.avoided, run.notes) == ([{"x"}], ["no word from node x for 0 s: tried on another node"])
+    assert (run.avoided, run.notes) == (
+        [{"x"}],
+        ["no word from node x for 0 s: tried on another node"],
+    )
     run.hear("y", DONE)
     assert run.stopped == [0]
     run.jobs.hear(silent, DONE)
@@ -253,7 +269,11 @@ def test_a_job_that_avoids_all_nodes_that_are_left_is_submitted_to_them_after_al
 def test_messages_without_news_of_a_job_reach_the_client(capsys):
     run = Run()
     task = run.on("x")
-    for message in (messages.Begun(["1"]), messages.Progress(["1"], 1, 2), messages.Note(["1"], "halved")):
+    for message in (
+        messages.Begun(["1"]),
+        messages.Progress(["1"], 1, 2),
+        messages.Note(["1"], "halved"),
+    ):
         run.jobs.hear(task, message)
         assert run.said[-1] == message
     run.jobs.hear(task, messages.Note([], "a warning"))

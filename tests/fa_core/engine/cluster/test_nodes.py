@@ -67,14 +67,24 @@ def looking(listed):
     return look
 
 
-def test_runs_that_no_node_can_measure_wait_and_it_is_said_once_and_again_for_the_next_time(looking, listed):
+def test_runs_that_no_node_can_measure_wait_and_it_is_said_once_and_again_for_the_next_time(
+    looking, listed
+):
     assert looking(0) == [Capacity(0, "cpu")]
     assert looking(2) == waiting("0", "1", why=NONE)
     assert looking(2) == []
     listed.update(a=True)
-    assert looking(2) == [Capacity(1, "cpu"), *waiting("0", "1", why=""), notice("going on: 1 core to measure on")]
+    assert looking(2) == [
+        Capacity(1, "cpu"),
+        *waiting("0", "1", why=""),
+        notice("going on: 1 core to measure on"),
+    ]
     listed.update(a=False)
-    assert looking(2) == [Capacity(0, "cpu"), notice("node a (10.0.0.1) is gone"), *waiting("0", "1", why=NONE)]
+    assert looking(2) == [
+        Capacity(0, "cpu"),
+        notice("node a (10.0.0.1) is gone"),
+        *waiting("0", "1", why=NONE),
+    ]
     assert looking(0) == []
 
 

@@ -62,7 +62,9 @@ def test_no_file_of_a_worker_stays_where_ray_kills_both_processes(measured, monk
     monkeypatch.setattr(ray_task.tempfile, "tempdir", str(tmp_path / "temporary"))
     said = measured("chatty")
     assert [*(tmp_path / "temporary").iterdir()] == []
-    assert any(isinstance(message, messages.Note) and "must not reach" in message.text for message in said)
+    assert any(
+        isinstance(message, messages.Note) and "must not reach" in message.text for message in said
+    )
 
 
 def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
@@ -72,7 +74,10 @@ def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
     assert "was killed by SIGKILL" in found["killed"].what
     assert "about to be killed" in found["killed"].hint
     assert found["killed"].device == ""
-    assert any(isinstance(message, messages.Note) and "about to be killed" in message.text for message in said)
+    assert any(
+        isinstance(message, messages.Note) and "about to be killed" in message.text
+        for message in said
+    )
 
 
 def test_a_lost_device_gets_a_new_worker_for_the_rest(measured):

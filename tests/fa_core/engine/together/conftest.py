@@ -34,6 +34,10 @@ def jobs(tmp_path: Path) -> list[Job]:
     methods = ["dfa", "bp", "fa", "dfa", "bp", "frozen"]
     options = MeasureOptions(data=DATA, batches=8, batch_size=32)
     return [
-        Job(id=letter, checkpoint=str(make_run(tmp_path / f"{method}_s{seed}", method, seed)), options=options)
+        Job(
+            id=letter,
+            checkpoint=str(make_run(tmp_path / f"{method}_s{seed}", method, seed)),
+            options=options,
+        )
         for seed, (letter, method) in enumerate(zip("abcdef", methods, strict=True))
     ]

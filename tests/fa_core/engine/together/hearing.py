@@ -78,8 +78,12 @@ def alone(job: Job) -> DiagnosticReport:
 def assert_same(found: DiagnosticReport, expected: DiagnosticReport) -> None:
     """Numbers to what rounding can do, everything else exactly."""
     for name in ("residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-5, nan_ok=True), name
-    rounded = dict.fromkeys(("residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"), 0)
+        assert getattr(found, name) == pytest.approx(
+            getattr(expected, name), rel=1e-5, nan_ok=True
+        ), name
+    rounded = dict.fromkeys(
+        ("residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"), 0
+    )
     rest = [json.loads(json.dumps(report.to_dict())) for report in (found, expected)]
     for report in rest:
         report.update(rounded)

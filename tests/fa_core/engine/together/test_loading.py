@@ -76,11 +76,15 @@ class TestReadingAhead:
 
 
 @pytest.mark.parametrize("wide", [torch.float16, torch.float64])
-def test_a_checkpoint_of_mixed_dtypes_is_measured_in_float32_and_says_what_it_holds(jobs, tmp_path, wide):
+def test_a_checkpoint_of_mixed_dtypes_is_measured_in_float32_and_says_what_it_holds(
+    jobs, tmp_path, wide
+):
     state = small_net(3).state_dict()
     first = next(iter(state))
     path = tmp_path / "mixed.safetensors"
     save_file({**state, first: state[first].to(wide)}, path)
     report = alone(replace(jobs[0], checkpoint=str(path), method="bp"))
     assert report.dtype == "float32"
-    assert report.provenance["weights_dtype"] == "+".join(sorted(["float32", str(wide).removeprefix("torch.")]))
+    assert report.provenance["weights_dtype"] == "+".join(
+        sorted(["float32", str(wide).removeprefix("torch.")])
+    )

@@ -59,7 +59,9 @@ class TestOutOfMemory:
         in_vain = MeasureError("out of memory, even with one sample at a time")
         in_vain.__cause__ = torch.OutOfMemoryError("CUDA out of memory.")
         assert measurer._explained(jobs[0], in_vain) is full
-        monkeypatch.setattr(group_runner, "does_not_fit", lambda where, device: MeasureError("does not fit"))
+        monkeypatch.setattr(
+            group_runner, "does_not_fit", lambda where, device: MeasureError("does not fit")
+        )
         assert measurer._explained(jobs[0], in_vain) is in_vain
 
 
@@ -68,7 +70,9 @@ class TestRoom:
         monkeypatch.setattr(loading, "free_memory", lambda device: 100)
         monkeypatch.setattr(loading, "load_checkpoint", lambda path: pytest.fail("it was read"))
         monkeypatch.setattr(loading, "input_hashes", lambda path: pytest.fail("it was hashed"))
-        with pytest.raises(MeasureError, match=r"model\.safetensors: is larger than memory: .* GB are free on cpu"):
+        with pytest.raises(
+            MeasureError, match=r"model\.safetensors: is larger than memory: .* GB are free on cpu"
+        ):
             loading.load(jobs[0], "cpu")
 
     def test_one_that_fits_into_ram_may_be_too_large_for_the_device(self, tmp_path, monkeypatch):
@@ -88,7 +92,9 @@ class TestRoom:
         assert 1 << 20 < (loading.free_memory("cpu") or 0) < 1 << 50
 
     @pytest.mark.parametrize(("free", "kind"), [(10, DeviceFull), (70, MeasureError)])
-    def test_a_device_that_others_have_filled_is_told_from_a_network_that_is_too_large(self, monkeypatch, free, kind):
+    def test_a_device_that_others_have_filled_is_told_from_a_network_that_is_too_large(
+        self, monkeypatch, free, kind
+    ):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 80 << 30))
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 << 30)
         error = loading.does_not_fit("/runs/dfa", "cuda:0")

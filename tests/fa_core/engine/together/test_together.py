@@ -13,15 +13,17 @@ from torch import nn
 from fa_core.engine import group_runner
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
+from fa_core.facts.runs import MANIFEST, WEIGHTS
 from fa_core.measure.isolate import DREW
-from fa_core.runs import MANIFEST, WEIGHTS
 
 from ..runs_for_tests import small_net
 from .hearing import Heard, alone, assert_same
 
 
 def test_a_group_gives_the_reports_of_one_by_one(measurer, heard, jobs):
-    jobs = [replace(job, options=replace(job.options, resamples=20, precision=True)) for job in jobs]
+    jobs = [
+        replace(job, options=replace(job.options, resamples=20, precision=True)) for job in jobs
+    ]
     measurer.measure(jobs, heard, 4)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     for job in jobs:
@@ -30,7 +32,9 @@ def test_a_group_gives_the_reports_of_one_by_one(measurer, heard, jobs):
         assert (found.credit, found.flags) == (expected.credit, expected.flags)
         for report in (found, expected):
             assert report.resampling is not None and report.reference_precision is not None
-        assert_same(*(replace(r, resampling=None, reference_precision=None) for r in (found, expected)))
+        assert_same(
+            *(replace(r, resampling=None, reference_precision=None) for r in (found, expected))
+        )
 
 
 @pytest.mark.parametrize("dtype, samples", [(None, 320), ("as-is", 8 * 32 + 320)])
@@ -59,13 +63,17 @@ def test_on_a_cpu_networks_are_measured_one_after_the_other(measurer, heard, job
 
 
 def test_jobs_on_other_samples_share_no_passes(measurer, heard, jobs):
-    jobs = [replace(job, options=replace(job.options, eval_seed=n % 2)) for n, job in enumerate(jobs)]
+    jobs = [
+        replace(job, options=replace(job.options, eval_seed=n % 2)) for n, job in enumerate(jobs)
+    ]
     measurer.measure(jobs, heard, 6)
     assert heard.groups == [["a", "c", "e"], ["b", "d", "f"]]
     assert_same(heard.reports["b"], alone(jobs[1]))
 
 
-def test_a_network_of_another_shape_is_measured_beside_the_group_and_says_so(measurer, heard, jobs, tmp_path):
+def test_a_network_of_another_shape_is_measured_beside_the_group_and_says_so(
+    measurer, heard, jobs, tmp_path
+):
     other = tmp_path / "other.safetensors"
     save_file({name: tensor.double() for name, tensor in small_net(7).state_dict().items()}, other)
     jobs[2] = replace(jobs[2], checkpoint=str(other), method="bp")
@@ -81,9 +89,13 @@ def test_on_cuda_a_group_is_what_its_memory_holds(measurer, heard, jobs, monkeyp
     monkeypatch.setattr(measurer, "_device", "cuda:3")
     monkeypatch.setattr(group_runner, "evaluation", lambda plan, device: real(plan, "cpu"))
     monkeypatch.setattr(
-        group_runner, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4
+        group_runner,
+        "group_size",
+        lambda bytes_per_member, device: asked.append(bytes_per_member) or 4,
     )
-    monkeypatch.setattr("fa_core.engine.group_runner._device_facts", lambda device: {"device": device})
+    monkeypatch.setattr(
+        "fa_core.engine.group_runner._device_facts", lambda device: {"device": device}
+    )
     measurer.measure(jobs, heard)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     assert heard.reports["f"].provenance["device"] == "cuda:3"
@@ -116,7 +128,9 @@ class TestABadMember:
         assert len(heard.reports) == 5
         assert_same(heard.reports["b"], alone(jobs[1]))
 
-    def test_that_is_not_finite_is_measured_as_such_and_leaves_the_others_as_they_are(self, measurer, heard, jobs):
+    def test_that_is_not_finite_is_measured_as_such_and_leaves_the_others_as_they_are(
+        self, measurer, heard, jobs
+    ):
         self.spoil(jobs[2], "nan")
         measurer.measure(jobs, heard, 6)
         assert not heard.errors
@@ -124,7 +138,9 @@ class TestABadMember:
         for job in jobs:
             assert_same(heard.reports[job.id], alone(job))
 
-    def test_that_raises_while_it_is_written_up_fails_alone(self, measurer, heard, jobs, monkeypatch):
+    def test_that_raises_while_it_is_written_up_fails_alone(
+        self, measurer, heard, jobs, monkeypatch
+    ):
         real = group_runner.build_report
 
         def build_report(loaded, *args):
@@ -159,14 +175,18 @@ class TestCancelling:
         assert heard.steps == 3
 
 
-def test_an_error_nobody_expected_has_the_group_measured_one_by_one(measurer, heard, jobs, monkeypatch, capsys):
+def test_an_error_nobody_expected_has_the_group_measured_one_by_one(
+    measurer, heard, jobs, monkeypatch, capsys
+):
     monkeypatch.setattr(group_runner, "measure_together", lambda *args, **kwargs: 1 / 0)
     measurer.measure(jobs, heard, 6)
     assert len(heard.reports) == 6
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_lost_device_ends_the_worker_so_that_the_culprit_is_found_one_by_one(measurer, heard, jobs, monkeypatch):
+def test_a_lost_device_ends_the_worker_so_that_the_culprit_is_found_one_by_one(
+    measurer, heard, jobs, monkeypatch
+):
     def lost(*args, **kwargs):
         raise RuntimeError("CUDA error: device-side assert triggered")
 
@@ -184,7 +204,9 @@ def test_data_that_nobody_knows_fail_each_job_in_words(measurer, heard, jobs):
 
 
 @pytest.mark.parametrize("group", [1, 2])
-def test_a_network_that_draws_in_eval_mode_says_so_and_gives_the_same_numbers_again(jobs, measurer, monkeypatch, group):
+def test_a_network_that_draws_in_eval_mode_says_so_and_gives_the_same_numbers_again(
+    jobs, measurer, monkeypatch, group
+):
     class Drawing(nn.Module):
         def __init__(self):
             super().__init__()

@@ -22,11 +22,14 @@ def samples(shape: Sequence[int], k: int, size: int, classes: int = 4, seed: int
     """k batches of Gaussian inputs with random labels."""
     draw = torch.Generator().manual_seed(seed)
     return [
-        (torch.randn(size, *shape, generator=draw), torch.randint(classes, (size,), generator=draw)) for _ in range(k)
+        (torch.randn(size, *shape, generator=draw), torch.randint(classes, (size,), generator=draw))
+        for _ in range(k)
     ]
 
 
-def assert_same(member: Member, network: nn.Module, batches: Any, test: Any, rel: float = 1e-5, **options: Any) -> None:
+def assert_same(
+    member: Member, network: nn.Module, batches: Any, test: Any, rel: float = 1e-5, **options: Any
+) -> None:
     """A member's numbers and everything its report carries are those of the ordinary path."""
     assert member.error is None, member.error
     assert member.diagnosis is not None
@@ -37,23 +40,33 @@ def assert_same(member: Member, network: nn.Module, batches: Any, test: Any, rel
         assert ours.verdict == theirs.verdict
         found, expected = ours.to_dict(), theirs.to_dict()
         for name in NUMBERS:
-            assert found.pop(name) == pytest.approx(expected.pop(name), rel=rel, abs=1e-300, nan_ok=True), name
+            assert found.pop(name) == pytest.approx(
+                expected.pop(name), rel=rel, abs=1e-300, nan_ok=True
+            ), name
         mine, other = found.pop("intervals", {}), expected.pop("intervals", {})
         assert mine.keys() == other.keys()
         for name, ends in mine.items():
             # a bound of an interval is a sample's norm or follows from a spread, whose digits cancel
-            assert ends == pytest.approx(other[name], rel=100 * rel, abs=100 * rel, nan_ok=True), name
+            assert ends == pytest.approx(other[name], rel=100 * rel, abs=100 * rel, nan_ok=True), (
+                name
+            )
         assert found == expected
     assert member.acc == accuracy(network, test, **chosen)
     ours, theirs = member.diagnosis.samples(), diagnosis.samples()
     for name in ("residual_norms", "bp_grad_norms", "error_norms"):
-        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=rel, atol=1e-6, equal_nan=True)
+        torch.testing.assert_close(
+            getattr(ours, name), getattr(theirs, name), rtol=rel, atol=1e-6, equal_nan=True
+        )
     # two vectors that are each ε off have a cosine that is 2ε off, of 1 and not of itself
-    torch.testing.assert_close(ours.drift_cosines, theirs.drift_cosines, rtol=0, atol=2 * rel, equal_nan=True)
+    torch.testing.assert_close(
+        ours.drift_cosines, theirs.drift_cosines, rtol=0, atol=2 * rel, equal_nan=True
+    )
     assert all(map(torch.equal, ours.right, theirs.right))
 
 
-def assert_all_same(networks: Sequence[nn.Module], batches: Any, test: Any, rel: float = 1e-5, **options: Any) -> None:
+def assert_all_same(
+    networks: Sequence[nn.Module], batches: Any, test: Any, rel: float = 1e-5, **options: Any
+) -> None:
     """Every member of a group equals itself measured alone."""
     members = measure_together(networks, batches, test, **options)
     assert len(members) == len(networks)
@@ -65,5 +78,11 @@ def bits(member: Member) -> tuple[Any, ...]:
     """Everything a member's numbers hold, to the last bit."""
     assert member.diagnosis is not None
     report, found = member.diagnosis.report(), member.diagnosis.samples()
-    tensors = [*found.residual_norms, *found.bp_grad_norms, *found.error_norms, *found.right, found.drift_cosines]
+    tensors = [
+        *found.residual_norms,
+        *found.bp_grad_norms,
+        *found.error_norms,
+        *found.right,
+        found.drift_cosines,
+    ]
     return member.acc, repr(report.to_dict()), [tensor.numpy().tobytes() for tensor in tensors]

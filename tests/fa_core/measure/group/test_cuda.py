@@ -43,7 +43,8 @@ def test_a_group_on_a_gpu(
 ) -> None:
     nets = [build(arch, seed=seed, num_classes=4, **args).to("cuda", dtype) for seed in range(4)]
     batches, test = (
-        [(x.cuda(), y.cuda()) for x, y in samples(shape, k, size, seed=k)] for k, size in ((10, 128), (2, 500))
+        [(x.cuda(), y.cuda()) for x, y in samples(shape, k, size, seed=k)]
+        for k, size in ((10, 128), (2, 500))
     )
     members = measure_together(nets, batches, test)
     assert not alone
@@ -52,7 +53,9 @@ def test_a_group_on_a_gpu(
 
 
 def test_samples_on_the_host_are_moved(alone: list[Any]) -> None:
-    nets = [build("resmlp", seed=seed, input_dim=48, d=32, num_classes=4).cuda() for seed in range(3)]
+    nets = [
+        build("resmlp", seed=seed, input_dim=48, d=32, num_classes=4).cuda() for seed in range(3)
+    ]
     batches, test = samples((48,), 8, 128), samples((48,), 1, 500)
     for member, net in zip(measure_together(nets, batches, test), nets, strict=True):
         assert_same(member, net, batches, test)

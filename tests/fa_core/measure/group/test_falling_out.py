@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError
 from fa_core.measure import group
+from fa_core.measure.accumulator import CannotStack
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.group import measure_together
-from fa_core.measure.tally import CannotStack
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import assert_same, bits, samples
 from tests.fa_core.measure.nets import Residual
@@ -29,7 +29,9 @@ def mlps(count: int, **args: Any) -> list[nn.Module]:
 
 
 def cnns(count: int) -> list[nn.Module]:
-    return [build("smallcnn", image=8, width=2, d=4, num_classes=4, seed=seed) for seed in range(count)]
+    return [
+        build("smallcnn", image=8, width=2, d=4, num_classes=4, seed=seed) for seed in range(count)
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -66,8 +68,12 @@ def test_a_member_whose_weights_are_all_zero(alone: list[nn.Module]) -> None:
     assert not alone
 
 
-def test_a_vit_without_gradients_is_read_in_another_way_and_takes_its_group_apart(alone: list[nn.Module]) -> None:
-    nets = [build("vit_mini", image=8, d=8, L=2, heads=2, num_classes=4, seed=seed) for seed in range(3)]
+def test_a_vit_without_gradients_is_read_in_another_way_and_takes_its_group_apart(
+    alone: list[nn.Module],
+) -> None:
+    nets = [
+        build("vit_mini", image=8, d=8, L=2, heads=2, num_classes=4, seed=seed) for seed in range(3)
+    ]
     with torch.no_grad():
         nets[1].head.weight.zero_()
     batches, test = samples((3, 8, 8), 8, 8), samples((3, 8, 8), 1, 8)
@@ -75,7 +81,10 @@ def test_a_vit_without_gradients_is_read_in_another_way_and_takes_its_group_apar
     for member, net in zip(members, nets, strict=True):
         assert_same(member, net, batches, test)
     assert alone == nets
-    assert members[1].note == "3 runs measured one by one: their states are read cls token or flattened"
+    assert (
+        members[1].note
+        == "3 runs measured one by one: their states are read cls token or flattened"
+    )
 
 
 def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
@@ -107,7 +116,9 @@ def test_a_member_that_raises_gives_its_error_and_nothing_else() -> None:
     nets = [*mlps(2), Raising(), build("resmlp", input_dim=7, d=8, L=2, num_classes=4)]
     members = measure_together(nets, BATCHES, TEST)
     assert [member.error is None for member in members] == [True, True, False, False]
-    assert "KeyError: 'scale'; it is called as model(x): wrap it in a module" in str(members[2].error)
+    assert "KeyError: 'scale'; it is called as model(x): wrap it in a module" in str(
+        members[2].error
+    )
     assert (members[2].acc, members[2].diagnosis) == (None, None)
     assert isinstance(members[3].error, MeasureError)
 
@@ -138,7 +149,9 @@ BAD: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [mlps, lambda count: [Residual() for _ in range(count)]], ids=["built-in", "own"])
+@pytest.mark.parametrize(
+    "kind", [mlps, lambda count: [Residual() for _ in range(count)]], ids=["built-in", "own"]
+)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_samples_give_every_member_the_error_of_the_ordinary_path(case: str, kind: Any) -> None:
     batches, test = BAD[case]
@@ -169,20 +182,28 @@ def test_no_network_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"norm_batches": 0}, "norm_batches is 0"), ({"dtype": "float8"}, "unknown dtype")]
+    ("options", "words"),
+    [({"norm_batches": 0}, "norm_batches is 0"), ({"dtype": "float8"}, "unknown dtype")],
 )
-def test_an_option_that_cannot_be_meant_is_every_members_error(options: dict[str, Any], words: str) -> None:
+def test_an_option_that_cannot_be_meant_is_every_members_error(
+    options: dict[str, Any], words: str
+) -> None:
     for member in measure_together(mlps(2), BATCHES, TEST, **options):
         assert words in str(member.error) and isinstance(member.error, UsageError)
 
 
 @pytest.mark.parametrize(
     "raised",
-    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
     ids=["cuda", "cpu"],
 )
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_memory_is_let_through(
+    count: int, raised: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise raised
 
@@ -193,7 +214,9 @@ def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_device_is_let_through(
+    count: int, alone: list[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def lost(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
@@ -206,7 +229,9 @@ def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkey
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("at", [1, 4])
-def test_what_the_listener_raises_is_let_through(count: int, at: int, alone: list[nn.Module]) -> None:
+def test_what_the_listener_raises_is_let_through(
+    count: int, at: int, alone: list[nn.Module]
+) -> None:
     class Cancelled(Exception):
         pass
 
@@ -219,7 +244,9 @@ def test_what_the_listener_raises_is_let_through(count: int, at: int, alone: lis
     assert len(alone) <= 1
 
 
-def test_progress_reaches_its_end_when_a_group_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_reaches_its_end_when_a_group_is_taken_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def unable(*_: Any, **__: Any) -> Any:
         raise CannotStack("no samples")
 

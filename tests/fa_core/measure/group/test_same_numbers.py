@@ -50,7 +50,9 @@ def test_the_built_in_networks(arch: str, options: dict[str, Any], alone: list[n
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("arch", ["resmlp", "smallcnn"])
-def test_networks_in_another_precision(arch: str, dtype: torch.dtype, alone: list[nn.Module]) -> None:
+def test_networks_in_another_precision(
+    arch: str, dtype: torch.dtype, alone: list[nn.Module]
+) -> None:
     args, shape = NETS[arch]
     nets = [trained(arch, seed, **args).to(dtype) for seed in range(2)]
     rel = 1e-11 if dtype == torch.float64 else 1e-5
@@ -61,7 +63,11 @@ def test_networks_in_another_precision(arch: str, dtype: torch.dtype, alone: lis
 
 @pytest.mark.parametrize(
     "options",
-    [{"taps": ["blocks.*:in", "out_ln:in"]}, {"taps": lambda net, x: net(x, return_hidden=True)}, {"dtype": "as-is"}],
+    [
+        {"taps": ["blocks.*:in", "out_ln:in"]},
+        {"taps": lambda net, x: net(x, return_hidden=True)},
+        {"dtype": "as-is"},
+    ],
     ids=["names", "function", "as-is"],
 )
 def test_taps_and_arithmetic_of_the_callers_are_measured_one_by_one(
@@ -75,7 +81,10 @@ def test_taps_and_arithmetic_of_the_callers_are_measured_one_by_one(
 
 def test_a_decoder(alone: list[nn.Module]) -> None:
     draw = torch.Generator().manual_seed(0)
-    data = [(torch.randint(11, (8, 5), generator=draw), torch.randint(11, (8,), generator=draw)) for _ in range(9)]
+    data = [
+        (torch.randint(11, (8, 5), generator=draw), torch.randint(11, (8,), generator=draw))
+        for _ in range(9)
+    ]
     nets = [build("decoder", vocab=11, length=5, d=8, L=2, heads=2, seed=seed) for seed in range(3)]
     assert_all_same(nets, data[:8], data[8:])
     assert_all_same(nets, [(x.float(), y) for x, y in data[:8]], data[8:])
@@ -92,7 +101,9 @@ def test_batches_of_unequal_size(alone: list[nn.Module]) -> None:
 
 @pytest.mark.parametrize("depth", [0, 1])
 def test_shallow_networks(depth: int, alone: list[nn.Module]) -> None:
-    nets = [build("resmlp", input_dim=5, d=8, L=depth, num_classes=4, seed=seed) for seed in range(2)]
+    nets = [
+        build("resmlp", input_dim=5, d=8, L=depth, num_classes=4, seed=seed) for seed in range(2)
+    ]
     assert_all_same(nets, samples((5,), 8, 16), samples((5,), 1, 16))
     assert not alone
 
@@ -118,14 +129,19 @@ def tied() -> nn.Module:
     ],
     ids=["its own stream", "module names", "a block that runs twice"],
 )
-def test_networks_of_ones_own_are_measured_one_by_one(make: Any, taps: Any, alone: list[nn.Module]) -> None:
+def test_networks_of_ones_own_are_measured_one_by_one(
+    make: Any, taps: Any, alone: list[nn.Module]
+) -> None:
     nets = [make() for _ in range(3)]
     assert_all_same(nets, samples((5,), 8, 16), samples((5,), 1, 40), taps=taps)
     assert alone == nets
 
 
 def test_tiny_and_huge_norms_are_kept(alone: list[nn.Module]) -> None:
-    nets = [build("resmlp", input_dim=5, d=8, L=2, num_classes=4, terminal_ln=False, seed=seed) for seed in range(3)]
+    nets = [
+        build("resmlp", input_dim=5, d=8, L=2, num_classes=4, terminal_ln=False, seed=seed)
+        for seed in range(3)
+    ]
     with torch.no_grad():
         nets[0].head.weight.mul_(1e-30)
         nets[1].embed.weight.mul_(1e25)
@@ -137,8 +153,12 @@ def test_tiny_and_huge_norms_are_kept(alone: list[nn.Module]) -> None:
     assert not alone
 
 
-def test_near_ties_are_decided_in_float64_for_the_member_that_has_them(alone: list[nn.Module]) -> None:
-    nets = [build("studentnet", input_dim=4, d=4, L=1, num_classes=3, seed=seed) for seed in range(3)]
+def test_near_ties_are_decided_in_float64_for_the_member_that_has_them(
+    alone: list[nn.Module],
+) -> None:
+    nets = [
+        build("studentnet", input_dim=4, d=4, L=1, num_classes=3, seed=seed) for seed in range(3)
+    ]
     with torch.no_grad():
         # two classes differ by 1e-9 of an input that is as often positive as negative
         nets[1].head.weight[:] = 0
@@ -172,5 +192,7 @@ def test_measuring_leaves_the_networks_the_data_and_the_random_state_alone() -> 
 def test_progress_counts_the_batches_of_a_group_once() -> None:
     nets = [build("resmlp", input_dim=5, d=8, L=1, num_classes=4, seed=seed) for seed in range(3)]
     told: list[tuple[int, int]] = []
-    measure_together(nets, samples((5,), 3, 4), samples((5,), 2, 4), on_batch=lambda *at: told.append(at))
+    measure_together(
+        nets, samples((5,), 3, 4), samples((5,), 2, 4), on_batch=lambda *at: told.append(at)
+    )
     assert told == [(done, 5) for done in range(1, 6)]

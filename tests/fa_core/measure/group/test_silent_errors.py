@@ -18,13 +18,17 @@ BATCHES, TEST = samples((5,), 8, 16), samples((5,), 1, 40, seed=1)
 
 
 def mlps(count: int) -> list[nn.Module]:
-    return [build("resmlp", input_dim=5, d=8, L=1, num_classes=4, seed=seed) for seed in range(count)]
+    return [
+        build("resmlp", input_dim=5, d=8, L=1, num_classes=4, seed=seed) for seed in range(count)
+    ]
 
 
 class Own(nn.Module):
     """A user's network with attributes and buffers of its own."""
 
-    def __init__(self, scale: float = 1.0, act: Callable[[Tensor], Tensor] = F.gelu, config: Any = None) -> None:
+    def __init__(
+        self, scale: float = 1.0, act: Callable[[Tensor], Tensor] = F.gelu, config: Any = None
+    ) -> None:
         super().__init__()
         self.scale, self.act, self.config = scale, act, config or {"powers": [1.0]}
         self.embed, self.block, self.head = nn.Linear(5, 6), nn.Linear(6, 6), nn.Linear(6, 4)
@@ -37,7 +41,13 @@ class Own(nn.Module):
 
 @pytest.mark.parametrize(
     "differing",
-    [{"scale": 3.0}, {"act": F.relu}, {"act": nn.Tanh()}, {"config": {"powers": [2.0]}}, {"act": lambda h: h * h}],
+    [
+        {"scale": 3.0},
+        {"act": F.relu},
+        {"act": nn.Tanh()},
+        {"config": {"powers": [2.0]}},
+        {"act": lambda h: h * h},
+    ],
     ids=["number", "function", "module", "nested", "lambda"],
 )
 def test_an_attribute_that_differs(differing: dict[str, Any]) -> None:
@@ -94,5 +104,7 @@ def test_hooks_of_the_users_run() -> None:
 def test_weights_that_are_computed_from_others(kind: str) -> None:
     nets = mlps(3)
     for net in nets:
-        (nn.utils.parametrizations if kind == "weight_norm" else nn.utils).weight_norm(net.blocks[0].w1)
+        (nn.utils.parametrizations if kind == "weight_norm" else nn.utils).weight_norm(
+            net.blocks[0].w1
+        )
     assert_all_same(nets, BATCHES, TEST)

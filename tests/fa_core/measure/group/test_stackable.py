@@ -19,7 +19,9 @@ def test_networks_of_one_kind_do_not_differ_in_any_state(arch: str) -> None:
     one, other = build(arch, seed=0), build(arch, seed=1).eval().requires_grad_(False)
     for parameter in one.parameters():
         parameter.grad = torch.ones_like(parameter)
-    assert kind(one, REQUEST) == kind(other, REQUEST) == kind(copy.deepcopy(one), REQUEST) is not None
+    assert (
+        kind(one, REQUEST) == kind(other, REQUEST) == kind(copy.deepcopy(one), REQUEST) is not None
+    )
 
 
 def changed(change: Any) -> nn.Module:
@@ -58,7 +60,9 @@ def test_a_member_takes_more_memory_with_more_samples_and_wider_weights() -> Non
         return bytes_per_member(net, samples((5,), 2, size), test)
 
     base = needed(8, 16, 32)
-    weights = sum(p.nbytes for p in build("resmlp", input_dim=5, d=8, L=2, num_classes=4).parameters())
+    weights = sum(
+        p.nbytes for p in build("resmlp", input_dim=5, d=8, L=2, num_classes=4).parameters()
+    )
     # both copies of the weights, and at least the states and gradients of a batch
     assert base > 2 * weights + 2 * 3 * 16 * 8 * 4
     assert needed(16, 16, 32) > base
@@ -69,4 +73,6 @@ def test_a_member_takes_more_memory_with_more_samples_and_wider_weights() -> Non
 
 def test_a_network_that_cannot_run_still_weighs_something() -> None:
     net = build("resmlp", input_dim=7, d=8, L=2)
-    assert bytes_per_member(net, samples((5,), 1, 8), 8) == 2 * sum(p.nbytes for p in net.parameters())
+    assert bytes_per_member(net, samples((5,), 1, 8), 8) == 2 * sum(
+        p.nbytes for p in net.parameters()
+    )

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from fa_core.measure.accumulator import Tally
 from fa_core.measure.fused import backward
 from fa_core.measure.group import Answers, Stack, measure_together
-from fa_core.measure.tally import Tally
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -31,11 +31,16 @@ def test_the_host_waits_no_oftener_for_more_batches_or_more_members(arch: str) -
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("arch", ["resmlp", "studentnet", "smallcnn"])
-def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other(arch: str, dtype: torch.dtype) -> None:
+def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other(
+    arch: str, dtype: torch.dtype
+) -> None:
     shape = (3, 32, 32) if arch == "smallcnn" else (3072,)
     args = {} if arch == "smallcnn" else {"input_dim": 3072}
     stack = Stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)])
-    x, y = torch.empty(8, *shape, device="meta", dtype=dtype), torch.empty(8, device="meta", dtype=torch.int64)
+    x, y = (
+        torch.empty(8, *shape, device="meta", dtype=dtype),
+        torch.empty(8, device="meta", dtype=torch.int64),
+    )
     answers, tally = Answers(), Tally(norm_batches=2, samples_axis=1)
     answers.add(stack.logits(x), y)
     for _ in range(8):

@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fa_core.intervals import t_quantile
-from fa_core.method_style import known_method
+from fa_core.facts.method_style import known_method
+from fa_core.facts.runs import canonical_method
+from fa_core.judgement.intervals import t_quantile
 from fa_core.numbers import as_float
-from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -225,7 +225,13 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
     return [number(credit, method) for _, number in CREDIT.values()]
 
 
-AGGREGATIONS = ("mean, all l", "mean, l ≥ 1", "median, all l", "batch means, l ≥ 1", "concatenated, l ≥ 1")
+AGGREGATIONS = (
+    "mean, all l",
+    "mean, l ≥ 1",
+    "median, all l",
+    "batch means, l ≥ 1",
+    "concatenated, l ≥ 1",
+)
 """Five ways in which Γ is given as one number (docs/protocol.md §12.5)."""
 
 
@@ -237,7 +243,9 @@ def aggregations(credit: Credit) -> list[float]:
     """
     credit = credit or {}
     layers = _finite(credit.get("gamma"))
-    pooled = (_finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated"))
+    pooled = (
+        _finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated")
+    )
     median = statistics.median(layers) if layers else math.nan
     means = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), median]
     return [*means, *(found[0] if found else math.nan for found in pooled)]

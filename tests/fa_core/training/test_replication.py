@@ -11,10 +11,19 @@ import msgspec
 import pytest
 import typer
 
+from fa_core.facts.runs import read_manifest
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.replication import Claim, Compared, Experiment, Run, compared, experiment, experiments, finished
 from fa_core.report import DiagnosticReport
-from fa_core.runs import read_manifest
+from fa_core.training.replication import (
+    Claim,
+    Compared,
+    Experiment,
+    Run,
+    compared,
+    experiment,
+    experiments,
+    finished,
+)
 from fa_tui import options
 from fa_tui.commands.train import plans_of
 from fa_tui.options import sample_runs
@@ -26,7 +35,9 @@ CHOSEN = Experiment(name="x", title="x", folder="x", steps=[STEP])
 
 def one(published: list[Any], *runs: Run | None) -> Compared:
     """The figure of a method next to those of its seeds."""
-    chosen = msgspec.structs.replace(CHOSEN, steps=[STEP.replace(" --lam 0,0.01", "")], published=[published])
+    chosen = msgspec.structs.replace(
+        CHOSEN, steps=[STEP.replace(" --lam 0,0.01", "")], published=[published]
+    )
     names = [f"{published[0]}_s{seed}" for seed in (42, 123, 456)]
     (found,) = compared(chosen, {name: run for name, run in zip(names, runs, strict=False) if run})
     return found
@@ -43,7 +54,9 @@ def accs(*values: float) -> list[Run]:
 def test_a_mean_agrees_within_three_deviations_of_the_difference_of_two_means() -> None:
     found = one(["dfa", "acc", 0.335, 0.01], *accs(0.30, 0.32, 0.31))
     assert found.here == (0.30, 0.32, 0.31)
-    assert found.band == pytest.approx((0.335 - 0.03 * math.sqrt(2 / 3), 0.335 + 0.03 * math.sqrt(2 / 3)))
+    assert found.band == pytest.approx(
+        (0.335 - 0.03 * math.sqrt(2 / 3), 0.335 + 0.03 * math.sqrt(2 / 3))
+    )
     assert found.outcome == "differs"
     assert one(["dfa", "acc", 0.335, 0.011], *accs(0.30, 0.32, 0.31)).outcome == "agrees"
 
@@ -57,7 +70,9 @@ def test_a_figure_without_a_deviation_has_the_band_of_its_number() -> None:
 def test_figures_of_the_seeds_give_mean_and_deviation() -> None:
     found = one(["fa", "acc", 0.347, 0.346, 0.341])
     assert sum(found.band) / 2 == pytest.approx(1.034 / 3)
-    assert found.band[1] - sum(found.band) / 2 == pytest.approx(3 * 0.00321455 * math.sqrt(2 / 3), rel=1e-4)
+    assert found.band[1] - sum(found.band) / 2 == pytest.approx(
+        3 * 0.00321455 * math.sqrt(2 / 3), rel=1e-4
+    )
     assert found.published == (0.347, 0.346, 0.341) and found.outcome == "no figure yet"
 
 
@@ -75,14 +90,20 @@ def test_seeds_that_spread_over_everything_check_nothing() -> None:
 
 def test_a_missing_seed_is_said_and_never_agrees() -> None:
     found = one(["dfa", "acc", 0.31], *accs(0.31, 0.31))
-    assert found.here == (0.31, 0.31, None) and found.agrees is None and found.outcome == "2 of 3 seeds"
+    assert (
+        found.here == (0.31, 0.31, None)
+        and found.agrees is None
+        and found.outcome == "2 of 3 seeds"
+    )
     unmeasured = one(["dfa", "fires", "", "abd"], *accs(0.31, 0.31, 0.31))
     assert unmeasured.agrees is None and unmeasured.outcome == "no figure yet"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize(("number", "value"), [("h_L", 8.0), ("growth", 8.0), ("acc", 0.3)])
-def test_a_number_that_is_not_finite_agrees_with_nothing(number: str, value: float, bad: float) -> None:
+def test_a_number_that_is_not_finite_agrees_with_nothing(
+    number: str, value: float, bad: float
+) -> None:
     def with_value(x: float) -> Run:
         return run(headline_acc=x) if number == "acc" else run(residual_norms=[1.0, x])
 
@@ -91,7 +112,9 @@ def test_a_number_that_is_not_finite_agrees_with_nothing(number: str, value: flo
 
 
 def test_letters_are_compared_seed_by_seed() -> None:
-    fires, passes = (run(residual_norms=[1.0, norm], bp_grad_norms=[1.0, 1.0]) for norm in (100.0, 2.0))
+    fires, passes = (
+        run(residual_norms=[1.0, norm], bp_grad_norms=[1.0, 1.0]) for norm in (100.0, 2.0)
+    )
     assert one(["dfa", "fires", "a", "ab"], fires, fires, fires).outcome == "agrees"
     assert one(["dfa", "fires", "", "ab"], passes, passes, passes).outcome == "agrees"
     found = one(["dfa", "fires", "", "ab"], passes, fires, passes)
@@ -105,9 +128,11 @@ def test_the_gamma_of_fa_is_compared_with_its_free_layer() -> None:
     assert one(["fa", "deep_gamma", 0.3], *runs).here == pytest.approx((0.1,) * 3)
     assert one(["fa", "gamma_0", 0.5], *runs).outcome == "agrees"
     for name in ("fa", "cifar100"):
-        assert [figure[1] for figure in experiment(name).published if figure[0] == "fa" and "deep" in figure[1]] == [
-            "deep_gamma_with_free"
-        ]
+        assert [
+            figure[1]
+            for figure in experiment(name).published
+            if figure[0] == "fa" and "deep" in figure[1]
+        ] == ["deep_gamma_with_free"]
 
 
 def first_fires(*epochs: int) -> list[Run]:
@@ -115,7 +140,10 @@ def first_fires(*epochs: int) -> list[Run]:
 
     def trace(at: int) -> Trace:
         norms = [[1.0, 1e3 if 0 < at <= epoch else 1.0] for epoch in range(1, 21)]
-        entries = [TraceEpoch(epoch=i, residual_norms=h, bp_grad_norms=[1.0, 1.0]) for i, h in enumerate(norms, 1)]
+        entries = [
+            TraceEpoch(epoch=i, residual_norms=h, bp_grad_norms=[1.0, 1.0])
+            for i, h in enumerate(norms, 1)
+        ]
         return Trace(source="t", key="dfa_s1", method="dfa", epochs=entries)
 
     return [Run(DiagnosticReport(), trace(at)) for at in epochs]
@@ -135,12 +163,21 @@ def test_of_an_order_the_figures_are_not_checked_and_ties_are_not_ordered() -> N
     step = STEP.replace(" --lam 0,0.01", "").replace("fa,dfa", "bp,usf,dfa")
     published = [["bp", "acc", 0.9], ["usf", "acc", 0.89], ["dfa", "acc", 0.7]]
     chosen = Experiment(
-        name="x", title="x", folder="x", steps=[step], published=published, order=[["bp", "usf"], ["dfa"]]
+        name="x",
+        title="x",
+        folder="x",
+        steps=[step],
+        published=published,
+        order=[["bp", "usf"], ["dfa"]],
     )
 
     def outcomes(bp: float, usf: float, dfa: float) -> list[str]:
         values = {"bp": bp, "usf": usf, "dfa": dfa}
-        runs = {f"{name}_s{seed}": accs(value)[0] for name, value in values.items() for seed in (42, 123, 456)}
+        runs = {
+            f"{name}_s{seed}": accs(value)[0]
+            for name, value in values.items()
+            for seed in (42, 123, 456)
+        }
         return [found.outcome for found in compared(chosen, runs)]
 
     assert outcomes(0.5, 0.6, 0.4) == ["not checked"] * 3 + ["agrees"]
@@ -149,11 +186,17 @@ def test_of_an_order_the_figures_are_not_checked_and_ties_are_not_ordered() -> N
     assert compared(chosen, alone)[-1].outcome == "1 of 3 runs"
 
 
-@pytest.mark.parametrize("chosen", [one for one in experiments() if one.table], ids=lambda chosen: chosen.name)
+@pytest.mark.parametrize(
+    "chosen", [one for one in experiments() if one.table], ids=lambda chosen: chosen.name
+)
 def test_a_published_audit_agrees_with_itself(chosen: Experiment) -> None:
     published = scan([sample_runs() / chosen.table])
     names = {(plan.method, plan.seed): name for name, plan in chosen.plans().items()}
-    found = compared(chosen, {names[row.method, row.seed or 0]: Run(row.report) for row in published.rows}, published)
+    found = compared(
+        chosen,
+        {names[row.method, row.seed or 0]: Run(row.report) for row in published.rows},
+        published,
+    )
     assert found and all(figure.agrees or figure.unchecked for figure in found)
     assert all(figure.published == figure.here for figure in found)
 
@@ -173,17 +216,32 @@ def test_the_planned_runs_are_those_that_the_commands_train(chosen: Experiment) 
     assert {name: without_place(plan) for name, plan in planned.items()} == {
         name: without_place(plan) for name, plan in trained.items()
     }
-    assert {run for run, *_ in chosen.published} <= {" ".join(_named(plan)) for plan in planned.values()}
+    assert {run for run, *_ in chosen.published} <= {
+        " ".join(_named(plan)) for plan in planned.values()
+    }
 
 
 def _named(plan: Any) -> list[str]:
     axes = {name: value for name, value in plan.axes.items() if name != "arch"}
-    return [plan.method, *(f"{name}={value:g}" if name == "lam" else f"{name}={value}" for name, value in axes.items())]
+    return [
+        plan.method,
+        *(
+            f"{name}={value:g}" if name == "lam" else f"{name}={value}"
+            for name, value in axes.items()
+        ),
+    ]
 
 
 def write_run(folder: Path, **changes: Any) -> None:
     """A run of `CHOSEN`: dfa, λ = 0.01, finished, unless something of its manifest is changed."""
-    recipe = {"epochs": 12, "lr": 1e-3, "weight_decay": 0.01, "schedule": "cosine", "batch_size": 128, "lam": 0.01}
+    recipe = {
+        "epochs": 12,
+        "lr": 1e-3,
+        "weight_decay": 0.01,
+        "schedule": "cosine",
+        "batch_size": 128,
+        "lam": 0.01,
+    }
     manifest = {
         "method": "dfa", "arch": "resmlp", "arch_args": {"input_dim": 3072, "d": 8, "L": 2}, "data": "cifar10:/x",
         "seed": 42, "axes": {"lam": 0.01}, "recipe": {**recipe, "optimizer": "adamw"}, "epochs_done": 12,
@@ -221,11 +279,13 @@ def test_only_finished_runs_of_the_experiments_own_recipe_are_compared(
 def test_a_run_without_an_audit_is_not_compared(tmp_path: Path) -> None:
     write_run(tmp_path / "dfa_lam0.01_s42")
     (tmp_path / "dfa_lam0.01_s42" / "audit.json").unlink()
-    assert finished(CHOSEN, scan([tmp_path]))[1] == ["dfa_lam0.01_s42 is not compared: not measured"]
+    assert finished(CHOSEN, scan([tmp_path]))[1] == [
+        "dfa_lam0.01_s42 is not compared: not measured"
+    ]
 
 
 def test_the_page_of_the_experiments_holds_every_command_and_figure() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "cifar.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "cifar.md").read_text(encoding="utf-8")
     for chosen in experiments():
         assert f"## {chosen.title}\n" in page
         for command in chosen.commands("DIR", "DIR", "replication"):
@@ -235,6 +295,8 @@ def test_the_page_of_the_experiments_holds_every_command_and_figure() -> None:
 
 
 def test_a_claim_agrees_to_the_digits_that_are_published() -> None:
-    assert Claim("", "", "", 63.357).agrees(63.35724) and not Claim("", "", "", 63.357).agrees(63.358)
+    assert Claim("", "", "", 63.357).agrees(63.35724) and not Claim("", "", "", 63.357).agrees(
+        63.358
+    )
     assert Claim("", "", "", 5).agrees(5) and not Claim("", "", "", 5).agrees(6)
     assert Claim("", "", "", 0).agrees(0) and not Claim("", "", "", 0).agrees(1)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.intervals import LEVEL, Interval
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.judgement.intervals import LEVEL, Interval
 from fa_core.report import DiagnosticReport, Resampling
 
 
@@ -50,20 +50,29 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     """
     found, frozen = report.resampling or Resampling(), report.baseline_acc
     # rounded as `DiagnosticReport.margin_pp` is
-    margins = [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
+    margins = (
+        [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
+    )
     draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
-    drawn = {letter: values for letter, values in draws.items() if values and letter in report.coverage}
+    drawn = {
+        letter: values for letter, values in draws.items() if values and letter in report.coverage
+    }
     n = len(found)
     if not drawn and not found.headline_acc:
         return None
     # what is not finite fires
     fires = {
-        letter: [DIAGNOSTICS[letter].fires(value, report.thresholds) or not math.isfinite(value) for value in values]
+        letter: [
+            DIAGNOSTICS[letter].fires(value, report.thresholds) or not math.isfinite(value)
+            for value in values
+        ]
         for letter, values in drawn.items()
     }
     own = tuple(letter in report.flags for letter in fires)
     same = sum(fired == own for fired in zip(*fires.values(), strict=True)) if fires else n
-    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | {"acc": found.headline_acc}
+    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | {
+        "acc": found.headline_acc
+    }
     return Confidence(
         intervals={name: interval(values) for name, values in numbers.items() if values},
         fired={letter: sum(fire) / n for letter, fire in fires.items()},

@@ -7,21 +7,39 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of, with_measured_baselines
 from fa_core.errors import UsageError
-from fa_core.intervals import packed, paired_margin
+from fa_core.judgement.baseline import (
+    FrozenBaseline,
+    FrozenRun,
+    FrozenRuns,
+    facts_of,
+    rule_of,
+    with_measured_baselines,
+)
+from fa_core.judgement.intervals import packed, paired_margin
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-NET = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic", "data_hash": "sha256:1"}
+NET = {
+    "arch": "resmlp",
+    "arch_args": {"d": 8, "L": 2},
+    "data": "synthetic",
+    "data_hash": "sha256:1",
+}
 RECIPE = {"epochs": 8, "lr": 0.003, "lam": 0.0}
 
 
-def row(method: str, acc: float = 0.62, seed: int = 42, *, recorded: float | None = None, **facts: Any) -> AuditRow:
+def row(
+    method: str, acc: float = 0.62, seed: int = 42, *, recorded: float | None = None, **facts: Any
+) -> AuditRow:
     provenance = {**NET, "recipe": RECIPE, "method_args": {}, **facts}
-    report = DiagnosticReport(headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method)
+    report = DiagnosticReport(
+        headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method
+    )
     source = f"runs/{method}{''.join(facts.get('method_args', {}).values())}_s{seed}"
-    return AuditRow(source=source, key=source, method=method, seed=seed, report=report, checkpoint=source)
+    return AuditRow(
+        source=source, key=source, method=method, seed=seed, report=report, checkpoint=source
+    )
 
 
 def frozen(of: str, acc: float, **facts: Any) -> AuditRow:
@@ -34,7 +52,9 @@ def judged(*rows: AuditRow) -> DiagnosticReport:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is_shown_too(order: int) -> None:
+def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is_shown_too(
+    order: int,
+) -> None:
     found = judged(row("bp"), *[frozen("dfa", 0.557), frozen("bp", 0.579)][::order])
     assert (found.frozen_baseline_acc, found.margin_pp) == (0.579, pytest.approx(4.1))
     assert found.provenance["frozen_baseline_from"] == "runs/frozenbp_s42"
@@ -62,7 +82,9 @@ def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None
         ("bp", {}, {}, False),
     ],
 )
-def test_a_rule_is_its_name_and_its_options(method: str, args: dict[str, str], of: dict[str, str], same: bool) -> None:
+def test_a_rule_is_its_name_and_its_options(
+    method: str, args: dict[str, str], of: dict[str, str], same: bool
+) -> None:
     found = judged(row(method, method_args=args), row("frozen", 0.5, method_args=of))
     assert found.frozen_baseline_acc == 0.5
     assert ("frozen_baseline_rule" in found.provenance) is not same
@@ -73,7 +95,10 @@ def test_a_rule_is_its_name_and_its_options(method: str, args: dict[str, str], o
     [
         ({"recipe": {**RECIPE, "lr": 0.01}}, "lr 0.01, not 0.003"),
         ({"recipe": {**RECIPE, "lr": 0.01, "epochs": 9}}, "epochs 9, not 8; lr 0.01, not 0.003"),
-        ({"data": "digits", "data_hash": "sha256:2"}, "data digits, not synthetic; data_hash sha256:2, not sha256:1"),
+        (
+            {"data": "digits", "data_hash": "sha256:2"},
+            "data digits, not synthetic; data_hash sha256:2, not sha256:1",
+        ),
         ({"arch_args": {"d": 9, "L": 2}}, "d 9, not 8"),
         ({"recipe": None}, "epochs (none), not 8"),
     ],
@@ -109,7 +134,11 @@ def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only()
     ("own", "other", "why"),
     [
         ({"epochs_done": 8}, {"epochs_done": 3}, "epochs 3, not 8"),
-        ({"trained_on": "sha256:0"}, {"trained_on": "sha256:1"}, "trained_on sha256:1, not sha256:0"),
+        (
+            {"trained_on": "sha256:0"},
+            {"trained_on": "sha256:1"},
+            "trained_on sha256:1, not sha256:0",
+        ),
     ],
 )
 def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
@@ -120,7 +149,10 @@ def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
 
 
 def test_an_unfinished_run_is_judged_by_a_finished_baseline() -> None:
-    assert judged(row("bp", epochs_done=3), frozen("bp", 0.579, epochs_done=8)).frozen_baseline_acc == 0.579
+    assert (
+        judged(row("bp", epochs_done=3), frozen("bp", 0.579, epochs_done=8)).frozen_baseline_acc
+        == 0.579
+    )
 
 
 def test_a_reader_of_the_numbers_learns_whose_blocks_they_are_against_and_of_another_b() -> None:
@@ -129,7 +161,9 @@ def test_a_reader_of_the_numbers_learns_whose_blocks_they_are_against_and_of_ano
     both = judged(row("bp"), frozen("bp", 0.579), frozen("dfa", 0.557))
     assert both.caveats() == ["(d) by frozen blocks of other rules: dfa +6.30 pp"]
     assert both.margins_by_rule == {"dfa": pytest.approx(6.3)}
-    at_1000 = DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000)
+    at_1000 = DiagnosticReport(
+        bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
+    )
     assert [words[:17] for words in at_1000.caveats()] == ["(b) B = 1000, at ", "(c) N = 471; B = "]
     assert at_1000.noise_scale == pytest.approx(470.6, abs=0.1)
 
@@ -157,8 +191,14 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
 @pytest.mark.parametrize("odd", ["text", 3, None, [1]])
 def test_provenance_of_a_file_may_hold_anything(odd: Any) -> None:
     for name in ("arch_args", "recipe", "method_args"):
-        assert judged(replace(row("dfa"), report=row("dfa", **{name: odd} if name != "method_args" else {}).report))
-    report = DiagnosticReport(headline_acc=0.5, frozen_baseline_acc=0.4, provenance={"other_frozen_baselines": odd})
+        assert judged(
+            replace(
+                row("dfa"), report=row("dfa", **{name: odd} if name != "method_args" else {}).report
+            )
+        )
+    report = DiagnosticReport(
+        headline_acc=0.5, frozen_baseline_acc=0.4, provenance={"other_frozen_baselines": odd}
+    )
     assert report.other_margins() == ""
 
 

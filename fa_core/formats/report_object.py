@@ -13,13 +13,27 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert, convert_spelled
+from fa_core.facts.runs import (
+    LONGEST_SEED,
+    canonical_method,
+    control_of,
+    numbered,
+    seed_in_words,
+    split_key,
+)
+from fa_core.formats.json_document import (
+    Attempts,
+    Document,
+    Finding,
+    Node,
+    convert,
+    convert_spelled,
+)
 from fa_core.formats.log_names import given_in, is_measured
 from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import LONGEST_SEED, canonical_method, control_of, numbered, seed_in_words, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
@@ -92,7 +106,11 @@ def _method_before_seed(head: str) -> str | None:
 
 def sniff(document: Document) -> bool:
     """Whether the object has a measured field of a report, and is no epoch and no run's manifest."""
-    if document.kind != "object" or MEASURED.isdisjoint(document.members) or "epoch" in document.members:
+    if (
+        document.kind != "object"
+        or MEASURED.isdisjoint(document.members)
+        or "epoch" in document.members
+    ):
         return False
     return not str(document.members.get("format", "")).startswith("fa-run/")
 
@@ -109,7 +127,9 @@ def read(document: Document) -> Iterator[Finding]:
     row = row_of(document.path, name.key, report)
     if row.seed is None and name.seed is not None:
         method = row.method if report.method_name.strip() else name.method
-        row = msgspec.structs.replace(row, method=method, seed=name.seed, axes={**name.axes, **row.axes})
+        row = msgspec.structs.replace(
+            row, method=method, seed=name.seed, axes={**name.axes, **row.axes}
+        )
     yield row
 
 
@@ -120,7 +140,8 @@ _REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
 def sniff_list(document: Document) -> bool:
     """Whether some of the first entries name a method and something measured on it."""
     return document.kind == "list" and any(
-        ("method" in fields or "method_name" in fields) and is_measured(fields) for _, fields in document.objects(_PEEK)
+        ("method" in fields or "method_name" in fields) and is_measured(fields)
+        for _, fields in document.objects(_PEEK)
     )
 
 
@@ -150,16 +171,25 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
     stated, named = fields.get("key"), method if report.seed is None else f"{method}_s{report.seed}"
     key = stated if isinstance(stated, str) and stated else named
-    return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
+    return AuditRow(
+        source=source, key=key, method=method, seed=report.seed, report=report, axes=axes
+    )
 
 
 def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
     columns = given_in(fields)
-    names = {"method_name": "method", **{name: name for name in ("seed", "notes", "verdict", "intervals")}}
+    names = {
+        "method_name": "method",
+        **{name: name for name in ("seed", "notes", "verdict", "intervals")},
+    }
     spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
-    stated = convert_spelled({own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled)
-    unused = [printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
+    stated = convert_spelled(
+        {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
+    )
+    unused = [
+        printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED
+    ]
     said = f"in the list, not used: {listed(sorted(unused), 6)}" if unused else ""
     measured = epoch_of(fields, where)
     return msgspec.structs.replace(

@@ -35,7 +35,10 @@ CONTROL = "control"
 BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 """Kinds of numbers that are not exact: a lower bound, another layer's, and (d) by a baseline that is not measured."""
 
-NEVER_NEGATIVE: Mapping[str, str] = {"g_norm_floor": "a gradient norm", "h_norm_explosion_ratio": "growth per block"}
+NEVER_NEGATIVE: Mapping[str, str] = {
+    "g_norm_floor": "a gradient norm",
+    "h_norm_explosion_ratio": "growth per block",
+}
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 Protocol = Literal["v1", "v2"]
@@ -61,8 +64,12 @@ class Reading(NamedTuple):
 
 
 READINGS: Mapping[Protocol, Reading] = {
-    "v1": Reading({x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")),
-    "v2": Reading({"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True),
+    "v1": Reading(
+        {x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")
+    ),
+    "v2": Reading(
+        {"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True
+    ),
 }
 """The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
 
@@ -76,7 +83,9 @@ def worded(text: str, protocol: Protocol) -> str:
     >>> worded("(a) to (d)", "v2"), worded("(c) drift", "v2"), worded("(a) to (d)", "v1")
     ('D1 to D3', '(c) drift', '(a) to (d)')
     """
-    names = {f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter}
+    names = {
+        f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter
+    }
     return re.sub(r"\([a-d]\)", lambda found: names.get(found[0], found[0]), text)
 
 
@@ -133,11 +142,17 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
                 raise ValueError(f"threshold {name} is NaN: give a number")
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
-                raise ValueError(f"threshold {name} is {brief(getattr(self, name))}: {compared} is never negative")
+                raise ValueError(
+                    f"threshold {name} is {brief(getattr(self, name))}: {compared} is never negative"
+                )
 
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "protocol"}
+        return {
+            name: value
+            for name, value in msgspec.structs.asdict(self).items()
+            if name != "protocol"
+        }
 
     @property
     def reading(self) -> Reading:
@@ -237,7 +252,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return value is not None and bool(self.beyond(value, self.limit(thresholds)))
 
 
-_FACTS = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic])
+_FACTS = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic]
+)
 DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
 """The diagnostics by letter, in the order of the verdict text; their facts are in `diagnostics.json`."""
 
@@ -281,7 +298,9 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
     if protocol == "v2":
         checks = READINGS["v2"].checks
         failed = "+".join(check for letter, check in checks.items() if letter in fired)
-        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(checks) else NOT_MEASURED
+        return (
+            f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(checks) else NOT_MEASURED
+        )
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
@@ -318,7 +337,9 @@ def standing(
     return UNDECIDED if undecided or lacks_gamma else READINGS[protocol].passes
 
 
-def counts_text(counts: Mapping[str, int], protocol: Protocol = "v1", grounds: Mapping[str, int] | None = None) -> str:
+def counts_text(
+    counts: Mapping[str, int], protocol: Protocol = "v1", grounds: Mapping[str, int] | None = None
+) -> str:
     """How many runs have each word of `standing`.
 
     Args:
@@ -347,13 +368,17 @@ def _on(grounds: Mapping[str, int]) -> str:
     partial = {said: count for said, count in Counter(grounds).most_common() if said}
     if len(grounds) == 1:
         return "".join(f" {said}" for said in partial)
-    return f" ({'; '.join(f'{count} {said}' for said, count in partial.items())})" if partial else ""
+    return (
+        f" ({'; '.join(f'{count} {said}' for said, count in partial.items())})" if partial else ""
+    )
 
 
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
-def grounds_text(letters: Iterable[str], kinds: Mapping[str, str], protocol: Protocol = "v1") -> str:
+def grounds_text(
+    letters: Iterable[str], kinds: Mapping[str, str], protocol: Protocol = "v1"
+) -> str:
     """On what a verdict stands, as said behind it; ``""`` for all diagnostics of the protocol, measured exactly.
 
     Args:
@@ -368,7 +393,11 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str], protocol: Pro
     exact = [checks[letter] for letter in letters if letter not in kinds]
     if not letters or len(exact) == len(checks):
         return ""
-    others = [worded(f"({letter}) {_BY.get(kinds[letter], '')}", protocol) for letter in letters if letter in kinds]
+    others = [
+        worded(f"({letter}) {_BY.get(kinds[letter], '')}", protocol)
+        for letter in letters
+        if letter in kinds
+    ]
     if len(letters) > 1:
         return f"on {', '.join([*exact, *others])}"
     return worded(f"on {others[0] if others else f'({letters[0]})'} alone", protocol)
@@ -407,7 +436,13 @@ def cell_text(
     """
     fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
     signs = (
-        "~" if letter in undecided else letter if letter in flags else "-" if letter in coverage else missing
+        "~"
+        if letter in undecided
+        else letter
+        if letter in flags
+        else "-"
+        if letter in coverage
+        else missing
         for letter in LETTERS
     )
     decided = set(coverage) - set(undecided)
@@ -449,7 +484,11 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     found = _WALKED_BACK.fullmatch(text)
     if found is None:
         return None
-    letters = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}
+    letters = {
+        name: d.letter
+        for d in DIAGNOSTICS.values()
+        for name in (d.phrase, d.letter, f"({d.letter})")
+    }
     letters |= {check: letter for letter, check in READINGS["v2"].checks.items()}
     named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
     return frozenset(named) if all(named) else None

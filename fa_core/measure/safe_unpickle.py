@@ -32,7 +32,22 @@ STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torc
 EXPORTED_TABLE = "data/weights/model_weights_config.json"
 """Where torch.export lists the weights of a program."""
 
-EXPORTED = ("", "uint8", "int8", "int16", "int32", "int64", "half", "float", "double", "", "", "", "bool", "bfloat16")
+EXPORTED = (
+    "",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "half",
+    "float",
+    "double",
+    "",
+    "",
+    "",
+    "bool",
+    "bfloat16",
+)
 """The kinds of elements, by their number in that list."""
 
 DEPTH, LONGEST_NAME = 8, 1000
@@ -59,7 +74,9 @@ LARGEST_DIRECTORY = 1 << 23
 REPEATS, SLACK = 64, 1 << 20
 """A mapping's tensors may be this many times as large as their file, and some bytes more: they may share storages."""
 
-_SETS = {f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("set", "frozenset")}
+_SETS = {
+    f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("set", "frozenset")
+}
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
 _BIG_ENDIAN = "written on a big-endian machine"
 _ENDLESS = "its pickle makes more objects than are read from a file of this size"
@@ -188,7 +205,9 @@ class _Storage:
         """
         if len(size) > MOST_DIMENSIONS:
             raise ValueError(f"a tensor of {len(size):,} dimensions")
-        if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
+        if len(size) != len(stride) or any(
+            type(n) is not int or n < 0 for n in (offset, *size, *stride)
+        ):
             raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self.archive.kinds[self.key]]
         start, length = self.archive.places[self.key]
@@ -237,7 +256,10 @@ class Archive:
             at = entry.header_offset
             start = at + 30 + sum(struct.unpack("<HH", self.data[at + 26 : at + 30]))
             if not entry.compress_type and 0 <= start <= start + entry.file_size <= len(self.data):
-                self.places[entry.filename.partition("/")[2] or entry.filename] = start, entry.file_size
+                self.places[entry.filename.partition("/")[2] or entry.filename] = (
+                    start,
+                    entry.file_size,
+                )
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
 
@@ -482,7 +504,9 @@ def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
     return found
 
 
-def _parted(held: Mapping[Any, Any], place: str, effort: Effort) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
+def _parted(
+    held: Mapping[Any, Any], place: str, effort: Effort
+) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
     """The tensors that a container holds by name, and the containers in it with their places."""
     tensors: dict[str, Tensor] = {}
     deeper: list[tuple[str, Any]] = []

@@ -120,7 +120,9 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     return float((h_L / h_0) ** (1.0 / depth))
 
 
-def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: Any) -> dict[str, Any]:
+def trace_entry(
+    epoch: int, report: DiagnosticReport, seconds: float, **logged: Any
+) -> dict[str, Any]:
     """One line of a trace.
 
     Args:
@@ -133,7 +135,13 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
     if report.frozen_baseline_acc is not None:
         names.insert(0, "frozen_baseline_acc")
     measured = {name: getattr(report, name) for name in names}
-    return {"epoch": epoch, "test_acc": report.headline_acc, **measured, "seconds": round(seconds, 4), **logged}
+    return {
+        "epoch": epoch,
+        "test_acc": report.headline_acc,
+        **measured,
+        "seconds": round(seconds, 4),
+        **logged,
+    }
 
 
 def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -143,5 +151,8 @@ def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
         FaError: it cannot be written.
     """
     write_bytes(
-        path, "".join(json.dumps(entry, ensure_ascii=False, default=as_json) + "\n" for entry in entries).encode()
+        path,
+        "".join(
+            json.dumps(entry, ensure_ascii=False, default=as_json) + "\n" for entry in entries
+        ).encode(),
     )

@@ -39,7 +39,11 @@ _Z = 1.959963984540054
 
 
 def growth_interval(
-    medians: Sequence[float], lows: Sequence[float], highs: Sequence[float], agreement: Sequence[float], samples: int
+    medians: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
+    agreement: Sequence[float],
+    samples: int,
 ) -> Interval | None:
     """(a): of growth = max_l q_l, q_l = m_{l+1}/m_l, the m_l medians over the same samples.
 
@@ -69,21 +73,31 @@ def growth_interval(
     from statistics import NormalDist
 
     numbers = (*medians, *lows, *highs)
-    if samples < FEWEST or len(medians) < 2 or not all(map(math.isfinite, numbers)) or min(numbers) < SMALLEST:
+    if (
+        samples < FEWEST
+        or len(medians) < 2
+        or not all(map(math.isfinite, numbers))
+        or min(numbers) < SMALLEST
+    ):
         return None
     ratios = [after / before for before, after in pairwise(medians)]
     if not math.isfinite(max(ratios)):
         return None
     _, tail = _median_bounds(samples)
     covered = NormalDist().inv_cdf(1 - tail)
-    errors = [(math.log(high) - math.log(low)) / (2 * covered) for low, high in zip(lows, highs, strict=True)]
+    errors = [
+        (math.log(high) - math.log(low)) / (2 * covered)
+        for low, high in zip(lows, highs, strict=True)
+    ]
     spreads = [
         math.sqrt(max(before**2 + after**2 - 2 * r * before * after, 0.0))
         for (before, after), r in zip(pairwise(errors), agreement, strict=True)
     ]
     several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(ratios)))
     low = max(q * math.exp(-several * spread) for q, spread in zip(ratios, spreads, strict=True))
-    high = max(q * math.exp(min(_Z * spread, _LARGEST)) for q, spread in zip(ratios, spreads, strict=True))
+    high = max(
+        q * math.exp(min(_Z * spread, _LARGEST)) for q, spread in zip(ratios, spreads, strict=True)
+    )
     return low, min(high, sys.float_info.max)
 
 
@@ -222,7 +236,9 @@ def _upper_bound(hits: int, samples: int) -> float:
     low, high = hits / samples, 1.0
     for _ in range(60 if hits < samples else 0):
         p = (low + high) / 2
-        at_most = sum(math.comb(samples, i) * p**i * (1 - p) ** (samples - i) for i in range(hits + 1))
+        at_most = sum(
+            math.comb(samples, i) * p**i * (1 - p) ** (samples - i) for i in range(hits + 1)
+        )
         low, high = (p, high) if at_most > (1 - LEVEL) / 2 else (low, p)
     return high
 

@@ -15,9 +15,9 @@ from scipy import stats
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import InvalidReport
-from fa_core.intervals import (
+from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.judgement.intervals import (
     at_reference_batch,
     drift_interval,
     exact_share_interval,
@@ -29,8 +29,8 @@ from fa_core.intervals import (
     share_interval,
     t_quantile,
 )
+from fa_core.measure.accumulator import bounds_of_medians, drifts
 from fa_core.measure.norms import lower_median
-from fa_core.measure.tally import bounds_of_medians, drifts
 from fa_core.report import DiagnosticReport
 
 
@@ -52,14 +52,18 @@ def test_too_few_samples_have_no_interval(n: int) -> None:
 
 @pytest.mark.parametrize("freedom", [5, 7, 9, 19, 99])
 def test_students_quantile(freedom: int) -> None:
-    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-3 if freedom < 7 else 2e-4)
+    assert t_quantile(freedom) == pytest.approx(
+        stats.t.ppf(0.975, freedom), abs=1e-3 if freedom < 7 else 2e-4
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 40])
 def test_exact_bounds_of_a_share(n: int) -> None:
     for hits in range(n + 1):
         expected = stats.binomtest(hits, n).proportion_ci(0.95, method="exact")
-        assert exact_share_interval(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
+        assert exact_share_interval(hits, n) == pytest.approx(
+            (expected.low, expected.high), abs=1e-9
+        )
 
 
 def test_wilsons_interval() -> None:
@@ -76,7 +80,9 @@ def jackknife(gram: NDArray[np.float64], t: float) -> tuple[float, float]:
 
     k = len(gram)
     whole = mean_cosine([*range(k)])
-    without = np.array([mean_cosine([i for i in range(k) if i != left_out]) for left_out in range(k)])
+    without = np.array(
+        [mean_cosine([i for i in range(k) if i != left_out]) for left_out in range(k)]
+    )
     pseudo = k * whole - (k - 1) * without
     half = t * pseudo.std(ddof=1) / math.sqrt(k)
     return whole - half, whole + half
@@ -113,7 +119,9 @@ def test_growth_takes_the_pairing_of_samples_into_account() -> None:
     assert apart is not None and alike is not None
     assert apart[0] < alike[0] < 40.0 < alike[1] < apart[1]
     # independent medians: the errors of the logarithms add in squares
-    spread = math.sqrt(2) * math.log(1.25) * 1.96 / stats.norm.ppf(1 - stats.binom.cdf(52, 128, 0.5))
+    spread = (
+        math.sqrt(2) * math.log(1.25) * 1.96 / stats.norm.ppf(1 - stats.binom.cdf(52, 128, 0.5))
+    )
     assert apart[1] == pytest.approx(40 * math.exp(spread), rel=1e-3)
 
 
@@ -128,7 +136,10 @@ def test_a_stream_that_is_zero_has_no_interval(after: float) -> None:
 
 
 def test_a_growth_interval_beyond_all_floats_ends_at_the_largest() -> None:
-    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128) or (0.0, 0.0)
+    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128) or (
+        0.0,
+        0.0,
+    )
     assert low <= 1e300 <= high == sys.float_info.max
     assert growth_interval([1e-30, 1e300], [1e-30, 1e290], [1e-20, 1e308], [0.0], 128) is None
 
@@ -136,7 +147,11 @@ def test_a_growth_interval_beyond_all_floats_ends_at_the_largest() -> None:
 def score_of(difference: float, b: int, c: int, n: int) -> float:
     """(b − c − n·δ) over its standard error at the likeliest shares that differ by δ, found on a fine grid."""
     shares = np.linspace(max(0.0, -difference), (1 - difference) / 2, 200_001)[1:-1]
-    likelihood = b * np.log(shares + difference) + c * np.log(shares) + (n - b - c) * np.log1p(-2 * shares - difference)
+    likelihood = (
+        b * np.log(shares + difference)
+        + c * np.log(shares)
+        + (n - b - c) * np.log1p(-2 * shares - difference)
+    )
     likeliest = shares[likelihood.argmax()]
     gap = b - c - n * difference
     beyond = math.copysign(max(abs(gap) - 0.5, 0.0), gap)
@@ -146,7 +161,9 @@ def score_of(difference: float, b: int, c: int, n: int) -> float:
 @pytest.mark.parametrize(("b", "c", "n"), [(9, 3, 360), (12, 4, 100), (20, 20, 60), (1, 7, 30)])
 def test_the_ends_of_a_paired_margin_are_where_the_score_is_z(b: int, c: int, n: int) -> None:
     alike = n - b - c
-    found = paired_margin(packed([True] * b + [False] * c + [True] * alike), packed([False] * b + [True] * (n - b)))
+    found = paired_margin(
+        packed([True] * b + [False] * c + [True] * alike), packed([False] * b + [True] * (n - b))
+    )
     low, high = found or (0.0, 0.0)
     assert score_of(low / 100, b, c, n) == pytest.approx(1.96, abs=0.01)
     assert score_of(high / 100, b, c, n) == pytest.approx(-1.96, abs=0.01)
@@ -158,7 +175,9 @@ def test_many_samples_have_the_normal_interval_of_their_differences() -> None:
     found = paired_margin(packed(ours.tolist()), packed(theirs.tolist()))
     difference = ours.astype(float) - theirs.astype(float)
     half = stats.norm.ppf(0.975) * difference.std() / math.sqrt(100_000)
-    assert found == pytest.approx((100 * (difference.mean() - half), 100 * (difference.mean() + half)), abs=2e-3)
+    assert found == pytest.approx(
+        (100 * (difference.mean() - half), 100 * (difference.mean() + half)), abs=2e-3
+    )
 
 
 @pytest.mark.parametrize("n", [1, 20, 1000])
@@ -204,8 +223,12 @@ def test_every_number_of_an_audit_has_an_interval_around_it() -> None:
     assert report == DiagnosticReport.from_dict(report.to_dict()) or "verdict" in report.to_dict()
 
 
-NORMS = st.floats(0, 1e308) | st.sampled_from([0.0, 1e-310, 1e-45, 1e-30, 6e-8, 1.0, math.nan, math.inf])
-ROWS = st.integers(1, 40).flatmap(lambda n: st.lists(st.lists(NORMS, min_size=n, max_size=n), min_size=2, max_size=4))
+NORMS = st.floats(0, 1e308) | st.sampled_from(
+    [0.0, 1e-310, 1e-45, 1e-30, 6e-8, 1.0, math.nan, math.inf]
+)
+ROWS = st.integers(1, 40).flatmap(
+    lambda n: st.lists(st.lists(NORMS, min_size=n, max_size=n), min_size=2, max_size=4)
+)
 
 
 @given(ROWS, st.sampled_from([np.float16, np.float32, np.float64]))
@@ -215,18 +238,28 @@ def test_growth_and_gradient_lie_in_their_intervals_whatever_was_measured(
     with np.errstate(over="ignore"):
         h = torch.tensor(np.array(rows).astype(arithmetic).astype(np.float64))
     medians = lower_median(h)
-    lows, highs, agreement = (found[0].tolist() for found in bounds_of_medians(h[None], h[-1:], medians[None]))
+    lows, highs, agreement = (
+        found[0].tolist() for found in bounds_of_medians(h[None], h[-1:], medians[None])
+    )
     ends = growth_interval(medians.tolist(), lows[:-1], highs[:-1], agreement, h.shape[1])
     growth = DiagnosticReport(residual_norms=medians.tolist()).max_per_block_growth
     assert ends is None or (math.isfinite(ends[1]) and ends[0] <= growth <= ends[1])
-    assert median_ranks(h.shape[1]) is None or math.isnan(medians[-1]) or lows[-1] <= medians[-1] <= highs[-1]
+    assert (
+        median_ranks(h.shape[1]) is None
+        or math.isnan(medians[-1])
+        or lows[-1] <= medians[-1] <= highs[-1]
+    )
 
 
 @given(
-    st.integers(3, 12).flatmap(lambda k: st.lists(st.lists(NORMS, min_size=3, max_size=3), min_size=k, max_size=k)),
+    st.integers(3, 12).flatmap(
+        lambda k: st.lists(st.lists(NORMS, min_size=3, max_size=3), min_size=k, max_size=k)
+    ),
     st.integers(1, 12),
 )
-def test_the_drift_lies_in_its_interval_whatever_was_measured(rows: list[list[float]], equal: int) -> None:
+def test_the_drift_lies_in_its_interval_whatever_was_measured(
+    rows: list[list[float]], equal: int
+) -> None:
     rows[:equal] = [rows[0]] * len(rows[:equal])
     (found,) = drifts(torch.tensor([rows], dtype=torch.float64), least=3)
     if found.interval is not None:
@@ -234,7 +267,9 @@ def test_the_drift_lies_in_its_interval_whatever_was_measured(rows: list[list[fl
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.data())
-def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(counted: tuple[int, int], data) -> None:
+def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(
+    counted: tuple[int, int], data
+) -> None:
     hits, n = counted
     low, high = share_interval(hits, n)
     assert 0 <= low <= hits / n <= high <= 1 and low < high
@@ -247,7 +282,9 @@ def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(counted
 def test_a_dead_network_has_no_growth_interval() -> None:
     net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     nn.init.constant_(net[1].bias, -100.0)
-    report = diagnose(net, [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(8)], taps="0,2")
+    report = diagnose(
+        net, [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(8)], taps="0,2"
+    )
     assert report.max_per_block_growth == 0.0
     assert report.interval("a") is None
 
@@ -256,14 +293,18 @@ def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_tex
     report = measured()
     low, high = report.interval("c") or (0.0, 0.0)
     for ceiling, undecided in ((low - 0.01, ""), ((low + high) / 2, "c"), (high + 0.01, "")):
-        judged = report.with_thresholds(DiagnosticThresholds(stability_drift_ceiling=ceiling, frozen_acc_margin_pp=-90))
+        judged = report.with_thresholds(
+            DiagnosticThresholds(stability_drift_ceiling=ceiling, frozen_acc_margin_pp=-90)
+        )
         assert "".join(sorted(judged.undecided)) == undecided
         assert "undecided" not in judged.verdict
         assert ("undecided on c" in str(judged)) is bool(undecided)
 
 
 def test_a_report_without_intervals_is_decided_by_its_points() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 50.1], bp_grad_norms=[1e-3, 1e-7], cross_batch_stability=0.3)
+    report = DiagnosticReport(
+        residual_norms=[1.0, 50.1], bp_grad_norms=[1e-3, 1e-7], cross_batch_stability=0.3
+    )
     assert not report.undecided
     assert report.flags == {"a"}
 
@@ -275,7 +316,9 @@ def test_a_number_that_is_not_finite_fires_and_is_never_undecided() -> None:
 
 def test_an_assumed_baseline_takes_the_interval_of_the_accuracy() -> None:
     report = DiagnosticReport(
-        headline_acc=0.6, frozen_baseline_acc=0.5, intervals={"acc": (0.57, 0.63), "margin_pp": (9.0, 11.0)}
+        headline_acc=0.6,
+        frozen_baseline_acc=0.5,
+        intervals={"acc": (0.57, 0.63), "margin_pp": (9.0, 11.0)},
     )
     assert report.interval("d") == (9.0, 11.0)
     assert report.with_assumed_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))
@@ -284,7 +327,9 @@ def test_an_assumed_baseline_takes_the_interval_of_the_accuracy() -> None:
 
 
 def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds() -> None:
-    report = DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000)
+    report = DiagnosticReport(
+        bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
+    )
     text = str(report)
     assert "B = 1000, at B = 128 it is 1.56e-7" in text
     assert "B = 1000, at B = 128 it is +0.214" in text

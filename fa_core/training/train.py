@@ -21,17 +21,29 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fa_core.atomic import write_bytes, write_json
-from fa_core.baseline import BASELINE_RULE, FROZEN
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import loads, reading
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.runs import (
+    AUDIT,
+    CREDIT,
+    MANIFEST,
+    RESUME,
+    TRACE,
+    WEIGHTS,
+    Manifest,
+    is_run,
+    read_manifest,
+)
+from fa_core.facts.trace import trace_entry, write_trace
 from fa_core.files import open_file, read_file
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
+from fa_core.judgement.baseline import BASELINE_RULE, FROZEN
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
@@ -39,8 +51,6 @@ from fa_core.methods import make_method, method_class
 from fa_core.models import ARCHS, build
 from fa_core.option_values import diagnostic_letters, unknown_name
 from fa_core.report import DiagnosticReport
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
-from fa_core.trace import trace_entry, write_trace
 from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
@@ -102,12 +112,18 @@ class RunWriter:
         said = {name: value for name, value in fields.items() if value is not None and value != {}}
         write_json(self.folder / MANIFEST, msgspec.to_builtins(said))
 
-    def weights(self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]) -> None:
+    def weights(
+        self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]
+    ) -> None:
         """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
 
         Both carry method, seed and epoch in their metadata, so that a file alone still says what it is.
         """
-        label = {"method": manifest.method, "seed": str(manifest.seed), "epoch": str(manifest.epochs_done)}
+        label = {
+            "method": manifest.method,
+            "seed": str(manifest.seed),
+            "epoch": str(manifest.epochs_done),
+        }
         if credit:
             write_bytes(self.folder / CREDIT, save(_plain(credit), label))
         write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
@@ -153,7 +169,10 @@ def sample_order(count: int, seed: int, epoch: int) -> Tensor:
 @contextmanager
 def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the caller's afterwards."""
-    strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    strict, warn = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -185,14 +204,18 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
         x = data.train_x
         if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
             hint = "choose data of whole numbers from 0 on, the label the token that follows"
-            raise UsageError(f"{arch} takes token numbers (samples, tokens), {given_data}", hint=hint)
+            raise UsageError(
+                f"{arch} takes token numbers (samples, tokens), {given_data}", hint=hint
+            )
         top = max(int(x.max()), int(data.test_x.max()))
         decided |= {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
     else:
         shape = data.input_shape
         if len(shape) != 3 or shape[1] != shape[2]:
             hint = "choose image data such as cifar10:DIR, or --arch resmlp"
-            raise UsageError(f"{arch} takes square images (channels, size, size), {given_data}", hint=hint)
+            raise UsageError(
+                f"{arch} takes square images (channels, size, size), {given_data}", hint=hint
+            )
         decided |= {"channels": shape[0], "image": shape[1]}
     return {name: value for name, value in decided.items() if name in known} | given
 
@@ -209,7 +232,12 @@ class Run:
     """
 
     def __init__(
-        self, plan: RunPlan, data: DataSet, folder: Path, device: torch.device, thresholds: DiagnosticThresholds
+        self,
+        plan: RunPlan,
+        data: DataSet,
+        folder: Path,
+        device: torch.device,
+        thresholds: DiagnosticThresholds,
     ) -> None:
         rule = method_class(plan.method)
         arch_args = rule.adapt_arch_args(fitted_args(plan.arch, plan.arch_args, data))
@@ -227,7 +255,10 @@ class Run:
         self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
-            **{name: getattr(plan, name) for name in ("arch", "eval_seed", "seed", "method_args", "axes")},
+            **{
+                name: getattr(plan, name)
+                for name in ("arch", "eval_seed", "seed", "method_args", "axes")
+            },
             method=rule.name,
             arch_args=self.net.arch_args,
             data=data.spec,
@@ -247,7 +278,9 @@ class Run:
             if not resume:
                 raise there_already(folder)
             _check_same(found, self.manifest, folder)
-            if found.stopped or (found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()):
+            if found.stopped or (
+                found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()
+            ):
                 return found
             self._restore(found)
             return None
@@ -259,7 +292,11 @@ class Run:
         """Train the epochs that are left."""
         found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
         self.baseline = found.frozen_baseline_acc
-        while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
+        while (
+            self.optimizer
+            and self.manifest.epochs_done < self.recipe.epochs
+            and not self.manifest.stopped
+        ):
             # a baseline that stops before the runs it is compared with is none
             self._train_epoch(frozenset() if self.manifest.method == FROZEN else stop_on, on_moment)
 
@@ -295,38 +332,52 @@ class Run:
             total += info.ce
             if (step + 1) % CHECK_EVERY == 0 or step + 1 == steps:
                 if not math.isfinite(float(total)):
-                    raise Diverged(f"the loss is {float(info.ce)} by step {step + 1} of epoch {epoch}")
+                    raise Diverged(
+                        f"the loss is {float(info.ce)} by step {step + 1} of epoch {epoch}"
+                    )
                 on_step(step + 1)
         return float(total) / steps
 
     def _train_epoch(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         assert self.optimizer is not None
         epoch, epochs = self.manifest.epochs_done + 1, self.recipe.epochs
-        moment = Moment(self.name, epoch, epochs, step=0, steps=steps_per_epoch(self.data, self.recipe))
+        moment = Moment(
+            self.name, epoch, epochs, step=0, steps=steps_per_epoch(self.data, self.recipe)
+        )
         start, stopped = time.perf_counter(), None
         try:
-            loss = self.epoch(epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step)))
+            loss = self.epoch(
+                epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step))
+            )
         except Diverged as error:
             loss, stopped = float("nan"), f"diverged: {error.what}"
         report = self._measured()
         gamma = method_gamma(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
-        entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
+        entry = trace_entry(
+            epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma
+        )
         fired = report.flags & stop_on
         if fired and not stopped and epoch < epochs:
             letters = ", ".join(f"({letter})" for letter in sorted(fired))
             saved = 100 * (epochs - epoch) / epochs
-            stopped = f"{letters} fired at epoch {epoch} of {epochs}: {saved:.0f} % of the epochs saved"
+            stopped = (
+                f"{letters} fired at epoch {epoch} of {epochs}: {saved:.0f} % of the epochs saved"
+            )
         self.trace.append(entry)
         self.manifest = msgspec.structs.replace(
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
-        on_moment(msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags))
+        on_moment(
+            msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags)
+        )
 
     def _measured(self) -> DiagnosticReport:
         """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
-        x, y = (torch.split(samples, TEST_BATCH) for samples in (self.data.test_x, self.data.test_y))
+        x, y = (
+            torch.split(samples, TEST_BATCH) for samples in (self.data.test_x, self.data.test_y)
+        )
         acc, given = accuracy(self.net, zip(x, y, strict=True)), self.thresholds
         return diagnose(self.net, self.batches, acc, self.baseline, thresholds=given)
 
@@ -359,12 +410,24 @@ class Run:
         self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
         trace, done = self.writer.folder / TRACE, state["epochs_done"]
         with reading(trace, "cannot resume from it"):
-            self.trace = [loads(line) for line in read_file(trace).splitlines()[:done]] if done else []
+            self.trace = (
+                [loads(line) for line in read_file(trace).splitlines()[:done]] if done else []
+            )
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
     """A run is only resumed as what it is."""
-    for name in ("method", "arch", "arch_args", "data", "data_hash", "seed", "method_args", "recipe", "eval_seed"):
+    for name in (
+        "method",
+        "arch",
+        "arch_args",
+        "data",
+        "data_hash",
+        "seed",
+        "method_args",
+        "recipe",
+        "eval_seed",
+    ):
         was, now = getattr(found, name), getattr(asked, name)
         if was != now:
             hint = "train into another --out folder"
@@ -416,7 +479,9 @@ def audit_run(
     Raises:
         FaError: it cannot be read or measured, or the report cannot be written.
     """
-    manifest = msgspec.structs.replace(read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None)
+    manifest = msgspec.structs.replace(
+        read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None
+    )
     RunWriter(folder).manifest(manifest)
     job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
     report = measure_run(job, str(device), Watch(), samples)
@@ -494,9 +559,15 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
-    standing = next(place for place in (out, *out.absolute().parents) if place.exists() or place.is_symlink())
+    standing = next(
+        place for place in (out, *out.absolute().parents) if place.exists() or place.is_symlink()
+    )
     if not standing.is_dir():
-        raise UsageError("is a file, not a folder", where=standing, hint="--out names the folder of the run folders")
+        raise UsageError(
+            "is a file, not a folder",
+            where=standing,
+            hint="--out names the folder of the run folders",
+        )
     for plan in plans:
         run = Run(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
         if run.optimizer:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fa_core.gamma import null_gamma, within_null
-from fa_core.method_style import known_method
+from fa_core.facts.method_style import known_method
+from fa_core.facts.runs import canonical_method, is_control
+from fa_core.judgement.gamma import null_gamma, within_null
 from fa_core.numbers import brief
-from fa_core.runs import canonical_method, is_control
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -96,7 +96,9 @@ def floor_in_words(report: DiagnosticReport) -> str | None:
 def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
     """γ_L and ‖e_T‖, or which of γ_L's ingredients the source does not give."""
     error, gains = report.error_norm, backward_gain(report)
-    missing = [name for name, value in (("B", report.batch_size), ("‖e_T‖", error)) if value is None]
+    missing = [
+        name for name, value in (("B", report.batch_size), ("‖e_T‖", error)) if value is None
+    ]
     if missing:
         yield f"{' and '.join(missing)} not recorded"
     elif gains:
@@ -132,8 +134,19 @@ def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
         said.append("scale failure")
     elif "d" in flags and {"a", "b"} <= set(report.coverage):
         said.append("direction failure" if _credit_is_chance(report) else "depth unused")
-    if flags & {"b", "c"} and "c" in report.coverage and cosine is not None and math.isfinite(cosine):
-        word = "drift" if "c" in flags else "noise" if cosine < NOISE_BELOW else "neither drift nor noise"
+    if (
+        flags & {"b", "c"}
+        and "c" in report.coverage
+        and cosine is not None
+        and math.isfinite(cosine)
+    ):
+        word = (
+            "drift"
+            if "c" in flags
+            else "noise"
+            if cosine < NOISE_BELOW
+            else "neither drift nor noise"
+        )
         said.append(word if brief else f"{word} (cosine {cosine:+.3f})")
     return "; ".join(said)
 

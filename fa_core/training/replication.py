@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis.timeline import timeline
+from fa_core.facts.runs import Manifest, read_manifest
 from fa_core.formats import Scan, Trace
-from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
+from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
 from fa_core.option_values import split_place, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import Manifest, read_manifest
 from fa_core.table import Floats
 from fa_core.training.plan import Recipe, RunPlan, plan_runs
 
@@ -37,7 +37,9 @@ NUMBERS: Mapping[str, Number] = {
     "drift": lambda report: report.cross_batch_stability,
     "margin_pp": lambda report: report.margin_pp,
     "deep_gamma": lambda report: _known(deep_gamma(report.credit, report.method_name)),
-    "deep_gamma_with_free": lambda report: _known(aggregations(report.credit)[AGGREGATIONS.index("mean, l ≥ 1")]),
+    "deep_gamma_with_free": lambda report: _known(
+        aggregations(report.credit)[AGGREGATIONS.index("mean, l ≥ 1")]
+    ),
     "null_gamma": lambda report: _known(null_gamma(report.credit, report.method_name)[0]),
 }
 """Published number → the same of a report; `gamma_0`, `gamma_1`, … are Γ of a layer."""
@@ -76,7 +78,9 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     table: str = ""
     notes: str = ""
 
-    def commands(self, cifar10: str, cifar100: str, out: str, quick: bool = False) -> list[list[str]]:
+    def commands(
+        self, cifar10: str, cifar100: str, out: str, quick: bool = False
+    ) -> list[list[str]]:
         """Arguments of `fa-tui`, in order; each goes on where an earlier try stopped.
 
         Args:
@@ -85,7 +89,11 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             out: folder of all experiments.
             quick: one epoch of one seed: whether the folders and the machine can do it.
         """
-        filled = {"{cifar10}": f"cifar10:{cifar10}", "{cifar100}": f"cifar100:{cifar100}", "{runs}": self.runs(out)}
+        filled = {
+            "{cifar10}": f"cifar10:{cifar10}",
+            "{cifar100}": f"cifar100:{cifar100}",
+            "{runs}": self.runs(out),
+        }
         steps = [[filled.get(word, word) for word in step.split()] for step in self.steps]
         for step in steps if quick else ():
             for option, value in (("--epochs", "1"), ("--seeds", "42")):
@@ -98,8 +106,13 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         found: dict[str, RunPlan] = {}
         for _, *words in map(str.split, self.steps):
             options = zip(words[::2], words[1::2], strict=True)
-            given = defaultdict(list, {name[2:].replace("-", "_"): value.split(",") for name, value in options})
-            recipe = {name: given[name][0] for name in given.keys() & set(Recipe.__struct_fields__) - {"lam"}}
+            given = defaultdict(
+                list, {name[2:].replace("-", "_"): value.split(",") for name, value in options}
+            )
+            recipe = {
+                name: given[name][0]
+                for name in given.keys() & set(Recipe.__struct_fields__) - {"lam"}
+            }
             plans = plan_runs(
                 given["method"],
                 [*map(int, given["seeds"])],
@@ -118,10 +131,24 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Why a run is not compared: it is not the planned one, or not finished; ``""`` for one that is compared."""
         kind, _, place = found.data.partition(":")
         data = kind + split_place(place)[1] if "{" in plan.data else found.data
-        has = {"arch": found.arch, "data": data, **found.recipe, **found.arch_args, **found.method_args}
-        asked = {"arch": plan.arch, "data": plan.data.strip("{}"), **msgspec.to_builtins(plan.recipe)}
+        has = {
+            "arch": found.arch,
+            "data": data,
+            **found.recipe,
+            **found.arch_args,
+            **found.method_args,
+        }
+        asked = {
+            "arch": plan.arch,
+            "data": plan.data.strip("{}"),
+            **msgspec.to_builtins(plan.recipe),
+        }
         asked |= plan.arch_args | plan.method_args | _OF_CONTROLS.get(plan.method, {})
-        unlike = [f"{name} {has.get(name)}, not {value}" for name, value in asked.items() if has.get(name) != value]
+        unlike = [
+            f"{name} {has.get(name)}, not {value}"
+            for name, value in asked.items()
+            if has.get(name) != value
+        ]
         if unlike:
             return "; ".join(unlike)
         by_plan = any("--stop-on" in step for step in self.steps)
@@ -146,7 +173,9 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     def agrees(self, here: float) -> bool:
         """Whether it is the published number, to the digits that are published."""
         digits = len(repr(self.published).replace(".", "").split("e")[0].strip("0"))
-        return float(f"{here:.{max(digits, 3) - 1}e}") == float(f"{self.published:.{max(digits, 3) - 1}e}")
+        return float(f"{here:.{max(digits, 3) - 1}e}") == float(
+            f"{self.published:.{max(digits, 3) - 1}e}"
+        )
 
     def found_in(self, record: Any) -> float:
         """Its number in what the command prints as JSON.
@@ -179,7 +208,12 @@ class Source(msgspec.Struct, frozen=True):
 
     def bibtex(self) -> str:
         """An entry for BibTeX."""
-        fields = {"title": self.title, "author": f"{{{self.author}}}", "year": self.year, "eprint": self.eprint}
+        fields = {
+            "title": self.title,
+            "author": f"{{{self.author}}}",
+            "year": self.year,
+            "eprint": self.eprint,
+        }
         listed = ", ".join(f"{name} = {{{value}}}" for name, value in fields.items())
         return f"@misc{{arxiv{self.eprint}, {listed}, archivePrefix = {{arXiv}}}}"
 
@@ -220,7 +254,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         """How the figures compare with the published one, as text."""
         there, wanted = sum(value is not None for value in self.here), len(self.here)
         if there < wanted:
-            return f"{there} of {wanted} {'runs' if self.number == 'order' else 'seeds'}" if there else "no figure yet"
+            return (
+                f"{there} of {wanted} {'runs' if self.number == 'order' else 'seeds'}"
+                if there
+                else "no figure yet"
+            )
         return {None: "not checked", True: "agrees", False: "differs"}[self.agrees]
 
 
@@ -285,7 +323,9 @@ def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, Run], list[str]
     return runs, left_out
 
 
-def compared(chosen: Experiment, runs: Mapping[str, Run], published: Scan | None = None) -> list[Compared]:
+def compared(
+    chosen: Experiment, runs: Mapping[str, Run], published: Scan | None = None
+) -> list[Compared]:
     """Every published figure of an experiment with what came out here.
 
     A figure agrees if the mean over all planned seeds lies within three standard deviations of the difference between
@@ -307,7 +347,10 @@ def compared(chosen: Experiment, runs: Mapping[str, Run], published: Scan | None
     found = [_compared(run, number, values, planned[run]) for run, number, *values in figures]
     if not chosen.order:
         return found
-    shown = [msgspec.structs.replace(one, band=None, agrees=None, unchecked="the order is checked") for one in found]
+    shown = [
+        msgspec.structs.replace(one, band=None, agrees=None, unchecked="the order is checked")
+        for one in found
+    ]
     return [*shown, _ordered(chosen.order, {one.run: one.mean for one in found})]
 
 
@@ -339,7 +382,9 @@ def _by_mean(number: str, figures: Sequence[float], here: Sequence[float]) -> di
     """Of a `Compared` the fields about the mean, where `here` has every seed."""
     into, back = (np.log, np.exp) if number in DECADES else (np.asarray, np.asarray)
     # of epochs those at which something fires, on as many seeds
-    expected, fired = ([x for x in values if x or not number.startswith("first_")] for values in (figures, here))
+    expected, fired = (
+        [x for x in values if x or not number.startswith("first_")] for values in (figures, here)
+    )
     if not expected:
         return {"agrees": not fired}
     with np.errstate(all="ignore"):
@@ -350,7 +395,9 @@ def _by_mean(number: str, figures: Sequence[float], here: Sequence[float]) -> di
     return {
         "mean": mean,
         "band": band,
-        "unchecked": "the published seeds differ too much" if width > _limit("too_wide", number, into) else "",
+        "unchecked": "the published seeds differ too much"
+        if width > _limit("too_wide", number, into)
+        else "",
         "agrees": as_many and mean is not None and band[0] <= mean <= band[1],
     }
 
@@ -373,13 +420,24 @@ def _ordered(order: list[list[str]], means: Mapping[str, float | None]) -> Compa
     """Whether every run is better than all of those in the next band."""
     here = tuple(means[run] for band in order for run in band)
     pairs = [(means[a], means[b]) for above, below in pairwise(order) for a in above for b in below]
-    agrees = None if None in here else all(a > b for a, b in pairs if a is not None and b is not None)
-    return Compared(run="all", number="order", published=(" > ".join(map(", ".join, order)),), here=here, agrees=agrees)
+    agrees = (
+        None if None in here else all(a > b for a, b in pairs if a is not None and b is not None)
+    )
+    return Compared(
+        run="all",
+        number="order",
+        published=(" > ".join(map(", ".join, order)),),
+        here=here,
+        agrees=agrees,
+    )
 
 
 def name_of(run: RunPlan | AuditRow) -> str:
     """Method and axes as `replication.toml` writes them; the network is the experiment's own."""
-    axes = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in run.axes.items())
+    axes = (
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in run.axes.items()
+    )
     return " ".join((run.method, *(axis for axis in axes if not axis.startswith("arch="))))
 
 

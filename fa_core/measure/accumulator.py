@@ -17,10 +17,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.gamma import aggregation
-from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
+from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.gamma import aggregation
+from fa_core.judgement.intervals import (
+    Interval,
+    drift_interval,
+    growth_interval,
+    median_ranks,
+    share_interval,
+)
 from fa_core.measure.fused import Pass
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
@@ -188,7 +194,10 @@ class Diagnosed:
             source = f"measured on {self.counted} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
             if self.numbers.flatten != PER_TOKEN:
                 # the tokens of a sample are no independent draws
-                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(self.hits, self.counted)}
+                given["intervals"] = {
+                    **self.numbers.intervals,
+                    "acc": share_interval(self.hits, self.counted),
+                }
         given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
@@ -209,7 +218,9 @@ class Tally:
         facts: for the provenance.
     """
 
-    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0) -> None:
+    def __init__(
+        self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0
+    ) -> None:
         self._layer = stability_layer
         self._axis = samples_axis
         self._norm_batches = norm_batches
@@ -253,7 +264,11 @@ class Tally:
             self._begin(done)
         elif len(done.names) != len(self._names):
             hint = "the taps must be the same for every batch"
-            raise TapError(f"{len(done.names)} states, {len(self._names)} in the first batch", where=where, hint=hint)
+            raise TapError(
+                f"{len(done.names)} states, {len(self._names)} in the first batch",
+                where=where,
+                hint=hint,
+            )
         reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
         if done.counting is not None:
             reading = Reading(PER_TOKEN, done.counting)
@@ -280,10 +295,15 @@ class Tally:
             # positions that no sample of a batch has carry no gradient
             self._means = [pad(mean, (0, longest - mean.shape[-1])) for mean in self._means]
         means = self._by_member(torch.stack(self._means, dim=self._axis))
-        h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in zip(*self._norms, strict=True))
+        h, g, e = (
+            self._by_member(torch.cat(norms, dim=-1)) for norms in zip(*self._norms, strict=True)
+        )
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1)
-        per_batch = (*(self._all_by_member(norms) for norms in zip(*self._norms, strict=True)), right)
+        per_batch = (
+            *(self._all_by_member(norms) for norms in zip(*self._norms, strict=True)),
+            right,
+        )
         medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
         depth, samples = len(self._names), h.shape[-1]
         classes = torch.stack(self._classes, dim=1)
@@ -298,12 +318,20 @@ class Tally:
             middle, lows, highs, agreement, (member_hits, least, most, *dead), drift = row
             residual_norms, bp_grad_norms, error_norm = middle[:depth], middle[depth:-1], middle[-1]
             found = {
-                "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
-                "g_L": (lows[-1], highs[-1]) if median_ranks(samples) and math.isfinite(sum(bp_grad_norms)) else None,
+                "growth": growth_interval(
+                    residual_norms, lows[:-1], highs[:-1], agreement, samples
+                ),
+                "g_L": (lows[-1], highs[-1])
+                if median_ranks(samples) and math.isfinite(sum(bp_grad_norms))
+                else None,
                 "stability": drift.interval,
             }
             stability = drift.value
-            if stability is None and all(map(math.isfinite, residual_norms + bp_grad_norms)) and not drift.finite:
+            if (
+                stability is None
+                and all(map(math.isfinite, residual_norms + bp_grad_norms))
+                and not drift.finite
+            ):
                 # too few batches to judge drift, but a non-finite gradient is not to go unseen
                 stability = math.nan
             assert self._layer is not None
@@ -346,7 +374,10 @@ class Tally:
         if self._layer is None:
             self._layer = last // 2
         if not 0 <= self._layer <= last:
-            raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
+            raise UsageError(
+                f"stability_layer {self._layer} does not exist",
+                hint=f"the taps are layers 0..{last}",
+            )
         if done.counting is not None:
             check_tokens(done.hidden, done.names, done.counting)
             ways = [PER_TOKEN]
@@ -357,11 +388,17 @@ class Tally:
         self._way = ways[0]
         self._names = done.names
         device = done.logits.device.type
-        self.facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        self.facts = {
+            "classes": done.logits.shape[-1],
+            "device": device,
+            "threads": torch.get_num_threads(),
+        }
         if device == "cpu":
             self.facts["processor"] = processor_name()
         if self._way == PER_TOKEN:
-            self.facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
+            self.facts["reduction"] = (
+                f"per token over {self._terms} counting labels of {batch_size} samples"
+            )
         if done.own_backward:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.untrue:
@@ -384,14 +421,20 @@ class Tally:
         terms = _terms(done, self._axis)
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
         states = (*done.hidden, *done.gradients)
-        norms = torch.stack([vector_norms(reading.vectors(state, self._axis)) for state in states], dim=-2)
+        norms = torch.stack(
+            [vector_norms(reading.vectors(state, self._axis)) for state in states], dim=-2
+        )
         error_norms = vector_norms(done.error)
         if done.counting is not None:
-            norms, error_norms = (medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting]))
+            norms, error_norms = (
+                medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting])
+            )
         depth = len(done.hidden)
         h, g = norms[..., :depth, :], norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
-        self._norms.append((h, g if terms == self._terms else g * (terms / self._terms), error_norms))
+        self._norms.append(
+            (h, g if terms == self._terms else g * (terms / self._terms), error_norms)
+        )
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
@@ -407,11 +450,23 @@ def _terms(done: Pass, samples_axis: int) -> int:
 
 def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
     """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
-    pairs = [(reading.vectors(a), reading.vectors(g)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    pairs = [
+        (reading.vectors(a), reading.vectors(g))
+        for a, g in zip(done.credit, done.gradients, strict=True)
+    ]
     layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
-    means = {"deep_gamma": mean_over(layers, without=free), "deep_gamma_with_free": mean_over(layers)}
+    means = {
+        "deep_gamma": mean_over(layers, without=free),
+        "deep_gamma_with_free": mean_over(layers),
+    }
     facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}
-    return {"gamma": layers, "zeros": [share_of_zeros(a) for a, _ in pairs], **means, "gamma_L": layers[-1], **facts}
+    return {
+        "gamma": layers,
+        "zeros": [share_of_zeros(a) for a, _ in pairs],
+        **means,
+        "gamma_L": layers[-1],
+        **facts,
+    }
 
 
 def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
@@ -420,7 +475,12 @@ def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> Diagnos
     intervals = {name: ends for name, ends in numbers.intervals.items() if name not in hidden}
     norms = [] if "b" in why else numbers.bp_grad_norms
     credit = numbers.credit or {"missing": {"gamma": why["c"]}}
-    changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}
+    changed = {
+        "cross_batch_stability": None,
+        "bp_grad_norms": norms,
+        "intervals": intervals,
+        "credit": credit,
+    }
     return msgspec.structs.replace(numbers, **changed, unmeasured=why)
 
 
@@ -436,7 +496,7 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
         low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and greatest where n < 6).
         agreement: (N, L), how often a sample lies on the same side of two following medians, as a correlation.
 
-    Source: `fa_core.intervals.growth_interval`.
+    Source: `fa_core.judgement.intervals.growth_interval`.
     """
     places = list(median_ranks(h.shape[-1]) or (0, -1))
     low, high = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values[..., places].unbind(-1)
@@ -447,4 +507,10 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
 def _samples(per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> Samples:
     gram = unit_rows(means[index])
     h, g, e, right = ([norms[index].cpu() for norms in batches] for batches in per_batch)
-    return Samples(residual_norms=h, bp_grad_norms=g, error_norms=e, right=right, drift_cosines=(gram @ gram.T).cpu())
+    return Samples(
+        residual_norms=h,
+        bp_grad_norms=g,
+        error_norms=e,
+        right=right,
+        drift_cosines=(gram @ gram.T).cpu(),
+    )

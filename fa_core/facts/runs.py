@@ -21,11 +21,11 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
+from fa_core.facts.method_style import known_method
 from fa_core.files import is_file, read_file
-from fa_core.method_style import known_method
+from fa_core.judgement.baseline import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -37,7 +37,9 @@ RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What is part of a run folder; further files in it are files like any other."""
 
 DISTRIBUTED = ".metadata"
-HUB_FILES = frozenset({f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED})
+HUB_FILES = frozenset(
+    {f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED}
+)
 """Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder is the run."""
 
 FORMAT = "fa-run/1"
@@ -262,7 +264,9 @@ def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
         if seen[key] > 1:
             places.setdefault(key, []).append(run_place(source))
     leads = {key: _leads(found) for key, found in places.items()}
-    names = (key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}" for key, source in runs)
+    names = (
+        key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}" for key, source in runs
+    )
     return tuple(numbered(names))
 
 

@@ -25,7 +25,9 @@ class MethodStyle(NamedTuple):
 MARKERS = "os^Dv><PXp"
 """Matplotlib's filled markers, so that no method is known by its colour alone."""
 
-METHOD_STYLES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle])
+METHOD_STYLES = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle]
+)
 """Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white), grey and wine; then
 shades that show on white and on black: so many differ by the marker too."""
 
@@ -47,7 +49,9 @@ def method_style(method: str) -> MethodStyle:
         return METHOD_STYLES[method]
     checksum = crc32(method.encode(errors="backslashreplace"))
     if not (known := known_method(method)):
-        return MethodStyle(_COLOURS[checksum % len(_COLOURS)], MARKERS[checksum // len(_COLOURS) % len(MARKERS)])
+        return MethodStyle(
+            _COLOURS[checksum % len(_COLOURS)], MARKERS[checksum // len(_COLOURS) % len(MARKERS)]
+        )
     base = METHOD_STYLES[known]
     others = MARKERS.replace(base.marker, "")
     return MethodStyle(base.colour, others[checksum % len(others)])
@@ -59,7 +63,11 @@ def known_method(method: str) -> str:
     >>> known_method("dfa_penalty"), known_method("dfa"), known_method("dfax")
     ('dfa', 'dfa', '')
     """
-    bases = [name for name in METHOD_STYLES if f"{method} ".startswith(tuple(f"{name}{end}" for end in "_- +"))]
+    bases = [
+        name
+        for name in METHOD_STYLES
+        if f"{method} ".startswith(tuple(f"{name}{end}" for end in "_- +"))
+    ]
     return max(bases, key=len, default="")
 
 
@@ -75,7 +83,9 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     for name in sorted(names, key=lambda name: (name not in METHOD_STYLES, name)):
         style = method_style(name)
         first = MARKERS.index(style.marker)
-        free = (MethodStyle(style.colour, (MARKERS * 2)[first + step]) for step in range(len(MARKERS)))
+        free = (
+            MethodStyle(style.colour, (MARKERS * 2)[first + step]) for step in range(len(MARKERS))
+        )
         found[name] = next((one for one in free if one not in taken), style)
         taken.add(found[name])
     return {name: found[name] for name in names}

@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.intervals import paired_margin
-from fa_core.method_style import METHOD_STYLES
+from fa_core.facts.method_style import METHOD_STYLES
+from fa_core.judgement.intervals import paired_margin
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -84,7 +84,10 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         known = dict.fromkeys(methods)
         for name in self.by_method:
             if known and name not in known and name not in METHOD_STYLES:
-                raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
+                raise UsageError(
+                    f"--frozen-baseline {name}=...: no run of method {name!r}",
+                    hint=nearest(name, known),
+                )
 
     def __bool__(self) -> bool:
         """Whether anything is assumed."""
@@ -93,7 +96,11 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
     def assumed_for(self, method: str, recorded: float | None = None) -> float | None:
         """The accuracy assumed for a method's runs that record this one, or none; None if none is assumed."""
         acc = self.by_method.get(method)
-        return self.default if acc is None and recorded is None and method not in WITHOUT_BASELINE else acc
+        return (
+            self.default
+            if acc is None and recorded is None and method not in WITHOUT_BASELINE
+            else acc
+        )
 
     def lent_to(self, report: DiagnosticReport, method: str) -> DiagnosticReport:
         """The report of a run of this method, judged by the baseline."""
@@ -139,7 +146,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
         rule: see `rule_of`.
         facts: see `facts_of`.
         acc: its accuracy, a fraction.
-        right: which samples it classified rightly, where that was recorded (`fa_core.intervals.packed`).
+        right: which samples it classified rightly, where that was recorded (`fa_core.judgement.intervals.packed`).
     """
 
     source: str
@@ -165,7 +172,10 @@ def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -
     """
     if seed is None or known.get("arch") is None:
         return {}
-    facts = {"seed": seed, **{name: known.get(name) for name in ("arch", "data", "data_hash", TRAINED_ON)}}
+    facts = {
+        "seed": seed,
+        **{name: known.get(name) for name in ("arch", "data", "data_hash", TRAINED_ON)},
+    }
     facts[TRAINED_ON] = facts[TRAINED_ON] or facts["data_hash"]
     for name in ("arch_args", "recipe"):
         value = known.get(name)
@@ -189,7 +199,9 @@ class FrozenRuns:
             self._alike[_ORDERED.encode(run.facts)].append(run)
             self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
 
-    def judge(self, report: DiagnosticReport, rule: str, facts: Mapping[str, Any]) -> DiagnosticReport:
+    def judge(
+        self, report: DiagnosticReport, rule: str, facts: Mapping[str, Any]
+    ) -> DiagnosticReport:
         """A run's report with its baseline: of the frozen runs alike, the one trained by the same rule.
 
         One of another rule is taken where the run has no baseline yet, and `BASELINE_RULE` says so; those that are
@@ -204,38 +216,59 @@ class FrozenRuns:
             return report
         if best is None:
             near = self._same_net.get((facts["seed"], facts["arch"]), [])
-            why = min((_difference(run, facts) for run in near), default=None, key=lambda found: found[0])
-            return report if why is None else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
+            why = min(
+                (_difference(run, facts) for run in near), default=None, key=lambda found: found[0]
+            )
+            return (
+                report
+                if why is None
+                else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
+            )
         found: dict[str, Any] = {
             BASELINE_FROM: best.source,
             BASELINE_RULE: "" if best.rule == rule else best.rule,
-            OTHER_BASELINES: {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule},
+            OTHER_BASELINES: {
+                run.rule: run.acc for run in reversed(alike) if run.rule != best.rule
+            },
         }
         known = {**report.provenance, **found}
         provenance = {name: value for name, value in known.items() if value or name not in found}
         judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
         paired = paired_margin(report.right, best.right) if report.right and best.right else None
-        return judged if paired is None else replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+        return (
+            judged
+            if paired is None
+            else replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+        )
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
     """In how many facts a frozen run differs, and the sentence that names them."""
     names = [name for name in {**facts, **run.facts} if facts.get(name) != run.facts.get(name)]
-    listed = "; ".join(f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names)
+    listed = "; ".join(
+        f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names
+    )
     why = f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline to use it"
     return len(names), why
 
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit (`FrozenRuns.judge`)."""
-    known = [(row, _rule(row), facts_of(row.report.provenance, row.seed, row.method == FROZEN)) for row in rows]
+    known = [
+        (row, _rule(row), facts_of(row.report.provenance, row.seed, row.method == FROZEN))
+        for row in rows
+    ]
     frozen = FrozenRuns(
-        FrozenRun(row.checkpoint or row.source, rule, facts, row.report.headline_acc, row.report.right)
+        FrozenRun(
+            row.checkpoint or row.source, rule, facts, row.report.headline_acc, row.report.right
+        )
         for row, rule, facts in known
         if row.method == FROZEN and row.report.headline_acc is not None
     )
     return [
-        row if row.method in WITHOUT_BASELINE else replace(row, report=frozen.judge(row.report, rule, facts))
+        row
+        if row.method in WITHOUT_BASELINE
+        else replace(row, report=frozen.judge(row.report, rule, facts))
         for row, rule, facts in known
     ]
 

@@ -1,0 +1,1 @@
+"""What a run and a trace hold, as plain data: no judgement and no sentences."""
