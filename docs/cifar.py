@@ -17,8 +17,10 @@ import torch
 from fa_core.data import DataSet
 from fa_core.formats import scan
 from fa_core.reporting.blocks import to_markdown
-from fa_core.training.replication import compared, experiments
-from fa_core.training.train import Run, RunPlan
+from fa_core.training.experiments import experiments
+from fa_core.training.plan import RunPlan
+from fa_core.training.replication import compared
+from fa_core.training.train import Training
 from fa_tui import options
 from fa_tui.commands.replicate import experiment_blocks
 
@@ -90,7 +92,7 @@ def time_of(plan: RunPlan, data: DataSet, device: str, seen: dict[str, float]) -
     """Seconds of the steps of a run, from the quickest of three times `STEPS` of them."""
     kind = f"{plan.method} {plan.arch} {plan.arch_args} {plan.method_args}"
     if kind not in seen:
-        run = Run(plan, data, HERE, torch.device(device), None)
+        run = Training(plan, data, HERE, torch.device(device), None)
         seen[kind] = 0.0
         if run.optimizer:
             times = []

@@ -19,8 +19,8 @@ from fa_core.option_values import ARCHS
 from fa_core.pitfalls.demonstrations import PITFALLS
 from fa_core.reporting.figures import FIGURES
 from fa_core.schema import SCHEMAS
+from fa_core.training.experiments import experiments
 from fa_core.training.plan import METHODS
-from fa_core.training.replication import experiments
 from fa_tui import options
 from fa_tui.cli import COMMANDS
 from fa_tui.settings import Settings, named_values

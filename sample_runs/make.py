@@ -28,8 +28,8 @@ from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
 from fa_core.facts.runs import CREDIT, WEIGHTS
 from fa_core.judgement.baseline import FROZEN, rule_of
-from fa_core.training.plan import METHODS
-from fa_core.training.train import Recipe, RunPlan, audit_run, plan_runs, train_run
+from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
+from fa_core.training.train import audit_run, train_run
 
 SEEDS = (42, 123, 456)
 HERE = Path(__file__).parent

@@ -46,7 +46,7 @@ from fa_core.reporting.records import known_ending, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
-from fa_core.training.replication import experiments, source
+from fa_core.training.experiments import document, experiments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -105,9 +105,9 @@ def citations(table: AuditTable) -> Iterator[Block]:
     if published:
         yield Heading("Citations", 2)
         yield Paragraph(
-            f"The numbers of {listed(sorted(published))} are published: {source().words()}"
+            f"The numbers of {listed(sorted(published))} are published: {document().source.words()}"
         )
-        yield Paragraph(source().bibtex())
+        yield Paragraph(document().source.bibtex())
 
 
 BLANK_ROWS = 5

@@ -1,4 +1,4 @@
-"""What is trained and how, in plain values without torch: recipe, runs (method × seed × sweep axes), known names."""
+"""Training plans as plain values, without torch: the recipe, the runs (method × seed × sweep axes), known names."""
 
 from __future__ import annotations
 
@@ -47,16 +47,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
 
     def __post_init__(self) -> None:
-        for name, chosen, known in (
-            ("optimizer", self.optimizer, OPTIMIZERS),
-            ("schedule", self.schedule, SCHEDULES),
-        ):
-            if chosen not in known:
-                raise unknown_name(name, chosen, known)
-        for name, lowest in {"epochs": 0, "batch_size": 1, "weight_decay": 0, "lam": 0}.items():
-            value = getattr(self, name)
-            if not value >= lowest or math.isinf(value):
-                raise UsageError(f"{name} is {value}", hint=f"give a number of at least {lowest}")
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
+        if self.schedule not in SCHEDULES:
+            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        _check_at_least("epochs", self.epochs, 0)
+        _check_at_least("batch_size", self.batch_size, 1)
+        _check_at_least("weight_decay", self.weight_decay, 0)
+        _check_at_least("lam", self.lam, 0)
         if not self.lr > 0 or math.isinf(self.lr):
             raise UsageError(f"lr is {self.lr}", hint="give a number above 0")
 
@@ -69,6 +67,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if self.schedule == "constant":
             return self.lr
         return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
+
+
+def _check_at_least(name: str, value: float, lowest: int) -> None:
+    if not value >= lowest or math.isinf(value):
+        raise UsageError(f"{name} is {value}", hint=f"give a number of at least {lowest}")
 
 
 UNPENALISED = (FROZEN, "shallow")
@@ -107,7 +110,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         >>> RunPlan(method="dfa", arch="resmlp", data="synthetic", seed=42, axes={"lam": 0.01}).name
         'dfa_lam0.01_s42'
         """
-        axes = "".join(f"_{axis}{_text(value)}" for axis, value in self.axes.items())
+        axes = "".join(f"_{axis}{_axis_text(value)}" for axis, value in self.axes.items())
         return f"{self.method}{axes}_s{self.seed}"
 
 
@@ -143,76 +146,98 @@ def plan_runs(
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
-    plans = []
-    options = dict(method_args or {})
-    alone = len(methods) == 1
-    # which rule trains a control: no option of a rule
-    of = {} if alone or "of" not in options else {"of": options.pop("of")}
-    by = {
-        TRAINED_BY.get(m, m): {} if m in CONTROLS else options
-        for m in methods
-        if m not in WITHOUT_BASELINE
-    }
-    by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
-    trained = [
-        (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
-        for rule, args in (by.items() if FROZEN in methods else ())
-    ]
-    trained += [
-        (name, options if name not in CONTROLS or alone else of if name in TRAINED_BY else {})
-        for name in methods
-        if name != FROZEN
-    ]
-    sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
-    runs = [
-        (method, args, lam, *size, seed)
-        for method, args in trained
-        for lam, size, seed in itertools.product(
-            (0.0,) if method in UNPENALISED else penalties, sizes, seeds
-        )
-    ]
-    for method, args, lam, d, L, seed in runs:
-        differs = {
-            "of": args.get("of") if method in TRAINED_BY else None,
-            "arch": arch if arch != "resmlp" else None,
-            "lam": lam if lam or (len(penalties) > 1 and method not in UNPENALISED) else None,
-            "d": d if len(widths) > 1 else None,
-            "L": L if len(depths) > 1 else None,
-        }
-        plans.append(
-            RunPlan(
+    plans = []
+    for method, method_options in _methods_with_options(methods, dict(method_args or {})):
+        own_penalties = (0.0,) if method in UNPENALISED else penalties
+        for lam, d, L, seed in itertools.product(
+            own_penalties, widths or (None,), depths or (None,), seeds
+        ):
+            run_axes = dict(axes or {})
+            if method in TRAINED_BY and "of" in method_options:
+                run_axes["of"] = method_options["of"]
+            if arch != "resmlp":
+                run_axes["arch"] = arch
+            if lam or len(own_penalties) > 1:
+                run_axes["lam"] = lam
+            if len(widths) > 1:
+                run_axes["d"] = d
+            if len(depths) > 1:
+                run_axes["L"] = L
+            network = dict(arch_args or {})
+            if d is not None:
+                network["d"] = d
+            if L is not None:
+                network["L"] = L
+            plan = RunPlan(
                 method=method,
                 arch=arch,
                 data=data,
                 seed=seed,
                 recipe=msgspec.structs.replace(recipe, lam=lam),
-                method_args=dict(args),
-                arch_args=dict(arch_args or {})
-                | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
-                axes={
-                    **(axes or {}),
-                    **{name: value for name, value in differs.items() if value is not None},
-                },
+                method_args=dict(method_options),
+                arch_args=network,
+                axes=run_axes,
                 eval_seed=eval_seed,
             )
-        )
+            plans.append(plan)
     return plans
 
 
+def _methods_with_options(
+    methods: Sequence[str], options: dict[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Every run's method and its options, frozen runs first.
+
+    Options belong to rules; next to rules a control gets none of them but ``of``, the rule that trains it.
+    """
+    alone = len(methods) == 1
+    of = {}
+    if "of" in options and not alone:
+        of["of"] = options.pop("of")
+    chosen = []
+    if FROZEN in methods:
+        chosen += [(FROZEN, args) for args in _frozen_options(methods, options)]
+    for name in methods:
+        if name == FROZEN:
+            continue
+        if alone or name not in CONTROLS:
+            chosen.append((name, options))
+        elif name in TRAINED_BY:
+            chosen.append((name, of))
+        else:
+            chosen.append((name, {}))
+    return chosen
+
+
+def _frozen_options(methods: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options of the frozen-blocks runs: one run by each rule that a method here is trained by."""
+    default_rule = TRAINED_BY[FROZEN]
+    rules = {}
+    for name in methods:
+        if name not in WITHOUT_BASELINE:
+            rules[TRAINED_BY.get(name, name)] = {} if name in CONTROLS else options
+    if not rules:
+        return [options if len(methods) == 1 else {}]
+    return [args if rule == default_rule else {"of": rule, **args} for rule, args in rules.items()]
+
+
 def there_already(folder: Path) -> UsageError:
-    """The error for a folder that holds a run, without leave to touch it."""
+    """The error for a folder that already holds a run."""
     return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 
-def _text(value: Any) -> str:
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else f"-{value}"
-        if isinstance(value, str)
-        else str(value)
-    )
+def _axis_text(value: Any) -> str:
+    """An axis value in a folder name.
+
+    >>> _axis_text(0.01), _axis_text("dfa"), _axis_text(8)
+    ('0.01', '-dfa', '8')
+    """
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, str):
+        return f"-{value}"
+    return str(value)
 
 
 METHODS = (

@@ -6,7 +6,6 @@ measures them.
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,29 +16,25 @@ from typing import Any
 
 import msgspec
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
-from fa_core.atomic import write_bytes, write_json
+from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import loads, reading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.facts.runs import (
     AUDIT,
-    CREDIT,
-    MANIFEST,
     RESUME,
     TRACE,
-    WEIGHTS,
     Manifest,
     is_run,
     read_manifest,
 )
-from fa_core.facts.trace import trace_entry, write_trace
-from fa_core.files import open_file, read_file
+from fa_core.facts.trace import trace_entry
+from fa_core.files import read_file
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.baseline import BASELINE_RULE, FROZEN
@@ -51,9 +46,8 @@ from fa_core.methods import make_method, method_class
 from fa_core.models import ARCHS, build
 from fa_core.option_values import diagnostic_letters, unknown_name
 from fa_core.report import DiagnosticReport
-from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
-
-__all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
+from fa_core.training.plan import Recipe, RunPlan, there_already
+from fa_core.training.run_files import RunWriter, load_state, save_state
 
 Batches = list[tuple[Tensor, Tensor]]
 
@@ -100,50 +94,6 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
 
 
-class RunWriter:
-    """The files of one run folder. Every write is atomic: a kill between two leaves both readable."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def manifest(self, manifest: Manifest) -> None:
-        """Write ``manifest.json``; fields that say nothing are left out."""
-        fields = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
-        said = {name: value for name, value in fields.items() if value is not None and value != {}}
-        write_json(self.folder / MANIFEST, msgspec.to_builtins(said))
-
-    def weights(
-        self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]
-    ) -> None:
-        """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
-
-        Both carry method, seed and epoch in their metadata, so that a file alone still says what it is.
-        """
-        label = {
-            "method": manifest.method,
-            "seed": str(manifest.seed),
-            "epoch": str(manifest.epochs_done),
-        }
-        if credit:
-            write_bytes(self.folder / CREDIT, save(_plain(credit), label))
-        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
-
-    def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
-        if epochs:
-            write_trace(self.folder / TRACE, epochs)
-
-    def start(self) -> None:
-        """Remove what an earlier run left: none of it is true of the new one."""
-        for name in (AUDIT, CREDIT, TRACE, RESUME):
-            (self.folder / name).unlink(missing_ok=True)
-
-
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous CPU copies: safetensors refuses views and shared memory."""
-    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-
-
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
 
@@ -155,8 +105,11 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
     """
     steps = len(data.train_y) // recipe.batch_size
     if steps == 0:
-        what = f"a batch of {recipe.batch_size} is larger than the {len(data.train_y)} training samples of {data.spec}"
-        raise UsageError(what, hint="give a smaller --batch-size")
+        samples = f"the {len(data.train_y)} training samples of {data.spec}"
+        raise UsageError(
+            f"a batch of {recipe.batch_size} is larger than {samples}",
+            hint="give a smaller --batch-size",
+        )
     return steps
 
 
@@ -169,10 +122,8 @@ def sample_order(count: int, seed: int, epoch: int) -> Tensor:
 @contextmanager
 def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the caller's afterwards."""
-    strict, warn = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    strict = torch.are_deterministic_algorithms_enabled()
+    warn = torch.is_deterministic_algorithms_warn_only_enabled()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -196,31 +147,44 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
-    given_data = f"{data.spec} gives samples of shape {data.input_shape}"
     decided: dict[str, Any] = {"num_classes": data.num_classes}
     if "input_dim" in known:
         decided["input_dim"] = math.prod(data.input_shape)
     elif "vocab" in known:
-        x = data.train_x
-        if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
-            hint = "choose data of whole numbers from 0 on, the label the token that follows"
-            raise UsageError(
-                f"{arch} takes token numbers (samples, tokens), {given_data}", hint=hint
-            )
-        top = max(int(x.max()), int(data.test_x.max()))
-        decided |= {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
+        decided |= _token_args(arch, data)
     else:
-        shape = data.input_shape
-        if len(shape) != 3 or shape[1] != shape[2]:
-            hint = "choose image data such as cifar10:DIR, or --arch resmlp"
-            raise UsageError(
-                f"{arch} takes square images (channels, size, size), {given_data}", hint=hint
-            )
-        decided |= {"channels": shape[0], "image": shape[1]}
+        decided |= _image_args(arch, data)
     return {name: value for name, value in decided.items() if name in known} | given
 
 
-class Run:
+def _token_args(arch: str, data: DataSet) -> dict[str, Any]:
+    """Length and vocabulary of token data."""
+    x = data.train_x
+    if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
+        raise UsageError(
+            f"{arch} takes token numbers (samples, tokens), {_shape_of(data)}",
+            hint="choose data of whole numbers from 0 on, the label the token that follows",
+        )
+    top = max(int(x.max()), int(data.test_x.max()))
+    return {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
+
+
+def _image_args(arch: str, data: DataSet) -> dict[str, Any]:
+    """Channels and size of square images."""
+    shape = data.input_shape
+    if len(shape) != 3 or shape[1] != shape[2]:
+        raise UsageError(
+            f"{arch} takes square images (channels, size, size), {_shape_of(data)}",
+            hint="choose image data such as cifar10:DIR, or --arch resmlp",
+        )
+    return {"channels": shape[0], "image": shape[1]}
+
+
+def _shape_of(data: DataSet) -> str:
+    return f"{data.spec} gives samples of shape {data.input_shape}"
+
+
+class Training:
     """The state of one run in training.
 
     Args:
@@ -255,11 +219,12 @@ class Run:
         self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
-            **{
-                name: getattr(plan, name)
-                for name in ("arch", "eval_seed", "seed", "method_args", "axes")
-            },
             method=rule.name,
+            arch=plan.arch,
+            seed=plan.seed,
+            eval_seed=plan.eval_seed,
+            method_args=plan.method_args,
+            axes=plan.axes,
             arch_args=self.net.arch_args,
             data=data.spec,
             data_hash=data.hash,
@@ -278,9 +243,8 @@ class Run:
             if not resume:
                 raise there_already(folder)
             _check_same(found, self.manifest, folder)
-            if found.stopped or (
-                found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()
-            ):
+            complete = found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()
+            if found.stopped or complete:
                 return found
             self._restore(found)
             return None
@@ -290,15 +254,15 @@ class Run:
 
     def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         """Train the epochs that are left."""
+        if self.optimizer is None:
+            return
         found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
         self.baseline = found.frozen_baseline_acc
-        while (
-            self.optimizer
-            and self.manifest.epochs_done < self.recipe.epochs
-            and not self.manifest.stopped
-        ):
-            # a baseline that stops before the runs it is compared with is none
-            self._train_epoch(frozenset() if self.manifest.method == FROZEN else stop_on, on_moment)
+        if self.manifest.method == FROZEN:
+            # a baseline must not stop before the runs that are compared with it
+            stop_on = frozenset()
+        while self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
+            self._train_epoch(stop_on, on_moment)
 
     def epoch(self, epoch: int, on_step: Callable[[int], None] = lambda step: None) -> float:
         """Train one epoch: the same few lines for every method.
@@ -339,47 +303,49 @@ class Run:
         return float(total) / steps
 
     def _train_epoch(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
+        """Train the next epoch, measure it, and save everything up to it."""
         assert self.optimizer is not None
         epoch, epochs = self.manifest.epochs_done + 1, self.recipe.epochs
-        moment = Moment(
-            self.name, epoch, epochs, step=0, steps=steps_per_epoch(self.data, self.recipe)
-        )
-        start, stopped = time.perf_counter(), None
+        steps = steps_per_epoch(self.data, self.recipe)
+
+        def on_step(step: int) -> None:
+            on_moment(Moment(self.name, epoch, epochs, step, steps))
+
+        start = time.perf_counter()
+        stopped = None
         try:
-            loss = self.epoch(
-                epoch, lambda step: on_moment(msgspec.structs.replace(moment, step=step))
-            )
+            loss = self.epoch(epoch, on_step)
         except Diverged as error:
-            loss, stopped = float("nan"), f"diverged: {error.what}"
+            loss = math.nan
+            stopped = f"diverged: {error.what}"
         report = self._measured()
-        gamma = method_gamma(self.net, self.method, *self.batches[0])
-        rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(
-            epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma
+            epoch,
+            report,
+            time.perf_counter() - start,
+            loss=loss,
+            lr=self.optimizer.param_groups[0]["lr"],
+            gamma=method_gamma(self.net, self.method, *self.batches[0]),
         )
         fired = report.flags & stop_on
         if fired and not stopped and epoch < epochs:
             letters = ", ".join(f"({letter})" for letter in sorted(fired))
             saved = 100 * (epochs - epoch) / epochs
-            stopped = (
-                f"{letters} fired at epoch {epoch} of {epochs}: {saved:.0f} % of the epochs saved"
-            )
+            when = f"{letters} fired at epoch {epoch} of {epochs}"
+            stopped = f"{when}: {saved:.0f} % of the epochs saved"
         self.trace.append(entry)
         self.manifest = msgspec.structs.replace(
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
-        on_moment(
-            msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags)
-        )
+        on_moment(Moment(self.name, epoch, epochs, steps, steps, entry, report.flags))
 
     def _measured(self) -> DiagnosticReport:
         """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
-        x, y = (
-            torch.split(samples, TEST_BATCH) for samples in (self.data.test_x, self.data.test_y)
-        )
-        acc, given = accuracy(self.net, zip(x, y, strict=True)), self.thresholds
-        return diagnose(self.net, self.batches, acc, self.baseline, thresholds=given)
+        x = torch.split(self.data.test_x, TEST_BATCH)
+        y = torch.split(self.data.test_y, TEST_BATCH)
+        acc = accuracy(self.net, zip(x, y, strict=True))
+        return diagnose(self.net, self.batches, acc, self.baseline, thresholds=self.thresholds)
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run and write its report; what only an unfinished run needs goes."""
@@ -409,60 +375,25 @@ class Run:
             self.optimizer.load_state_dict(state["optimizer"])
         self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
         trace, done = self.writer.folder / TRACE, state["epochs_done"]
-        with reading(trace, "cannot resume from it"):
-            self.trace = (
-                [loads(line) for line in read_file(trace).splitlines()[:done]] if done else []
-            )
+        self.trace = []
+        if done:
+            with reading(trace, "cannot resume from it"):
+                self.trace = [loads(line) for line in read_file(trace).splitlines()[:done]]
+
+
+_SAME_ON_RESUME = (
+    *("method", "arch", "arch_args", "data", "data_hash"),
+    *("seed", "method_args", "recipe", "eval_seed"),
+)
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
-    """A run is only resumed as what it is."""
-    for name in (
-        "method",
-        "arch",
-        "arch_args",
-        "data",
-        "data_hash",
-        "seed",
-        "method_args",
-        "recipe",
-        "eval_seed",
-    ):
+    """Refuse to resume a run with other settings."""
+    for name in _SAME_ON_RESUME:
         was, now = getattr(found, name), getattr(asked, name)
         if was != now:
             hint = "train into another --out folder"
             raise UsageError(f"the run there has {name} {was}, not {now}", where=folder, hint=hint)
-
-
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values, with the random generators' state."""
-    generators = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
-    buffer = io.BytesIO()
-    torch.save({"state": state, "generators": generators}, buffer)
-    write_bytes(path, buffer.getvalue())
-
-
-def load_state(path: Path, device: torch.device) -> dict[str, Any]:
-    """The state that `save_state` wrote; the random generators are set back to it.
-
-    Args:
-        path: the file.
-        device: where its tensors go (the random state stays on the CPU).
-
-    Raises:
-        UnreadableInput: missing, cut off, or not such a file.
-    """
-    problem, hint = "cannot resume from it", "train the run again with --overwrite"
-    if not path.exists():
-        raise UnreadableInput(f"{problem} (it is missing)", where=path, hint=hint)
-    with reading(path, problem, hint):
-        with open_file(path) as file:
-            saved = torch.load(file, map_location="cpu", weights_only=True)
-        state, generators = saved["state"], saved["generators"]
-        torch.set_rng_state(generators["cpu"])
-        if generators["cuda"] and device.type == "cuda":
-            torch.cuda.set_rng_state_all(generators["cuda"])
-    return state  # type: ignore[no-any-return]
 
 
 def audit_run(
@@ -535,7 +466,7 @@ def train_run(
     """
     device = torch.device(device)
     with deterministic(plan.seed, device):
-        run = Run(plan, data, folder, device, thresholds or DiagnosticThresholds())
+        run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
         finished = run.take_up(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
@@ -559,18 +490,20 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
-    standing = next(
-        place for place in (out, *out.absolute().parents) if place.exists() or place.is_symlink()
-    )
-    if not standing.is_dir():
-        raise UsageError(
-            "is a file, not a folder",
-            where=standing,
-            hint="--out names the folder of the run folders",
-        )
+    _check_folder(out)
     for plan in plans:
-        run = Run(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
+        run = Training(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
         if run.optimizer:
             steps_per_epoch(data, run.recipe)
         if is_run(out / plan.name) and not (resume or overwrite):
             raise there_already(out / plan.name)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a path of which an existing part is no folder."""
+    for place in (out, *out.absolute().parents):
+        if place.is_dir():
+            return
+        if place.exists() or place.is_symlink():
+            hint = "--out names the folder of the run folders"
+            raise UsageError("is a file, not a folder", where=place, hint=hint)

@@ -19,7 +19,8 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 
 if TYPE_CHECKING:
-    from fa_core.training.replication import Compared, Experiment
+    from fa_core.training.experiments import Experiment
+    from fa_core.training.replication import Compared
 
 
 _NAME = typer.Argument(
@@ -62,7 +63,7 @@ def replicate_command(
 
         fa-tui replicate --evidence evidence.md --out replication
     """
-    from fa_core.training.replication import experiment, experiments
+    from fa_core.training.experiments import experiment, experiments
 
     if evidence is not None:
         from fa_core.reporting.form import write_blocks
@@ -114,15 +115,15 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     Args:
         out: folder of the experiments' run folders, where some were trained.
     """
-    from fa_core.training.replication import claims, experiments, source
+    from fa_core.training.experiments import document, experiments
 
     samples = options.sample_runs()
     yield Heading("Evidence summary", 1)
-    yield Paragraph(f"Claims and figures: {source().words()}")
+    yield Paragraph(f"Claims and figures: {document().source.words()}")
     yield Heading("What follows from the published files")
     printed: dict[str, Any] = {}
     rows = []
-    for claim in claims():
+    for claim in document().claim:
         words = [
             str(samples / word) if word.endswith(".json") else word
             for word in claim.command.split()

@@ -19,7 +19,8 @@ from fa_tui.commands.progress import stoppable
 
 if TYPE_CHECKING:
     from fa_core.data.dataset import DataSet
-    from fa_core.training.train import RunPlan, Trained
+    from fa_core.training.plan import RunPlan
+    from fa_core.training.train import Trained
 
 
 MOST_THREADS = 1024

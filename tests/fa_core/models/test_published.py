@@ -14,7 +14,7 @@ from fa_core.engine.loading import load
 from fa_core.facts.runs import Manifest
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.models import build
-from fa_core.training.train import RunWriter
+from fa_core.training.run_files import RunWriter
 
 
 class Block(nn.Module):

@@ -31,7 +31,7 @@ from fa_core.pitfalls.demonstrations import (
     null_feedback,
     of_run,
 )
-from fa_core.training.train import RunWriter
+from fa_core.training.run_files import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,7 +38,7 @@ from fa_core.reporting.form import blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.table import AuditTable
-from fa_core.training.replication import source
+from fa_core.training.experiments import document
 from tests.fa_core.analysis.runs import row, table
 
 NAN = math.nan
@@ -357,7 +357,7 @@ def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: 
     )
     assert "Citations" not in to_markdown(reporting_form(table(row(growth=2.0))))
     cff = (Path(__file__).parents[3] / "CITATION.cff").read_text()
-    assert f"arXiv:{source().eprint}" in cff and source().title in cff
+    assert f"arXiv:{document().source.eprint}" in cff and document().source.title in cff
 
 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, load_data
-from fa_core.training.train import Recipe, RunPlan
+from fa_core.training.plan import Recipe, RunPlan
 
 SPEC = "synthetic:input=6,train=320,test=300"
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.training.train import Recipe, plan_runs
+from fa_core.training.plan import Recipe, plan_runs
 
 BASE = {"arch": "resmlp", "data": "synthetic", "recipe": Recipe()}
 

@@ -14,16 +14,8 @@ import typer
 from fa_core.facts.runs import read_manifest
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
-from fa_core.training.replication import (
-    Claim,
-    Compared,
-    Experiment,
-    Run,
-    compared,
-    experiment,
-    experiments,
-    finished,
-)
+from fa_core.training.experiments import Claim, Experiment, experiment, experiments
+from fa_core.training.replication import Compared, FinishedRun, compared, finished
 from fa_tui import options
 from fa_tui.commands.train import plans_of
 from fa_tui.options import sample_runs
@@ -33,7 +25,7 @@ STEP = f"train --method fa,dfa --arch resmlp --d 8 --L 2 --data {{cifar10}} --ep
 CHOSEN = Experiment(name="x", title="x", folder="x", steps=[STEP])
 
 
-def one(published: list[Any], *runs: Run | None) -> Compared:
+def one(published: list[Any], *runs: FinishedRun | None) -> Compared:
     """The figure of a method next to those of its seeds."""
     chosen = msgspec.structs.replace(
         CHOSEN, steps=[STEP.replace(" --lam 0,0.01", "")], published=[published]
@@ -43,11 +35,11 @@ def one(published: list[Any], *runs: Run | None) -> Compared:
     return found
 
 
-def run(method: str = "dfa", **numbers: Any) -> Run:
-    return Run(DiagnosticReport(method_name=method, **numbers))
+def run(method: str = "dfa", **numbers: Any) -> FinishedRun:
+    return FinishedRun(DiagnosticReport(method_name=method, **numbers))
 
 
-def accs(*values: float) -> list[Run]:
+def accs(*values: float) -> list[FinishedRun]:
     return [run(headline_acc=value) for value in values]
 
 
@@ -104,7 +96,7 @@ def test_a_missing_seed_is_said_and_never_agrees() -> None:
 def test_a_number_that_is_not_finite_agrees_with_nothing(
     number: str, value: float, bad: float
 ) -> None:
-    def with_value(x: float) -> Run:
+    def with_value(x: float) -> FinishedRun:
         return run(headline_acc=x) if number == "acc" else run(residual_norms=[1.0, x])
 
     assert one(["dfa", number, value], *map(with_value, (value, value, value))).outcome == "agrees"
@@ -135,7 +127,7 @@ def test_the_gamma_of_fa_is_compared_with_its_free_layer() -> None:
         ] == ["deep_gamma_with_free"]
 
 
-def first_fires(*epochs: int) -> list[Run]:
+def first_fires(*epochs: int) -> list[FinishedRun]:
     """Runs of which (a) fires from an epoch on; 0 for never."""
 
     def trace(at: int) -> Trace:
@@ -146,7 +138,7 @@ def first_fires(*epochs: int) -> list[Run]:
         ]
         return Trace(source="t", key="dfa_s1", method="dfa", epochs=entries)
 
-    return [Run(DiagnosticReport(), trace(at)) for at in epochs]
+    return [FinishedRun(DiagnosticReport(), trace(at)) for at in epochs]
 
 
 def test_epochs_are_compared_by_their_mean_and_by_how_many_seeds_fire() -> None:
@@ -194,7 +186,7 @@ def test_a_published_audit_agrees_with_itself(chosen: Experiment) -> None:
     names = {(plan.method, plan.seed): name for name, plan in chosen.plans().items()}
     found = compared(
         chosen,
-        {names[row.method, row.seed or 0]: Run(row.report) for row in published.rows},
+        {names[row.method, row.seed or 0]: FinishedRun(row.report) for row in published.rows},
         published,
     )
     assert found and all(figure.agrees or figure.unchecked for figure in found)

@@ -16,7 +16,8 @@ from fa_core.engine.loading import Evaluation
 from fa_core.facts.runs import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
-from fa_core.training.train import Moment, RunPlan, audit_run, train_run
+from fa_core.training.plan import RunPlan
+from fa_core.training.train import Moment, audit_run, train_run
 
 SEEDS = (42, 123, 456)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fa_core.facts.runs import Manifest
+from fa_core.training.experiments import document, experiment, experiments
 from fa_core.training.plan import Recipe
-from fa_core.training.replication import claims, experiment, experiments
 from fa_tui.cli import main
 
 SMALL = {"256": "8", "512": "8", "2,4,8,12": "1,2"}
@@ -161,11 +161,11 @@ def test_the_evidence_holds_every_claim_with_its_command_and_what_came_out(
     text = file.read_text()
     first, second = text.split("## What training gives")
     rows = [line.strip("| ").split(" | ") for line in first.splitlines() if "fa-tui " in line]
-    assert [row[0] for row in rows] == [claim.text for claim in claims()]
+    assert [row[0] for row in rows] == [claim.text for claim in document().claim]
     assert {row[-1] for row in rows} == {"agrees"}, first
     monkeypatch.chdir(tmp_path)  # as shown, from anywhere
     printed = {}
-    for claim, (_, command, where, _, here, _) in zip(claims(), rows, strict=True):
+    for claim, (_, command, where, _, here, _) in zip(document().claim, rows, strict=True):
         if command not in printed:
             assert main(shlex.split(command)[1:]) == 0
             printed[command] = capsys.readouterr().out

@@ -77,7 +77,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     def interrupted(*args: object, **settings: object) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training.Run, "epoch", interrupted)
+    monkeypatch.setattr(training.Training, "epoch", interrupted)
     assert train(tmp_path, "--method", "bp") == 130
     assert "add --resume to go on" in capsys.readouterr().err
     assert read_manifest(tmp_path / "bp_s42").epochs_done == 0

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from fa_core.facts.runs import WEIGHTS, Manifest
-from fa_core.training.train import RunWriter
+from fa_core.training.run_files import RunWriter
 
 
 def test_weights_come_back_bit_for_bit_with_what_they_are_of(tmp_path: Path) -> None:
