@@ -147,7 +147,7 @@ def groups_of(
         if line.is_heading:
             home = line.label
         else:
-            groups.append(Group.of(line.label, line.cells.rows, home))
+            groups.append(Group.of(line.label, line.runs(), home))
     return groups
 
 

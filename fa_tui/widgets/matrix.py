@@ -13,7 +13,15 @@ from fa_core.judgement.diagnostics import CONTROL
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left
+from fa_tui.views.text import (
+    Glyphs,
+    abbreviated,
+    cut_start,
+    lengths,
+    padded,
+    padded_left,
+    width_of,
+)
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
@@ -102,9 +110,11 @@ class Matrix(RunsView):
             if not line.is_heading
         }
         self._lengths = lengths([*self._said.values()])
-        fullest = max((len(line.cells.rows) for line in lines), default=0)
+        fullest = max((len(line.runs()) for line in lines), default=0)
+        titles = [self._glyphs.say(title) for title in self._grid.columns]
+        self._title_width = max(map(width_of, titles), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
-        self.cells.set_cells([line.cells for line in self._grid.lines])
+        self.cells.set_cells([rows for line in lines for rows in line.cells.values()])
         self._fit()
         if kept is not None:
             self.go_to(kept)
@@ -160,9 +170,7 @@ class Matrix(RunsView):
 
     @property
     def _cell_width(self) -> int:
-        return max(
-            self.cells.width_of(self.quantity), min(self._grid.columns.widest, _LONGEST_TITLE)
-        )
+        return max(self.cells.width_of(self.quantity), min(self._title_width, _LONGEST_TITLE))
 
     def on_resize(self) -> None:
         self._fit()
@@ -191,11 +199,12 @@ class Matrix(RunsView):
             self._turn = (*place, self.here.index(row))
 
     @property
-    def here(self) -> tuple[int, ...]:
-        line = self._grid.lines[self.line] if self.line < len(self._grid.lines) else None
-        return line.cells[self.column] if line and line.cells else ()
+    def here(self) -> list[int]:
+        if self.line >= len(self._grid.lines):
+            return []
+        return self._grid.lines[self.line].cells.get(self.column, [])
 
-    def _turn_in(self, cell: tuple[int, ...]) -> int:
+    def _turn_in(self, cell: Sequence[int]) -> int:
         """Which of several runs in the cell under the cursor is meant."""
         return self._turn[2] % len(cell) if self._turn[:2] == (self.line, self.column) else 0
 
@@ -274,7 +283,7 @@ class Matrix(RunsView):
                 (f"{padded(text, width)} ", "head"),
                 (" " * (self.width_of(column) - width - 1), "text"),
             ]
-        rows = self._grid.lines[line].cells[column]
+        rows = self._grid.lines[line].cells.get(column, [])
         row = self.cells.paint(rows, self.quantity, width) if rows else []
         if not self.flipped.isdisjoint(rows):
             row = [(text, f"{tone}+flipped") for text, tone in row]

@@ -8,7 +8,6 @@ in the verdict's colours stays readable on the highest shade.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
@@ -22,7 +21,6 @@ from textual.widget import Widget
 from fa_core.judgement.diagnostics import BIT
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
-from fa_tui.views.grid import Cells
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Row
@@ -152,7 +150,7 @@ class RunsView(LineTable):
         self.flipped: set[int] = set()
 
     @property
-    def here(self) -> tuple[int, ...]:
+    def here(self) -> list[int]:
         """The indices of the runs under the cursor."""
         raise NotImplementedError
 
@@ -218,7 +216,7 @@ class RunsView(LineTable):
 
 _NUMBER_WIDTH = 7
 
-Cell = tuple[int, ...]
+Cell = Sequence[int]
 """The row indices that share a cell."""
 
 
@@ -232,14 +230,14 @@ class RunCells:
 
     def __init__(self, session: Session, glyphs: Glyphs) -> None:
         self._session, self._glyphs = session, glyphs
-        self._rows = array("q")
+        self._rows: list[int] = []
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
 
-    def set_cells(self, lines: Sequence[Cells]) -> None:
-        """All cells there are: the scale goes from the lowest of their numbers to the highest."""
-        self._rows = array("q", chain.from_iterable(cells.rows for cells in lines))
-        self._most = max((cells.most() for cells in lines), default=1)
+    def set_cells(self, cells: Sequence[Sequence[int]]) -> None:
+        """Take all cells: the scale goes from the lowest of their numbers to the highest."""
+        self._rows = list(chain.from_iterable(cells))
+        self._most = max(map(len, cells), default=1)
         self.numbers_changed()
 
     def numbers_changed(self) -> None:

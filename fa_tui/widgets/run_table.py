@@ -101,8 +101,8 @@ class RunTable(RunsView):
         return self._shown[self.line] if self._shown else None
 
     @property
-    def here(self) -> tuple[int, ...]:
-        return () if self.row is None else (self.row,)
+    def here(self) -> list[int]:
+        return [] if self.row is None else [self.row]
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
