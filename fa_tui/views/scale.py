@@ -1,14 +1,9 @@
-"""Where a value lies between two ends, linearly or by its logarithm: the scale of sliders, sparklines, charts, shades.
-
-The values that steps along a scale stop at; how many runs lie where. The numbers next to an axis: round, and never
-two alike.
-"""
+"""Linear and logarithmic scales of sliders, sparklines, charts and shades: positions, steps, tick labels."""
 
 from __future__ import annotations
 
 import bisect
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -34,34 +29,38 @@ class Scale(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.lo < self.hi or (self.log and self.lo <= 0):
-            raise ValueError(f"no {'log ' if self.log else ''}scale from {self.lo} to {self.hi}")
+            raise ValueError(f"no scale from {self.lo} to {self.hi}")
 
     def fraction(self, value: float) -> float:
         """Position in [0, 1], clamped at the ends; a value with no logarithm lies at 0."""
         if self.log:
             if value <= 0:
                 return 0.0
+            if value == math.inf:
+                return 1.0
             low, high = math.log10(self.lo), math.log10(self.hi)
-            part = (math.log10(value) - low) / (high - low) if value < math.inf else 1.0
+            part = (math.log10(value) - low) / (high - low)
         else:
             part = (value - self.lo) / (self.hi - self.lo)
         return min(1.0, max(0.0, part))
 
     def value(self, fraction: float) -> float:
         """The value at a position in [0, 1]: the inverse of `fraction`."""
-        if fraction <= 0 or fraction >= 1:
-            return self.lo if fraction <= 0 else self.hi
+        if fraction <= 0:
+            return self.lo
+        if fraction >= 1:
+            return self.hi
         if self.log:
             low, high = math.log10(self.lo), math.log10(self.hi)
             return min(self.hi, max(self.lo, math.pow(10.0, low + fraction * (high - low))))
         return self.lo + fraction * (self.hi - self.lo)
 
     def cell(self, value: float, cells: int) -> int:
-        """Which of ``cells`` cells shows the value: the first shows lo, the last shows hi."""
-        return round(self.fraction(value) * (cells - 1)) if cells > 1 else 0
+        """The cell, of ``cells``, that shows the value: the first shows lo, the last shows hi."""
+        return round(self.fraction(value) * max(0, cells - 1))
 
     def step(self, value: float, steps: int) -> int:
-        """Which of ``steps`` equal parts the value lies in; the last one holds +inf.
+        """The one of ``steps`` equal parts that the value lies in; the last one holds +inf.
 
         >>> Scale(1.0, 1e4, log=True).step(100.0, 8), Scale(1.0, 1e4).step(100.0, 8)
         (4, 0)
@@ -69,13 +68,15 @@ class Scale(msgspec.Struct, frozen=True):
         return min(steps - 1, int(steps * self.fraction(value)))
 
     def value_at(self, cell: int, cells: int) -> float:
-        """The roundest value that `cell` shows: what a click there means.
+        """The roundest value that `cell` shows: the meaning of a click there.
 
         >>> Scale(1, 1e5, log=True).value_at(20, 51)
         100.0
         """
-        if cell <= 0 or cell >= cells - 1:
-            return self.lo if cell <= 0 else self.hi
+        if cell <= 0:
+            return self.lo
+        if cell >= cells - 1:
+            return self.hi
         middle = self.value(cell / (cells - 1))
         for digits in range(1, 17):
             rounded = float(f"{middle:.{digits - 1}e}")
@@ -88,7 +89,7 @@ class Scale(msgspec.Struct, frozen=True):
         return self.lo <= value <= self.hi
 
     def tick(self, value: float, glyphs: Glyphs = UNICODE, digits: int = 3) -> str:
-        """A value next to the axis: on a logarithmic one powers of ten are written as in the figures, if that can be.
+        """A value as an axis label; ``10⁻⁸`` for a power of ten on a logarithmic Unicode axis.
 
         >>> Scale(1e-8, 1e3, log=True).tick(1e-8), Scale(0.0, 1e3).tick(1e3)
         ('10⁻⁸', '1000')
@@ -103,7 +104,7 @@ class Scale(msgspec.Struct, frozen=True):
 def covering(
     values: Iterable[float], *, log: bool, at_least: tuple[float, float] | None = None
 ) -> Scale | None:
-    """A scale that holds every finite value (every positive one if log) with round ends, or None if there is none.
+    """The scale with round ends that holds every finite value; None if there is no value.
 
     Args:
         values: what to show; non-finite values, and on a log scale those ≤ 0, do not count.
@@ -113,12 +114,10 @@ def covering(
     >>> covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False, at_least=(0.0, 10.0))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
-    shown = (
-        value
-        for value in chain(values, at_least or ())
-        if math.isfinite(value) and (value > 0 or not log)
-    )
-    kept = array("d", shown)
+    kept = []
+    for value in chain(values, at_least or ()):
+        if math.isfinite(value) and (value > 0 or not log):
+            kept.append(value)
     if not kept:
         return None
     lo, hi = min(kept), max(kept)
@@ -140,30 +139,9 @@ def covering(
 _WIDE_DECADES = 6
 """A log track longer than this steps in coarser rungs."""
 
-R20 = (
-    1.0,
-    1.12,
-    1.25,
-    1.4,
-    1.6,
-    1.8,
-    2.0,
-    2.24,
-    2.5,
-    2.8,
-    3.15,
-    3.55,
-    4.0,
-    4.5,
-    5.0,
-    5.6,
-    6.3,
-    7.1,
-    8.0,
-    9.0,
-)
-"""Renard's preferred numbers, 20 per decade: even in the logarithm, short as decimals."""
-R10 = R20[::2]
+R10 = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
+R20 = tuple(sorted((*R10, 1.12, 1.4, 1.8, 2.24, 2.8, 3.55, 4.5, 5.6, 7.1, 9.0)))
+"""Renard's preferred numbers, 10 and 20 per decade: even in the logarithm, short as decimals."""
 
 
 def next_multiple(value: float, unit: float, *, upward: bool) -> float:
@@ -173,12 +151,15 @@ def next_multiple(value: float, unit: float, *, upward: bool) -> float:
     0.29
     """
     count = value / unit
-    target = math.floor(count + 1e-6) + 1 if upward else math.ceil(count - 1e-6) - 1
+    if upward:
+        target = math.floor(count + 1e-6) + 1
+    else:
+        target = math.ceil(count - 1e-6) - 1
     return float(f"{target * unit:.12g}")
 
 
 def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> float:
-    """The nearest of `mantissas`·10^k strictly above or below; the value itself where there is none (signless).
+    """The nearest of `mantissas`·10^k strictly above or below; the value itself outside (1e-300, 1e300).
 
     >>> next_rung(50.0, R10, upward=True)
     63.0
@@ -186,18 +167,16 @@ def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> floa
     if value <= 0 or not 1e-300 < value < 1e300:
         return value
     exponent = math.floor(math.log10(value))
-    rungs = [
-        float(f"{mantissa}e{power}")
-        for power in range(exponent - 1, exponent + 3)
-        for mantissa in mantissas
-    ]
-    return rungs[
-        bisect.bisect_right(rungs, value) if upward else bisect.bisect_left(rungs, value) - 1
-    ]
+    rungs = []
+    for power in range(exponent - 1, exponent + 3):
+        rungs += [float(f"{mantissa}e{power}") for mantissa in mantissas]
+    if upward:
+        return rungs[bisect.bisect_right(rungs, value)]
+    return rungs[bisect.bisect_left(rungs, value) - 1]
 
 
 class Track(msgspec.Struct, frozen=True):
-    """A scale whose values a step and a stride stop at; on a linear one a step is `unit`, a stride ten of them.
+    """A scale with stops for a step and for a stride; on a linear scale `unit` and ten units.
 
     >>> Track(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track(Scale(-1.0, 1.0)).moved(0.3, -1, stride=True)
     (56.0, 0.2)
@@ -214,22 +193,26 @@ class Track(msgspec.Struct, frozen=True):
         if self.scale.contains(value):
             target = self._next(value, stride, upward=direction > 0)
             return min(self.scale.hi, max(self.scale.lo, target))
-        if (direction > 0) == (value < self.scale.lo):
-            return self.scale.lo if direction > 0 else self.scale.hi
+        if direction > 0 and value < self.scale.lo:
+            return self.scale.lo
+        if direction < 0 and value > self.scale.hi:
+            return self.scale.hi
         return value
 
     def _next(self, value: float, stride: bool, *, upward: bool) -> float:
         if not self.scale.log:
-            return next_multiple(value, 10 * self.unit if stride else self.unit, upward=upward)
-        decades = math.log10(self.scale.hi / self.scale.lo)
-        step, far = (R10, (1.0,)) if decades > _WIDE_DECADES else (R20, (1.0, 2.0, 5.0))
-        return next_rung(value, far if stride else step, upward=upward)
+            unit = 10 * self.unit if stride else self.unit
+            return next_multiple(value, unit, upward=upward)
+        wide = math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES
+        if stride:
+            return next_rung(value, (1.0,) if wide else (1.0, 2.0, 5.0), upward=upward)
+        return next_rung(value, R10 if wide else R20, upward=upward)
 
 
 def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int], int, int]:
-    """How many runs lie in each cell of a track of `cells` cells, how many below it and how many above.
+    """Counts of runs: in each cell of a track, below it, above it.
 
-    A search per cell, so that 100,000 runs cost what 15 do.
+    One search per cell: the cost does not grow with the number of runs.
 
     Args:
         ticks: the finite values, sorted.
@@ -240,7 +223,9 @@ def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int
     end = bisect.bisect_right(ticks, scale.hi)
     counts: dict[int, int] = {}
     for cell in range(cells):
-        edge = scale.value((cell + 0.5) / (cells - 1)) if cell < cells - 1 else scale.hi
+        edge = scale.hi
+        if cell < cells - 1:
+            edge = scale.value((cell + 0.5) / (cells - 1))
         stop = bisect.bisect_right(ticks, edge, start, end)
         if stop > start:
             counts[cell] = stop - start
@@ -250,7 +235,6 @@ def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int
 
 _LINES_PER_LABEL = 2
 _LINES_PER_DECADE = 3
-_ROUND = (1, 2, 5)
 
 
 def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) -> dict[int, str]:
@@ -262,7 +246,8 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     {5: '10⁰', 0: '10⁴', 3: '10²'}
     """
     labels: dict[int, str] = {}
-    for value, text in _decades(scale, lines, glyphs) if scale.log else _multiples(scale, lines):
+    candidates = _decades(scale, lines, glyphs) if scale.log else _multiples(scale, lines)
+    for value, text in candidates:
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
             labels.setdefault(line, text)
@@ -273,25 +258,31 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
     """The ends, and powers of ten as far apart as there is room."""
     low, high = round(math.log10(scale.lo)), round(math.log10(scale.hi))
     stride = max(1, math.ceil(_LINES_PER_DECADE * (high - low) / max(1, lines)))
-    between = (10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0)
-    yield from ((value, scale.tick(value, glyphs, 2)) for value in (scale.lo, scale.hi, *between))
+    values = [scale.lo, scale.hi]
+    values += [10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0]
+    for value in values:
+        yield value, scale.tick(value, glyphs, 2)
 
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
     """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on the axis."""
-    least = (scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL)
-    exponent = math.floor(math.log10(least))
-    steps = [
-        (float(f"{m}e{power}"), max(0, -power))
-        for power in (exponent, exponent + 1)
-        for m in _ROUND
-    ]
-    step, decimals = next(found for found in steps if found[0] >= least * (1 - 1e-9))
+    step, decimals = _round_step((scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL))
     first, last = math.ceil(scale.lo / step - 1e-9), math.floor(scale.hi / step + 1e-9)
     if first >= last:
-        yield from ((value, short(value, 4)) for value in (scale.lo, scale.hi))
+        yield scale.lo, short(scale.lo, 4)
+        yield scale.hi, short(scale.hi, 4)
         return
     for count in range(first, last + 1):
         value = float(f"{count * step:.12g}")
         text = f"{value:.{decimals}f}"
         yield value, text if 1e-4 < step < 1e6 else short(value, 3)
+
+
+def _round_step(least: float) -> tuple[float, int]:
+    """The smallest 1, 2 or 5 times a power of ten that is at least so large, and its decimals."""
+    power = math.floor(math.log10(least))
+    for mantissa in (1, 2, 5):
+        step = float(f"{mantissa}e{power}")
+        if step >= least * (1 - 1e-9):
+            return step, max(0, -power)
+    return float(f"1e{power + 1}"), max(0, -power - 1)
