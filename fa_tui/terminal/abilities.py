@@ -19,7 +19,8 @@ _PLAIN_TERMS = ("dumb", "linux", "vt")
 _MARGINLESS_TERMS = ("dumb", "ansi", "pcansi", "cons25", "cygwin", "mach", "sun", "vt52")
 """Terminals that cannot scroll some of their lines (no ``csr`` in terminfo)."""
 _OWN_BLANKS = ("screen", "vt")
-"""Terminals that erase to their own background, or cannot erase characters (no ``bce``, no ``ech`` in terminfo)."""
+"""Terminals that erase to their own background, or cannot erase characters (no ``bce``, no ``ech``
+in terminfo)."""
 
 
 class Terminal(msgspec.Struct, frozen=True):
@@ -42,7 +43,8 @@ class Terminal(msgspec.Struct, frozen=True):
 
     @property
     def ansi_color(self) -> bool | None:
-        """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the theme."""
+        """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the
+        theme."""
         return True if self.colours <= 16 else None
 
     @property
@@ -81,7 +83,8 @@ def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Te
 
 
 def forget_empty_no_color() -> None:
-    """Drop ``NO_COLOR`` where it is set to nothing, which means unset (no-color.org): Textual takes it for set."""
+    """Drop ``NO_COLOR`` where it is set to nothing, which means unset (no-color.org): Textual takes
+    it for set."""
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]
 

@@ -1,8 +1,9 @@
 """Keys in the order they were typed, each where the one before it led.
 
-A terminal hands over several keys at once when the user types ahead, when a script types, or when the line is
-slow. Textual forwards each to what has the focus at that moment: of ``a5⏎`` the matrix would get the ``5`` and
-the ``⏎``, because ``a`` has not moved the focus yet. Here a key waits until the one before it is done.
+A terminal hands over several keys at once when the user types ahead, when a script types, or when
+the line is slow. Textual forwards each to what has the focus at that moment: of ``a5⏎`` the matrix
+would get the ``5`` and the ``⏎``, because ``a`` has not moved the focus yet. Here a key waits until
+the one before it is done.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ _PATIENCE_SECONDS = 0.5
 
 _LEAVING = frozenset(("ctrl+c", "ctrl+q"))
 _MOST_AHEAD = 5000
-"""Keys that wait; more than these are a paste into something that takes no text, and are dropped."""
+"""Keys that wait; more than these are a paste into something that takes no text, and are
+dropped."""
 
 DIALOGS = "dialog"
-"""The group of workers that ask something: keys typed after the one that began it are the answer."""
+"""The group of workers that ask something: keys typed after the one that began it are the
+answer."""
 
 
 class KeyQueue:
-    """Hands an App one key after another. Screens may report with `takes_keys` that they are not ready yet.
+    """Hands an App one key after another. Screens may report with `takes_keys` that they are not
+    ready yet.
 
     Args:
         app: the App.
@@ -107,7 +111,8 @@ class KeyQueue:
             self._follow_key(target, key)
 
     def _type_into(self, entry: MessagePump) -> bool:
-        """Put all characters that come next into a line at once; whether there were several, and it is one."""
+        """Put all characters that come next into a line at once; whether there were several, and it
+        is one."""
         # after the first paint
         from textual.widgets import Input
 
@@ -137,7 +142,8 @@ class KeyQueue:
         )
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
-        """Notice when a node, or one above it, has taken the key: this question follows it in each queue."""
+        """Notice when a node, or one above it, has taken the key: this question follows it in each
+        queue."""
         if not node.call_later(self._key_passed, node, key):
             self._key_done(key)
 

@@ -1,15 +1,16 @@
 """Fewer bytes for the same picture, and never more on the line than it carries.
 
-Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen (17 to
-32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. `Painter` remembers
-what the terminal shows (`Frame`), has it scroll what only moved, and sends else only the cells that differ.
+Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen
+(17 to 32 KB) when the focus moves, and gives each piece of text all of its colours and a reset.
+`Painter` remembers what the terminal shows (`Frame`), has it scroll what only moved, and sends else
+only the cells that differ.
 
-What Textual writes is buffered by the system, SSH and the network, out of sight: a key held on a slow line
-must not leave seconds of lag. So the terminal is asked where its cursor is: when the answer comes, everything
-before the question has arrived. Until then only a window of bytes may follow (`Pacing`); a frame that must
-wait is not queued but dropped, and what changed meanwhile goes out as one frame when the answer comes. A
-terminal that does not answer gets no more than a slow line would carry, as long as no frame has to wait
-longer than a moment.
+What Textual writes is buffered by the system, SSH and the network, out of sight: a key held on a
+slow line must not leave seconds of lag. So the terminal is asked where its cursor is: when the
+answer comes, everything before the question has arrived. Until then only a window of bytes may
+follow (`Pacing`); a frame that must wait is not queued but dropped, and what changed meanwhile goes
+out as one frame when the answer comes. A terminal that does not answer gets no more than a slow
+line would carry, as long as no frame has to wait longer than a moment.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ from fa_tui.terminal.frame import Frame, Piece
 
 
 def after(seconds: float, pump: MessagePump, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Call back from a message pump's own queue; dropped only if it has closed, or what is returned is cancelled.
+    """Call back from a message pump's own queue; dropped only if it has closed, or what is returned
+    is cancelled.
 
-    Textual drops the callback of a one-shot timer where more than the delay passes between two of its looks at the
-    clock, as on a machine that is busy: what waits for it, such as the next step of a slider, would wait for good.
+    Textual drops the callback of a one-shot timer where more than the delay passes between two of
+    its looks at the clock, as on a machine that is busy: what waits for it, such as the next step
+    of a slider, would wait for good.
 
     Args:
         seconds: the delay.
@@ -51,7 +54,8 @@ ASK = "\x1b[6n"
 """Asks for the cursor position; answered by every terminal and by tmux."""
 
 _WINDOW = 1024
-"""Bytes that may be under way where answers come at once; where they take their time, one frame may."""
+"""Bytes that may be under way where answers come at once; where they take their time, one frame
+may."""
 _ASK_EVERY = 512
 _SLOW_SECONDS = 0.1
 """An answer that takes longer comes over a slow line, or a long one."""
@@ -112,7 +116,8 @@ class Pacing:
         """Account for `count` bytes; whether to ask at their end."""
         self._since_question += count
         self._mute_until = now + min(_MUTE_SECONDS, count / _MUTE_RATE)
-        # also while an answer is under way: what no question follows would never be known to have arrived
+        # also while an answer is under way: what no question follows would never be known to have
+        # arrived
         if not count or (self._since_question < _ASK_EVERY and not self._slow):
             return False
         self._asked.append((now, self._since_question))
@@ -133,7 +138,8 @@ _FAREWELL_SECONDS = 1.0
 _SETTLE_SECONDS = 0.05
 """A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
 _LOOK_SECONDS = 0.015
-"""How often a screen that is laid out is looked at: it is ready when twice nothing was left to do."""
+"""How often a screen that is laid out is looked at: it is ready when twice nothing was left to
+do."""
 _HELD_SECONDS = 1.0
 """It is painted after that at the latest."""
 _DRAG_SECONDS = 0.2
@@ -177,7 +183,8 @@ class Painter:
             self._pay()
 
     def hold(self) -> None:
-        """Let the screen be filled and laid out before it is painted: half of it would be sent twice."""
+        """Let the screen be filled and laid out before it is painted: half of it would be sent
+        twice."""
         if not self._held_until:
             after(_LOOK_SECONDS, self._app, self._look)
         self._held_until, self._idle_looks = time.monotonic() + _HELD_SECONDS, 0

@@ -1,9 +1,11 @@
-"""Themes that keep the verdict colours apart for every kind of colour vision; their colours are in `themes.json`.
+"""Themes that keep the verdict colours apart for every kind of colour vision; their colours are in
+`themes.json`.
 
-Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design", 2008);
-a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped:
-yellow on dark, purple on light, where no readable yellow differs from vermilion without green cones.
-On a terminal's own colours the cursor is turned round: so it is seen on every background, and without colours.
+Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design",
+2008); a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning`
+just flipped: yellow on dark, purple on light, where no readable yellow differs from vermilion
+without green cones. On a terminal's own colours the cursor is turned round: so it is seen on every
+background, and without colours.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ TONES: dict[str, str] = _FILE["tones"] | {
 
 
 def begin_with(app: App[int], name: str) -> None:
-    """Register the themes and set one before the start: an assignment would have every stylesheet parsed again."""
+    """Register the themes and set one before the start: an assignment would have every stylesheet
+    parsed again."""
     for theme in THEMES:
         app.register_theme(theme)
     app.set_reactive(App.theme, name)

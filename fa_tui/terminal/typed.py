@@ -1,7 +1,7 @@
 """What a terminal sends, taken apart faster than Textual does, and never stuck in a paste.
 
-Textual makes an event of every character of a raw paste, which takes milliseconds each, and waits for the end of a
-bracketed paste for good: no key, not even Ctrl+C, would be one again.
+Textual makes an event of every character of a raw paste, which takes milliseconds each, and waits
+for the end of a bracketed paste for good: no key, not even Ctrl+C, would be one again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from fa_tui.terminal import frame as frames
-from fa_tui.terminal.frame import UNKNOWN, Frame, Piece, Scroll, find_scroll
+from fa_tui.terminal.frame import Frame, Piece
+from fa_tui.terminal.scrolling import UNKNOWN, Scroll, find_scroll
 
 WIDTH, HEIGHT = 60, 12
 SCROLLED = "\x1b[r"

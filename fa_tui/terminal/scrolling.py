@@ -1,0 +1,133 @@
+"""Scroll detection: lines that only moved up or down are moved by the terminal itself, in a few
+bytes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+_CHUNK = 24
+"""Cells that move or stay together: text next to a table does not move with it."""
+_TELLING = 4
+"""Characters other than blanks that a chunk needs to be recognised elsewhere."""
+_OFTEN = 4
+"""Text on more lines than this does not show where they went."""
+UNKNOWN = "\0"
+"""A cell whose content is not known."""
+
+_Line = TypeVar("_Line")
+_Chunks = list[str]
+
+
+@dataclass(frozen=True)
+class Scroll:
+    """The lines [top, bottom) move up by `up` lines, or down if that is negative; the others stay.
+
+    >>> Scroll(0, 3, 1).moved(["a", "b", "c", "d"], "-")
+    ['b', 'c', '-', 'd']
+    >>> Scroll(1, 4, -2).moved(["a", "b", "c", "d"], "-")
+    ['a', '-', '-', 'b']
+    """
+
+    top: int
+    bottom: int
+    up: int
+
+    def moved(self, lines: Sequence[_Line], new: _Line) -> list[_Line]:
+        """The lines after it, with `new` for each line that came in."""
+        inside = lines[self.top : self.bottom]
+        came = [new] * min(abs(self.up), len(inside))
+        if self.up > 0:
+            inside = [*inside[self.up :], *came]
+        else:
+            inside = [*came, *inside[: self.up]]
+        return [*lines[: self.top], *inside, *lines[self.bottom :]]
+
+    def codes(self) -> str:
+        r"""The codes of this scroll; colours are reset, and the cursor is at an unknown place.
+
+        The reset comes first because some terminals fill the new lines with the current background.
+
+        >>> Scroll(1, 4, -2).codes()
+        '\x1b[0m\x1b[2;4r\x1b[2H\x1bM\x1bM\x1b[r'
+        """
+        margins = f"\x1b[{self.top + 1};{self.bottom}r"
+        if self.up > 0:
+            moves = f"\x1b[{self.bottom}H" + "\x1bD" * self.up
+        else:
+            moves = f"\x1b[{self.top + 1}H" + "\x1bM" * -self.up
+        return f"\x1b[0m{margins}{moves}\x1b[r"
+
+
+def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
+    """The scroll that brings most of the text to its new place; None if nothing moved.
+
+    Args:
+        before, after: the lines of the terminal, `UNKNOWN` for a cell whose content is not known.
+    """
+    old = [_chunks(line) for line in before]
+    new = [_chunks(line) for line in after]
+    up = _most_common_move(old, new)
+    if up is None:
+        return None
+    lines = range(max(0, -up), len(new) - max(0, up))
+    start, stop = _best_stretch([_gain(old[y], old[y + up], new[y]) for y in lines])
+    if start == stop:
+        return None
+    top, bottom = lines[start] + min(0, up), lines[stop - 1] + 1 + max(0, up)
+    if any(UNKNOWN in line for line in after[top:bottom]):
+        # unknown cells cannot be painted again after a scroll
+        return None
+    return Scroll(top, bottom, up)
+
+
+def _chunks(line: str) -> _Chunks:
+    return [line[start : start + _CHUNK] for start in range(0, len(line), _CHUNK)]
+
+
+def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | None:
+    """The number of lines that most of the changed chunks went up by."""
+    left: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    came: list[tuple[int, int, str]] = []
+    for y, (was, now) in enumerate(zip(old, new, strict=True)):
+        for column, (one, other) in enumerate(zip(was, now, strict=True)):
+            if one != other:
+                left[column, one].append(y)
+                came.append((y, column, other))
+    moves: Counter[int] = Counter()
+    for y, column, chunk in came:
+        places = left.get((column, chunk), [])
+        if 0 < len(places) <= _OFTEN and len(chunk) - chunk.count(" ") >= _TELLING:
+            moves.update(place - y for place in places)
+    if not moves:
+        return None
+    [(up, _)] = moves.most_common(1)
+    return up
+
+
+def _gain(was: _Chunks, comes: _Chunks, now: _Chunks) -> int:
+    """The number of chunks of a line that become right when another line takes its place."""
+    gain = 0
+    for moved, stayed, wanted in zip(comes, was, now, strict=True):
+        gain += (moved == wanted) - (stayed == wanted)
+    return gain
+
+
+def _best_stretch(gains: Sequence[int]) -> tuple[int, int]:
+    """The range [start, stop) with the highest sum; empty if no sum is above 0.
+
+    >>> _best_stretch([-1, 2, -1, 3, -4, 1])
+    (1, 4)
+    """
+    best = total = 0
+    start = 0
+    found = (0, 0)
+    for place, gain in enumerate(gains):
+        if total <= 0:
+            total, start = 0, place
+        total += gain
+        if total > best:
+            best, found = total, (start, place + 1)
+    return found

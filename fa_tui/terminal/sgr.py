@@ -1,0 +1,72 @@
+"""Colours and attributes as SGR codes, and the shortest change from one set of them to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+Codes = tuple[str, str, str]
+"""SGR codes of attributes, foreground and background; ``39`` and ``49`` are the terminal's own
+colours."""
+
+PLAIN: Codes = ("", "39", "49")
+_SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
+"""Underline, reverse, strike, double underline, overline: attributes that a blank shows too."""
+_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+"""What ends bold, dim, italic, underline, reverse and strike."""
+
+
+@lru_cache(maxsize=64)
+def shows_on_blanks(attributes: str) -> bool:
+    """Whether some attribute is seen on a blank."""
+    return not _SHOWN_ON_BLANKS.isdisjoint(attributes.split(";"))
+
+
+@lru_cache(maxsize=1024)
+def codes_of(style: Style, colours: ColorSystem) -> Codes:
+    """The SGR codes of a style on a terminal with these colours."""
+    attributes = style._attributes & style._set_attributes
+    names = [code for bit, code in style._style_map.items() if attributes & (1 << bit)]
+    _, foreground, background = PLAIN
+    if style.color:
+        foreground = ";".join(style.color.downgrade(colours).get_ansi_codes())
+    if style.bgcolor:
+        background = ";".join(style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False))
+    return ";".join(names), foreground, background
+
+
+def same_blank(blank: Codes, other: Codes) -> bool:
+    """Whether a blank looks the same in two sets of colours; it shows no foreground."""
+    return blank[2] == other[2] and not shows_on_blanks(blank[0]) and not shows_on_blanks(other[0])
+
+
+@lru_cache(maxsize=4096)
+def change_of_colours(now: Codes | None, wanted: Codes) -> str:
+    """The shortest SGR sequence from one set of colours and attributes (None: unknown) to another.
+
+    >>> change_of_colours(("1", "31", "40"), ("", "32", "40"))
+    '\\x1b[22;32m'
+    """
+    from_reset = ";".join(["0", *_differing(wanted, PLAIN)])
+    if now is None:
+        return f"\x1b[{from_reset}m"
+    old, new = _attributes(now), _attributes(wanted)
+    if not old - new <= _OFF.keys():
+        return f"\x1b[{from_reset}m"
+    off = sorted({_OFF[code] for code in old - new})
+    # bold and dim are switched off by one code
+    on = sorted(new if off else new - old)
+    colours = _differing(wanted[1:], now[1:])
+    from_now = ";".join([*off, *on, *colours])
+    return f"\x1b[{min(from_reset, from_now, key=len)}m"
+
+
+def _attributes(codes: Codes) -> set[str]:
+    return set(codes[0].split(";")) - {""}
+
+
+def _differing(codes: Sequence[str], other: Sequence[str]) -> list[str]:
+    return [code for code, had in zip(codes, other, strict=True) if code != had]
