@@ -14,7 +14,8 @@ from fa_core.errors import FaError, UsageError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, or where it links to; a reader sees the old file or the new one, never a part.
+    """Put `content` at `path`, or where it links to; a reader sees the old file or the new one,
+    never a part.
 
     Raises:
         UsageError: something that is no regular file is there (see `place_of`).
@@ -38,7 +39,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def keep_old(path: Path) -> Path | None:
-    """Copy the file at `path` to a name that stays when `path` is replaced: ``audit.json.~1~``, or the next one.
+    """Copy the file at `path` to a name that stays when `path` is replaced: ``audit.json.~1~``, or
+    the next one.
 
     Numbered as ``cp --backup=numbered`` does it; a search of folders leaves such names out.
 
@@ -66,11 +68,13 @@ def keep_old(path: Path) -> Path | None:
 def place_of(path: Path) -> Path:
     """Where a file named `path` lies once its links are followed.
 
-    A rename would put a regular file in the place of a device or a FIFO that others rely on, so those are refused. So
-    is every link on the way that somebody else may have put there, to have this user's rights write where it leads.
+    A rename would put a regular file in the place of a device or a FIFO that others rely on, so
+    those are refused. So is every link on the way that somebody else may have put there, to have
+    this user's rights write where it leads.
 
     Raises:
-        UsageError: a folder, a device, a FIFO or a socket is there, or a link of another user is on the way.
+        UsageError: a folder, a device, a FIFO or a socket is there, or a link of another user is on
+            the way.
     """
     with contextlib.suppress(OSError):
         for link in _links_to(path):
@@ -82,7 +86,10 @@ def place_of(path: Path) -> Path:
     ):  # what else is wrong with the place shows when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():
-            kind = "folder" if path.is_dir() else "device, FIFO or socket"
+            if path.is_dir():
+                kind = "folder"
+            else:
+                kind = "device, FIFO or socket"
             raise UsageError(
                 f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
             )
@@ -94,12 +101,16 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def _links_to(path: Path) -> Iterator[Path]:
-    """The links on the way to a path, folders included, in the order in which the system follows them."""
+    """The links on the way to a path, folders included, in the order in which the system follows
+    them."""
     place, found = Path(), 0
     parts = [*reversed(path.absolute().parts)]
     while parts and found < _MOST_LINKS:
         part = parts.pop()
-        place = place.parent if part == ".." else place / part
+        if part == "..":
+            place = place.parent
+        else:
+            place = place / part
         if place.is_symlink():
             yield place
             found += 1

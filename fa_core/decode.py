@@ -1,7 +1,9 @@
-"""Decoding at the door: what a file holds as values that are known to be sane, or one line that says why it is none.
+"""Decoding at the door: what a file holds as values that are known to be sane, or one line that
+says why it is none.
 
-After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is a float, infinite
-where no float is as large), no text holds half a surrogate or what steers a terminal, and no object has a key twice.
+After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is
+a float, infinite where no float is as large), no text holds half a surrogate or what steers a
+terminal, and no object has a key twice.
 """
 
 from __future__ import annotations
@@ -54,11 +56,13 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
 
     Args:
         data: UTF-8.
-        in_parts: whether the caller looks at the parts with `checked` instead: a key twice, or what is nested too deep,
-            is an error of that part alone. An object with a key twice is then a `RepeatedKeys`.
+        in_parts: whether the caller looks at the parts with `checked` instead: a key twice, or what
+            is nested too deep, is an error of that part alone. An object with a key twice is then a
+            `RepeatedKeys`.
 
     Raises:
-        ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the place.
+        ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the
+            place.
         UnreadableInput: more values than memory holds.
     """
     if len(data) > MANY:
@@ -98,11 +102,9 @@ def checked(value: Any, room: int = DEEPEST) -> int:
     if not room:
         raise ValueError(TOO_DEEP)
     if isinstance(value, list):
-        return (
-            0
-            if _HAS_NO_KEYS.issuperset(map(type, value))
-            else sum(checked(member, room - 1) for member in value)
-        )
+        if _HAS_NO_KEYS.issuperset(map(type, value)):
+            return 0
+        return sum(checked(member, room - 1) for member in value)
     if isinstance(value, RepeatedKeys):
         names = [name for name, _ in value.pairs]
         raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
@@ -115,18 +117,23 @@ def checked(value: Any, room: int = DEEPEST) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     pairs = [(harmless(name), _harmless(value)) for name, value in pairs]
     members = dict(pairs)
-    return members if len(members) == len(pairs) else RepeatedKeys(pairs)
+    if len(members) == len(pairs):
+        return members
+    return RepeatedKeys(pairs)
 
 
 def _harmless(value: Any) -> Any:
     """A value with harmless texts; objects have them already."""
     if isinstance(value, list):
         return [_harmless(member) for member in value]
-    return harmless(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return harmless(value)
+    return value
 
 
 def harmless(text: str) -> str:
-    r"""A text in which what steers a terminal, turns the direction of writing or is half a surrogate is spelled out.
+    r"""A text in which what steers a terminal, turns the direction of writing or is half a
+    surrogate is spelled out.
 
     Line ends and tabs stay.
 
@@ -137,7 +144,8 @@ def harmless(text: str) -> str:
 
 
 def is_odd(text: bytes) -> bool:
-    """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for single bytes."""
+    """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for
+    single bytes."""
     escaped = b"\\" in text and any(escape in text for escape in _ESCAPES)
     return (
         escaped
@@ -152,16 +160,15 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    return (
-        int(digits)
-        if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST
-        else float(digits)
-    )
+    if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST:
+        return int(digits)
+    return float(digits)
 
 
 @contextmanager
 def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Iterator[None]:
-    """Around a parser: whatever it raises about a file, as one line; those of other projects raise nearly anything.
+    """Around a parser: whatever it raises about a file, as one line; those of other projects raise
+    nearly anything.
 
     Args:
         path: the file.
@@ -194,4 +201,6 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8 at byte {error.start}"
     text = (str(error).strip() or "it ends too early").splitlines()[0][:200]
-    return text if type(error) is ValueError else f"{type(error).__name__}: {text}"
+    if type(error) is ValueError:
+        return text
+    return f"{type(error).__name__}: {text}"

@@ -1,8 +1,8 @@
 """What can go wrong for a person, one class per kind.
 
-Every message is one line: what happened, where (file, key or line), and what to do about it. Names in it may
-come from a file, so what is not printable is spelled out: no file sends commands to the user's terminal.
-``exit_code`` is what the command line returns for that kind.
+Every message is one line: what happened, where (file, key or line), and what to do about it. Names
+in it may come from a file, so what is not printable is spelled out: no file sends commands to the
+user's terminal. ``exit_code`` is what the command line returns for that kind.
 
 What an exception says about the device it came from.
 """
@@ -60,10 +60,16 @@ class FaError(Exception):
     exit_code = 3
 
     def __init__(self, what: str, *, where: str | Path = "", hint: str = "") -> None:
-        self.what = what if len(what) <= LONGEST else f"{what[:LONGEST]}…"
+        if len(what) <= LONGEST:
+            self.what = what
+        else:
+            self.what = f"{what[:LONGEST]}…"
         self.where = str(where)
         self.hint = hint
-        text = f"{self.where}: {self.what}" if self.where else self.what
+        if self.where:
+            text = f"{self.where}: {self.what}"
+        else:
+            text = self.what
         super().__init__(printable(" ".join((f"{text}; {hint}" if hint else text).split())))
 
 
@@ -82,14 +88,16 @@ def missing_package(package: str, needed_for: str, alternative: str = "") -> Usa
         alternative: what else would help.
 
     >>> str(missing_package("pyarrow", "writing Parquet", "or write .csv"))
-    "writing Parquet needs pyarrow, which is not installed; pip install 'pyarrow>=15', or write .csv"
+    "writing Parquet needs pyarrow, which is not installed; pip install 'pyarrow>=15', or write
+    .csv"
     """
     hint = ", ".join(filter(None, [install_command(package), alternative]))
     return UsageError(f"{needed_for} needs {package}, which is not installed", hint=hint)
 
 
 def install_command(package: str) -> str:
-    """The command that installs an optional package: the package itself, never this project from an index.
+    """The command that installs an optional package: the package itself, never this project from an
+    index.
 
     >>> install_command("ray")
     "pip install 'ray>=2.49'"
@@ -110,7 +118,8 @@ class UnknownNetwork(UnreadableInput):
 
 
 class InvalidReport(UnreadableInput):
-    """A report whose numbers contradict each other (layers of unequal number, an accuracy of 31)."""
+    """A report whose numbers contradict each other (layers of unequal number, an accuracy of
+    31)."""
 
 
 class TapError(FaError):

@@ -105,7 +105,9 @@ def name_of(file: BinaryIO, path: Name) -> str:
     open file.
     """
     name = f"/dev/fd/{file.fileno()}"
-    return name if exists(name) else os.fspath(path)
+    if exists(name):
+        return name
+    return os.fspath(path)
 
 
 def size_of(file: BinaryIO) -> int:
@@ -197,7 +199,8 @@ def typed_path(text: str) -> Path:
 
 
 def real_path(path: Name) -> Path:
-    """A path without links. A loop of them stays: `Path.resolve` raises for it before Python 3.13."""
+    """A path without links. A loop of them stays: `Path.resolve` raises for it before Python
+    3.13."""
     return Path(os.path.realpath(path))
 
 
@@ -220,5 +223,8 @@ def _check_regular(path: Name, status: os.stat_result) -> None:
     if stat.S_ISREG(status.st_mode):
         return
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-    hint = "name a file in it" if stat.S_ISDIR(status.st_mode) else "write it to a file first"
+    if stat.S_ISDIR(status.st_mode):
+        hint = "name a file in it"
+    else:
+        hint = "write it to a file first"
     raise UnreadableInput(f"is {kind}, not a file", where=os.fspath(path), hint=hint)

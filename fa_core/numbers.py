@@ -1,4 +1,5 @@
-"""Numbers of any type as floats; as text and back: rounded for tables, exact for command lines, `N/A` for none."""
+"""Numbers of any type as floats; as text and back: rounded for tables, exact for command lines,
+`N/A` for none."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ MISSING = "N/A"
 
 
 def as_float(value: Any, name: str = "number") -> float:
-    """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction, Decimal.
+    """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction,
+    Decimal.
 
-    Python floats compare, print and encode alike everywhere; ``np.float64(2) > 1 is True`` is False.
+    Python floats compare, print and encode alike everywhere; ``np.float64(2) > 1 is True`` is
+    False.
 
     Args:
         value: the number; NaN and ±inf stay what they are.
@@ -34,7 +37,10 @@ def as_float(value: Any, name: str = "number") -> float:
     if type(value) is float:
         return value
     try:
-        number = value.item() if hasattr(value, "item") else value
+        if hasattr(value, "item"):
+            number = value.item()
+        else:
+            number = value
         if not isinstance(number, (bool, str, bytes)):
             return float(number)
     except (TypeError, ValueError, ArithmeticError, RuntimeError):
@@ -56,9 +62,13 @@ def as_floats(values: Any, name: str = "numbers") -> list[float]:
 
 
 def as_json(value: Any) -> Any:
-    """What JSON gets for a value of a type that it does not have: a number, a list, or else the value as text."""
+    """What JSON gets for a value of a type that it does not have: a number, a list, or else the
+    value as text."""
     listed = getattr(value, "tolist", None)
-    plain = listed() if listed is not None else value
+    if listed is not None:
+        plain = listed()
+    else:
+        plain = value
     if isinstance(plain, (bool, int, float, str, list)):
         return plain
     try:
@@ -68,7 +78,8 @@ def as_json(value: Any) -> Any:
 
 
 def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
-    """A number with that many significant digits, zeros kept, so that columns of a table compare; its unit behind it.
+    """A number with that many significant digits, zeros kept, so that columns of a table compare;
+    its unit behind it.
 
     >>> significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"), significant(None)
     ('3.701e-4', '4.353e8', '1.250×', 'N/A')
@@ -99,7 +110,9 @@ def brief(value: float | None, digits: int = 4) -> str:
     if value and not 1e-3 <= abs(value) < 1e5:
         return scientific(value, digits, trim=True)
     text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e" in text else text
+    if "e" in text:
+        return f"{value:.0f}"
+    return text
 
 
 def brief_in(value: float | None, cells: int) -> str:
@@ -109,7 +122,9 @@ def brief_in(value: float | None, cells: int) -> str:
     ('10.96', '-0.0359', '9.01e-10')
     """
     text = brief(value)
-    return text if len(text) <= cells else brief(value, 3)
+    if len(text) <= cells:
+        return text
+    return brief(value, 3)
 
 
 def plain(value: object) -> str:
@@ -119,7 +134,9 @@ def plain(value: object) -> str:
     ('0.3', '64', 'digits', '0.1234567')
     """
     # as many digits as a few operations leave as they were
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value)
 
 
 def with_axes(name: str, axes: Mapping[str, object]) -> str:
@@ -129,17 +146,21 @@ def with_axes(name: str, axes: Mapping[str, object]) -> str:
     ('dfa (lam 0.01)', 'bp')
     """
     words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
-    return f"{name} ({words})" if words else name
+    if words:
+        return f"{name} ({words})"
+    return name
 
 
 def scientific(value: float, digits: int, *, trim: bool = False) -> str:
-    """A finite number with an exponent, without ``+`` or padding there; ``trim``: no zeros at the mantissa's end.
+    """A finite number with an exponent, without ``+`` or padding there; ``trim``: no zeros at the
+    mantissa's end.
 
     >>> scientific(2.0e-7, 3), scientific(2.0e-7, 3, trim=True)
     ('2.00e-7', '2e-7')
     """
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    mantissa = mantissa.rstrip("0").rstrip(".") if trim and "." in mantissa else mantissa
+    if trim and "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}e{int(exponent)}"
 
 
@@ -155,7 +176,8 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Mean ± std with the same decimals: three digits of the mean or more, two of std; without std the mean alone.
+    """Mean ± std with the same decimals: three digits of the mean or more, two of std; without std
+    the mean alone.
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
@@ -165,9 +187,13 @@ def spread(mean: float | None, std: float | None) -> str:
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
     # fewer units in the last place than that are what rounding makes of equal numbers
-    std = 0.0 if std < 4 * math.ulp(mean) else std
+    if std < 4 * math.ulp(mean):
+        std = 0.0
     scale = max(abs(mean), std)
-    exponent = 0 if scale == 0 or 1e-2 <= scale < 1e5 else _exponent(scale)
+    if scale == 0 or 1e-2 <= scale < 1e5:
+        exponent = 0
+    else:
+        exponent = _exponent(scale)
     shown = _shifted(mean, exponent), _shifted(std, exponent)
     places = _places(*shown)
     if exponent and round(_shifted(scale, exponent), places) >= 10:
@@ -178,7 +204,9 @@ def spread(mean: float | None, std: float | None) -> str:
     if std and not round(shown[1], places):
         return f"{significant(mean, 6)} ± {significant(std, 2)}"
     text = f"{shown[0]:.{places}f} ± {shown[1]:.{places}f}"
-    return f"({text})e{exponent}" if exponent else text
+    if exponent:
+        return f"({text})e{exponent}"
+    return text
 
 
 def factor_spread(mean: float | None, factor: float | None) -> str:
@@ -187,11 +215,9 @@ def factor_spread(mean: float | None, factor: float | None) -> str:
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
     ('5.18e8 ×/÷ 1.5', '1.50', 'N/A')
     """
-    return (
-        significant(mean, 3)
-        if factor is None
-        else f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
-    )
+    if factor is None:
+        return significant(mean, 3)
+    return f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
 
 
 def _exponent(value: float) -> int:
@@ -199,15 +225,20 @@ def _exponent(value: float) -> int:
 
 
 def _shifted(value: float, exponent: int) -> float:
-    """A number without a power of ten, for numbers of every size: 10^308 has no inverse that is exact."""
+    """A number without a power of ten, for numbers of every size: 10^308 has no inverse that is
+    exact."""
     mantissa, own = f"{value:.16e}".split("e")
-    return float(f"{mantissa}e{int(own) - exponent}") if exponent else value
+    if exponent:
+        return float(f"{mantissa}e{int(own) - exponent}")
+    return value
 
 
 def _places(mean: float, std: float) -> int:
     """Decimals for three digits of the mean and two of its deviation, five at most."""
     wanted = [digits - 1 - _exponent(abs(x)) for x, digits in ((mean, 3), (std, 2)) if x]
-    return min(max(0, *wanted), 5) if wanted else 0
+    if wanted:
+        return min(max(0, *wanted), 5)
+    return 0
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -216,7 +247,9 @@ def short(value: float, digits: int = 3) -> str:
     >>> short(1e-7), short(435299520.0), short(2043.33), short(0.0989839), short(-3.83), short(0.0)
     ('1e-7', '4.35e8', '2043', '0.099', '-3.83', '0')
     """
-    return "NaN" if math.isnan(value) else brief(value, digits)
+    if math.isnan(value):
+        return "NaN"
+    return brief(value, digits)
 
 
 def power_of_ten(exponent: int) -> str:
@@ -236,7 +269,9 @@ def exact(value: float) -> str:
     """
     text = repr(value)
     mantissa, e, exponent = text.partition("e")
-    return f"{mantissa.removesuffix('.0')}{e}{int(exponent)}" if e else text.removesuffix(".0")
+    if e:
+        return f"{mantissa.removesuffix('.0')}{e}{int(exponent)}"
+    return text.removesuffix(".0")
 
 
 def parse(text: str) -> float | None:
@@ -251,11 +286,14 @@ def parse(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    if math.isfinite(value):
+        return value
+    return None
 
 
 def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> float | None:
-    """The shortest decimal strictly past ``value`` and strictly before ``limit``, or None if there is none.
+    """The shortest decimal strictly past ``value`` and strictly before ``limit``, or None if there
+    is none.
 
     Args:
         value: where to start.
@@ -266,15 +304,20 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
     >>> just_past(694.4575350067174, False, 10.96), just_past(10.960980, True, 694.4), just_past(1.0, True, 1.0004)
     (694.0, 11.0, 1.0001)
     """
-    rounding = ROUND_CEILING if upward else ROUND_FLOOR
-    exponent = Decimal(value).adjusted() if value else 0
+    if upward:
+        rounding = ROUND_CEILING
+    else:
+        rounding = ROUND_FLOOR
+    if value:
+        exponent = Decimal(value).adjusted()
+    else:
+        exponent = 0
     for places in range(digits - 1 - exponent, 18 - exponent):
         unit = Decimal(1).scaleb(-places)
-        rounded = (
-            Decimal(value).quantize(unit, rounding=rounding)
-            if places > -exponent
-            else Decimal(value)
-        )
+        if places > -exponent:
+            rounded = Decimal(value).quantize(unit, rounding=rounding)
+        else:
+            rounded = Decimal(value)
         if float(rounded) == value:
             rounded = Decimal(value).quantize(unit, rounding=rounding) + (unit if upward else -unit)
         found = float(rounded)

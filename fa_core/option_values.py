@@ -1,4 +1,5 @@
-"""Values that the user typed: letters of diagnostics, names of their code; hints for unknown names, lists as text."""
+"""Values that the user typed: letters of diagnostics, names of their code; hints for unknown names,
+lists as text."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint for an unknown name: the nearest known one, if one is near, and all of them in their order.
+    """The hint for an unknown name: the nearest known one, if one is near, and all of them in their
+    order.
 
     >>> nearest("resmpl", ["vit_mini", "resmlp"])
     'did you mean resmlp? known: vit_mini, resmlp'
@@ -96,10 +98,12 @@ LIBRARIES = ("timm", "torchvision", "hf")
 
 
 def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
-    """What ``--model`` names: one of `LIBRARIES` or ``""``, the name, and keyword arguments (``hf`` has none).
+    """What ``--model`` names: one of `LIBRARIES` or ``""``, the name, and keyword arguments (``hf``
+    has none).
 
     Raises:
-        UsageError: arguments that are no ``key=literal``, or a name that neither is ``module:callable`` nor known.
+        UsageError: arguments that are no ``key=literal``, or a name that neither is
+            ``module:callable`` nor known.
 
     >>> network_spec("my_lab.nets:build(depth=4, name='x')")
     ('', 'my_lab.nets:build', {'depth': 4, 'name': 'x'})
@@ -144,12 +148,16 @@ def split_place(text: str) -> tuple[str, str]:
     (('/data/a,b', ',mean=0.5,raw'), ('/data/cifar', ''))
     """
     match = re.search(r"(,(raw|\w+=[^,]*))*$", text)
-    cut = match.start() if match else len(text)
+    if match:
+        cut = match.start()
+    else:
+        cut = len(text)
     return text[:cut], text[cut:]
 
 
 def check_data_set(spec: str) -> None:
-    """Refuse a data SPEC that begins with none of `DATA_SETS`, names no plugin, and is no ``module:callable``.
+    """Refuse a data SPEC that begins with none of `DATA_SETS`, names no plugin, and is no
+    ``module:callable``.
 
     Raises:
         UsageError: names the nearest one.
@@ -160,7 +168,8 @@ def check_data_set(spec: str) -> None:
 
 
 def import_callable(text: str, option: str) -> Callable[..., Any]:
-    """The object that ``module:callable`` names; the current folder is searched first, as ``python`` does.
+    """The object that ``module:callable`` names; the current folder is searched first, as
+    ``python`` does.
 
     A name found in a *file* (a manifest, a checkpoint) must never get here.
 

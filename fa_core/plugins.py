@@ -1,4 +1,5 @@
-"""What other packages bring by entry point: methods, networks, data sets, file formats. Imported once asked for."""
+"""What other packages bring by entry point: methods, networks, data sets, file formats. Imported
+once asked for."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(point: EntryPoint) -> Any:
-    """What an entry point names. It is imported, so the name must come from the user, not from a file.
+    """What an entry point names. It is imported, so the name must come from the user, not from a
+    file.
 
     Raises:
         UsageError: it does not import.

@@ -1,7 +1,8 @@
 """One run's report: what was measured, the verdict that follows from it, and how sure it is.
 
-The four diagnostics, their thresholds and the verdict text are in `fa_core.judgement.diagnostics`. Pure Python, so that a
-first screen needs no NumPy; `fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
+The four diagnostics, their thresholds and the verdict text are in `fa_core.judgement.diagnostics`.
+Pure Python, so that a first screen needs no NumPy; `fa_core.table` holds the same rules over
+columns, and a property test keeps the two equal.
 
 A value that was not measured neither fires nor passes (see `DiagnosticReport.coverage`); a NaN or
 ±inf that was measured fires its diagnostic.
@@ -92,11 +93,12 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Resampling(msgspec.Struct, frozen=True, kw_only=True):
-    """What the same audit would have measured on other samples: one number per resample, in the same order.
+    """What the same audit would have measured on other samples: one number per resample, in the
+    same order.
 
-    The numbers are kept rather than an interval and a share of them, so that both follow the thresholds and the
-    frozen baseline that a report is judged by (see `fa_core.judgement.confidence`). An empty list = not measured, or not
-    resampled.
+    The numbers are kept rather than an interval and a share of them, so that both follow the
+    thresholds and the frozen baseline that a report is judged by (see
+    `fa_core.judgement.confidence`). An empty list = not measured, or not resampled.
 
     Attributes:
         growth: (a)'s growth; NaN where a norm is not finite.
@@ -131,7 +133,8 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     """How the gradients that were measured compare with float64 ones, per layer l = 0..L.
 
     Attributes:
-        cosine: mean over samples of cos(g_l as measured, g_l in float64); None where no sample has both.
+        cosine: mean over samples of cos(g_l as measured, g_l in float64); None where no sample has
+            both.
         worst: the smallest of them.
         norm_ratio: median ‖g_l‖ as measured over the one in float64; None where the latter is 0.
         lost: samples whose gradient is 0 as measured and not in float64.
@@ -153,7 +156,8 @@ CUSTOM_BACKWARD = "custom_backward"
 """Where ``provenance`` names what of a network's backward pass is its own."""
 
 GRADIENT_BY = "gradient_by"
-"""Where it says how the gradient of such a network was found; without it, it is what that backward pass gives."""
+"""Where it says how the gradient of such a network was found; without it, it is what that backward
+pass gives."""
 
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""
@@ -210,7 +214,9 @@ def in_order(layers: Iterable[str]) -> list[str]:
 def _fires(letter: str) -> Callable[[DiagnosticReport], bool | None]:
     def found(report: DiagnosticReport) -> bool | None:
         is_known = letter in report.coverage and letter not in report.unproven
-        return letter in report.flags if is_known else None
+        if is_known:
+            return letter in report.flags
+        return None
 
     return found
 
@@ -241,30 +247,35 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         recorded_verdict: the verdict text found in the file (its JSON key is ``verdict``), or None.
         thresholds: what `verdict` is judged by.
         seed: the run's seed.
-        headline_acc_source: ``"given"``, or how it was measured (``"measured on 1280 eval samples"``).
+        headline_acc_source: ``"given"``, or how it was measured (``"measured on 1280 eval
+            samples"``).
         batch_size: B of the gradient norms (they carry 1/B).
         n_batches: K, the batches behind (c).
         norm_batches: how many of them (a) and (b) used.
-        dtype: the arithmetic that ran, e.g. ``"float32"``, or ``"float32, bfloat16 inside"`` the network.
+        dtype: the arithmetic that ran, e.g. ``"float32"``, or ``"float32, bfloat16 inside"`` the
+            network.
         tap_names: names of h_0..h_L.
-        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or by the token that
-            the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
+        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or
+            by the token that the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
-        layers: ``residual_norms`` or ``bp_grad_norms`` → which layer its one number is of, ``"2"`` or ``"L"``, where a
-            source has no more (see `by_layer`).
+        layers: ``residual_norms`` or ``bp_grad_norms`` → which layer its one number is of, ``"2"``
+            or ``"L"``, where a source has no more (see `by_layer`).
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
-        intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95 % interval of the
-            number, in its own unit (see `interval` and `undecided`); a number that has none is judged as a point.
-        right: which samples behind `headline_acc` were classified rightly (`fa_core.judgement.intervals.packed`).
+        intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95
+            % interval of the number, in its own unit (see `interval` and `undecided`); a number
+            that has none is judged as a point.
+        right: which samples behind `headline_acc` were classified rightly
+            (`fa_core.judgement.intervals.packed`).
         resampling: what the numbers would have been on other samples, where that was asked for.
-        reference_precision: the gradients against float64 ones, per layer, where that was asked for.
+        reference_precision: the gradients against float64 ones, per layer, where that was asked
+            for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
-        assumed_baseline_acc: a frozen-baseline accuracy that is assumed, by which (d) is judged in place of what
-            is recorded: a what-if. In no file: `to_dict` leaves it out.
+        assumed_baseline_acc: a frozen-baseline accuracy that is assumed, by which (d) is judged in
+            place of what is recorded: a what-if. In no file: `to_dict` leaves it out.
 
     Raises:
         UsageError: a bool or a text where a number belongs.
@@ -321,7 +332,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def max_per_block_growth(self) -> float | None:
-        """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
+        """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if
+        unmeasured."""
         norms = self.residual_norms
         if not all(map(math.isfinite, norms)):
             return math.nan
@@ -339,15 +351,20 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     @property
     def g_L(self) -> float | None:
         """(b)'s number: the deepest BP gradient norm; None if unmeasured."""
-        return self.bp_grad_norms[-1] if self.bp_grad_norms else None
+        if self.bp_grad_norms:
+            return self.bp_grad_norms[-1]
+        return None
 
     @property
     def h_L(self) -> float | None:
         """The deepest residual norm; None if unmeasured."""
-        return self.residual_norms[-1] if self.residual_norms else None
+        if self.residual_norms:
+            return self.residual_norms[-1]
+        return None
 
     def by_layer(self, field: str) -> dict[str, float]:
-        """`residual_norms` or `bp_grad_norms`, each with the layer that it is of; ``"?"`` where a source does not say.
+        """`residual_norms` or `bp_grad_norms`, each with the layer that it is of; ``"?"`` where a
+        source does not say.
 
         >>> DiagnosticReport(residual_norms=[1.0, 2.0]).by_layer("residual_norms")
         {'0': 1.0, '1': 2.0}
@@ -365,20 +382,29 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         )
 
     def stream(self, field: str) -> list[float]:
-        """`residual_norms` or `bp_grad_norms` where they are of layers 0, 1, ...; nothing of a log of another layer."""
-        return [*self.by_layer(field).values()] if "0" in self.by_layer(field) else []
+        """`residual_norms` or `bp_grad_norms` where they are of layers 0, 1, ...; nothing of a log
+        of another layer."""
+        if "0" in self.by_layer(field):
+            return [*self.by_layer(field).values()]
+        return []
 
     @cached_property
     def margin_pp(self) -> float | None:
-        """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage points."""
+        """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage
+        points."""
         acc, baseline = self.headline_acc, self.baseline_acc
-        return None if acc is None or baseline is None else round(100.0 * (acc - baseline), 9)
+        if acc is None or baseline is None:
+            return None
+        return round(100.0 * (acc - baseline), 9)
 
     @property
     def baseline_acc(self) -> float | None:
-        """What (d) compares with: what is assumed, if anything is, or else `frozen_baseline_acc`."""
+        """What (d) compares with: what is assumed, if anything is, or else
+        `frozen_baseline_acc`."""
         assumed = self.assumed_baseline_acc
-        return self.frozen_baseline_acc if assumed is None else assumed
+        if assumed is None:
+            return self.frozen_baseline_acc
+        return assumed
 
     @cached_property
     def nonfinite(self) -> dict[str, str]:
@@ -415,8 +441,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def coverage(self) -> str:
-        """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
-        where its baseline is assumed."""
+        """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of
+        `measured`, and (d) where its baseline is assumed."""
         nonfinite, numbers = self.nonfinite, self.numbers
         judges = self.thresholds.judges
         return "".join(
@@ -426,16 +452,17 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     @property
     def measured(self) -> str:
         """The diagnostics that were measured, in order: (d) by an assumed baseline is not."""
-        return (
-            self.coverage if self.assumed_baseline_acc is None else self.coverage.replace("d", "")
-        )
+        if self.assumed_baseline_acc is None:
+            return self.coverage
+        return self.coverage.replace("d", "")
 
     @property
     def kinds(self) -> Mapping[str, str]:
-        """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where its number is not exact."""
-        return (
-            self.evidence if self.assumed_baseline_acc is None else {**self.evidence, "d": ASSUMED}
-        )
+        """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where its number is not
+        exact."""
+        if self.assumed_baseline_acc is None:
+            return self.evidence
+        return {**self.evidence, "d": ASSUMED}
 
     @cached_property
     def flags(self) -> frozenset[str]:
@@ -447,17 +474,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def interval(self, letter: str) -> Interval | None:
         """The 95 % interval of a diagnostic's number; None where it has none.
 
-        (d)'s is that of the paired differences to its own baseline where that was measured on the same samples; else
-        that of the accuracy, with the baseline taken as exact.
+        (d)'s is that of the paired differences to its own baseline where that was measured on the
+        same samples; else that of the accuracy, with the baseline taken as exact.
         """
         baseline, acc = self.baseline_acc, self.intervals.get("acc")
         if letter != "d" or (self.assumed_baseline_acc is None and "margin_pp" in self.intervals):
             return self.intervals.get(DIAGNOSTICS[letter].column)
-        return (
-            None
-            if baseline is None or acc is None
-            else (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
-        )
+        if baseline is None or acc is None:
+            return None
+        return (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
 
     @property
     def judged_intervals(self) -> dict[str, Interval]:
@@ -465,15 +490,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         found = {
             diagnostic.column: self.interval(letter) for letter, diagnostic in DIAGNOSTICS.items()
         }
-        known = {**found, "acc": self.intervals.get("acc")} if self.intervals else {}
+        if self.intervals:
+            known = {**found, "acc": self.intervals.get("acc")}
+        else:
+            known = {}
         return {name: ends for name, ends in known.items() if ends is not None}
 
     @cached_property
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics that neither fire nor pass for sure.
 
-        The threshold lies within the interval of their number, so that other samples might differ; or the number does
-        not fire and shows nothing (`unproven`).
+        The threshold lies within the interval of their number, so that other samples might differ;
+        or the number does not fire and shows nothing (`unproven`).
         """
         if not self.intervals:
             return self.unproven
@@ -490,16 +518,20 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def unproven(self) -> frozenset[str]:
         """The diagnostics whose number does not fire, and does not show that they pass.
 
-        Only a bound is known, and what lies beyond it may fire; or (a) of a stream that is 0, whose ratios say nothing.
+        Only a bound is known, and what lies beyond it may fire; or (a) of a stream that is 0, whose
+        ratios say nothing.
         """
         found = {letter for letter, kind in self.evidence.items() if kind == BOUND}
         if self.is_dead:
             found.add("a")
-        return frozenset(found.intersection(self.coverage) - self.flags) if found else frozenset()
+        if found:
+            return frozenset(found.intersection(self.coverage) - self.flags)
+        return frozenset()
 
     @property
     def is_dead(self) -> bool:
-        """Whether the stream is 0 somewhere: a norm below 1e-30, the smallest denominator of a growth ratio."""
+        """Whether the stream is 0 somewhere: a norm below 1e-30, the smallest denominator of a
+        growth ratio."""
         return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
 
     def why_unproven(self, letter: str) -> str:
@@ -511,7 +543,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def grounds(self) -> str:
-        """On what a verdict that nothing fires stands: ``"on a, b"``, ``"on (a) alone"``, ``"on d, (b) by proxy"``."""
+        """On what a verdict that nothing fires stands: ``"on a, b"``, ``"on (a) alone"``, ``"on d,
+        (b) by proxy"``."""
         passed = set(self.coverage) - self.flags - self.undecided
         return grounds_text(passed, self.kinds, self.thresholds.protocol)
 
@@ -526,25 +559,31 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def known(self) -> str:
-        """What was measured, for a line on the verdict: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
+        """What was measured, for a line on the verdict: ``"ac measured, b by proxy"``, ``"nothing
+        measured"``."""
         kinds = self.kinds
         exact = "".join(letter for letter in self.coverage if letter not in kinds)
-        said = [f"{exact} measured"] if exact else []
+        if exact:
+            said = [f"{exact} measured"]
+        else:
+            said = []
         for letter in self.coverage:
             if letter in kinds:
-                basis = (
-                    f"a baseline of {self.baseline_words()}"
-                    if kinds[letter] == ASSUMED
-                    else kinds[letter]
-                )
+                if kinds[letter] == ASSUMED:
+                    basis = f"a baseline of {self.baseline_words()}"
+                else:
+                    basis = kinds[letter]
                 said.append(f"{letter} by {'a ' if kinds[letter] == BOUND else ''}{basis}")
         return ", ".join(said) or "nothing measured"
 
     @property
     def noise_scale(self) -> float | None:
-        """N in samples, from (c) and B (`fa_core.judgement.intervals.noise_scale`); None where (c) shows no shared direction."""
+        """N in samples, from (c) and B (`fa_core.judgement.intervals.noise_scale`); None where (c)
+        shows no shared direction."""
         c, size = self.cross_batch_stability, self.batch_size
-        return noise_scale(c, size) if c is not None and size is not None and 0 < c < 1 else None
+        if c is not None and size is not None and 0 < c < 1:
+            return noise_scale(c, size)
+        return None
 
     @cached_property
     def verdict(self) -> str:
@@ -555,7 +594,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def short_verdict(self) -> str:
         """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
         fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
-        return f"walk-back: {fired}" if fired and self.thresholds.protocol == "v1" else self.verdict
+        if fired and self.thresholds.protocol == "v1":
+            return f"walk-back: {fired}"
+        return self.verdict
 
     @property
     def recorded_differs(self) -> bool:
@@ -585,15 +626,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             return said
         changed = [DIAGNOSTICS[letter] for letter in sorted(recorded ^ self.flags)]
         limits = [diagnostic.rule(recorded_by) for diagnostic in changed]
-        return f"{said}, judged there at {', '.join(limits)}" if limits else said
+        if limits:
+            return f"{said}, judged there at {', '.join(limits)}"
+        return said
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
         """The same measurements judged by these thresholds."""
-        return (
-            self
-            if self.thresholds == thresholds
-            else msgspec.structs.replace(self, thresholds=thresholds)
-        )
+        if self.thresholds == thresholds:
+            return self
+        return msgspec.structs.replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
         """The same measurements with another measured frozen baseline (a fraction)."""
@@ -617,15 +658,17 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
-        """Return self, or refuse numbers that contradict each other; a NaN where `unmeasured` names (c) is no number.
+        """Return self, or refuse numbers that contradict each other; a NaN where `unmeasured` names
+        (c) is no number.
 
         Args:
             where: file and JSON path, for the message.
 
         Raises:
             InvalidReport: unequal numbers of layers, a negative norm, an accuracy outside [0, 1],
-                a cosine outside [-1, 1], an interval whose ends are out of order, a negative bound, members of
-                ``credit`` or ``provenance`` of another type than `Credit` and `Provenance` say.
+                a cosine outside [-1, 1], an interval whose ends are out of order, a negative bound,
+                members of ``credit`` or ``provenance`` of another type than `Credit` and
+                `Provenance` say.
         """
         if (longest := longest_list(self)) > MOST_LAYERS:
             what = f"{longest:,} values where there is one for each layer"
@@ -652,11 +695,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             ("frozen_baseline_acc", self.frozen_baseline_acc),
         ):
             if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
-                hint = (
-                    "accuracies are fractions: divide by 100"
-                    if acc > 1
-                    else "an accuracy lies in [0, 1]"
-                )
+                if acc > 1:
+                    hint = "accuracies are fractions: divide by 100"
+                else:
+                    hint = "an accuracy lies in [0, 1]"
                 raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
         for name, (low, high) in self.intervals.items():
             if not low <= high:
@@ -693,8 +735,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dict: the fixed fields always, the others where they say something.
 
-        ``verdict`` is the recomputed one; a differing recorded verdict is kept as ``recorded_verdict``. An assumed
-        baseline is left out, the verdict is without it.
+        ``verdict`` is the recomputed one; a differing recorded verdict is kept as
+        ``recorded_verdict``. An assumed baseline is left out, the verdict is without it.
         """
         report = self.as_recorded()
         data: dict[str, Any] = msgspec.to_builtins(report, enc_hook=as_json)
@@ -713,7 +755,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """A report from its JSON form.
 
         Args:
-            data: a mapping with any of the fields above, numbers of any type; unknown keys are left alone.
+            data: a mapping with any of the fields above, numbers of any type; unknown keys are left
+                alone.
             where: file and JSON path, for messages.
 
         Raises:
@@ -735,7 +778,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return report.check(where)
 
     def __str__(self) -> str:
-        """The report as text, the verdict first: one line per diagnostic, the norms of every layer, notes.
+        """The report as text, the verdict first: one line per diagnostic, the norms of every layer,
+        notes.
 
         >>> print(DiagnosticReport("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25]))
         dfa: trustworthy on a, b
@@ -783,13 +827,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def doubt(self) -> str:
-        """``"undecided on a, c"``, ``"Γ missing"`` or ``""``: what is said next to a verdict that it puts in doubt."""
-        said = [doubt_text(self.undecided, self.thresholds.protocol)] if self.undecided else []
+        """``"undecided on a, c"``, ``"Γ missing"`` or ``""``: what is said next to a verdict that
+        it puts in doubt."""
+        if self.undecided:
+            said = [doubt_text(self.undecided, self.thresholds.protocol)]
+        else:
+            said = []
         return "; ".join([*said, "Γ missing"] if self.lacks_gamma else said)
 
     @property
     def lacks_gamma(self) -> bool:
-        """Whether the protocol asks for Γ per layer, and the report of a trained network has none."""
+        """Whether the protocol asks for Γ per layer, and the report of a trained network has
+        none."""
         asked = (
             self.thresholds.reading.needs_gamma
             and self.coverage
@@ -808,7 +857,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         Args:
             control: whether it is a control; None = by its name.
         """
-        control = self.is_control if control is None else control
+        if control is None:
+            control = self.is_control
         judged = (self.flags, self.coverage, self.undecided)
         return standing(
             *judged,
@@ -823,10 +873,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return self.words_as(self.is_control)
 
     def words_as(self, control: bool, *, short: bool = False) -> str:
-        """`words` of a run of which it is known whether it is a control; ``short``: with `short_verdict`."""
+        """`words` of a run of which it is known whether it is a control; ``short``: with
+        `short_verdict`."""
         if control and self.coverage:
             return CONTROL
-        verdict = self.short_verdict if short else self.verdict
+        if short:
+            verdict = self.short_verdict
+        else:
+            verdict = self.verdict
         if not self.flags and self.coverage and not self.grounds and self.undecided:
             verdict = ""
         elif not self.flags and self.grounds:
@@ -834,14 +888,17 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return "; ".join(filter(None, [verdict, self.doubt]))
 
     def cell(self, *, control: bool | None = None, ascii_only: bool = False) -> str:
-        """The verdict in five characters, as `cell_text` gives it; ``control`` as for `standing`."""
-        control = self.is_control if control is None else control
+        """The verdict in five characters, as `cell_text` gives it; ``control`` as for
+        `standing`."""
+        if control is None:
+            control = self.is_control
         return cell_text(
             self.flags, self.coverage, self.undecided, control=control, ascii_only=ascii_only
         )
 
     def describe(self, letters: str = LETTERS) -> list[str]:
-        """One line per diagnostic that is judged: whether it fires, number with interval, threshold; or why not."""
+        """One line per diagnostic that is judged: whether it fires, number with interval,
+        threshold; or why not."""
         flags, coverage, nonfinite, undecided = (
             self.flags,
             self.coverage,
@@ -858,7 +915,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 lines.append(f"({letter}) not measured: {self.why_inexact(letter)}")
             else:
                 state = f"{'FIRES' if letter in flags else 'passes'}{', undecided' if letter in undecided else ''}"
-                state = "undecided" if letter in self.unproven else state
+                if letter in self.unproven:
+                    state = "undecided"
                 said = [
                     diagnostic.text(value) + ("" if diagnostic.log else diagnostic.suffix),
                     self.range_words(letter),
@@ -866,8 +924,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 ]
                 number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
                 bound = f"{diagnostic.bound} {brief(diagnostic.limit(self.thresholds))}"
-                others = self.other_margins() if letter == "d" else ""
-                more = f"; {others}" if others else self.at_reference(letter)
+                if letter == "d":
+                    others = self.other_margins()
+                else:
+                    others = ""
+                if others:
+                    more = f"; {others}"
+                else:
+                    more = self.at_reference(letter)
                 if letter in self.unproven and self.is_dead:
                     more = f"; {self.why_unproven(letter)}"
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
@@ -878,36 +942,43 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return ", ".join(map(DIAGNOSTICS[letter].text, self.interval(letter) or ()))
 
     def at_reference(self, letter: str) -> str:
-        """What (b) and (c) owe to B: both as they would be at B = 128, and the gradient noise scale N that (c) shows.
+        """What (b) and (c) owe to B: both as they would be at B = 128, and the gradient noise scale
+        N that (c) shows.
 
-        ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and `noise_scale`.
+        ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and
+        `noise_scale`.
         """
         size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
         if letter not in "bc" or value is None or size is None or not math.isfinite(value):
             return ""
-        said = (
-            f"; N = {brief(self.noise_scale, 3)}"
-            if letter == "c" and self.noise_scale is not None
-            else ""
-        )
+        if letter == "c" and self.noise_scale is not None:
+            said = f"; N = {brief(self.noise_scale, 3)}"
+        else:
+            said = ""
         if size != REFERENCE_BATCH:
-            there = (
-                value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
-            )
+            if letter == "b":
+                there = value * size / REFERENCE_BATCH
+            else:
+                there = at_reference_batch(value, size)
             said += (
                 f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].text(there)}"
             )
         return said
 
     def basis(self, letter: str) -> str:
-        """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
+        """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline
+        0.349 assumed"``."""
         kind, rule = self.kinds.get(letter, ""), self.provenance.get(BASELINE_RULE)
         baseline = f"baseline {self.baseline_words()}"
         if letter != "d" or kind:
-            return baseline if kind == ASSUMED else kind
+            if kind == ASSUMED:
+                return baseline
+            return kind
         if self.provenance.get(BASELINE_FROM) == GIVEN:
             return f"{baseline} given by hand"
-        return f"{baseline} of frozen blocks trained by {rule}" if rule else ""
+        if rule:
+            return f"{baseline} of frozen blocks trained by {rule}"
+        return ""
 
     @property
     def margins_by_rule(self) -> dict[str, float]:
@@ -932,18 +1003,24 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         margins = ", ".join(
             f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items()
         )
-        return f"by frozen blocks of other rules: {margins} pp" if margins else ""
+        if margins:
+            return f"by frozen blocks of other rules: {margins} pp"
+        return ""
 
     def reduction(self) -> str:
         """Over what a language model's norms are taken; "" for other networks."""
-        return f"norms {found}" if (found := self.provenance.get("reduction")) else ""
+        if found := self.provenance.get("reduction"):
+            return f"norms {found}"
+        return ""
 
     def own_backward(self) -> str:
-        """What of the network's backward pass is its own, and what follows for (b), (c) and Γ; "" where nothing is.
+        """What of the network's backward pass is its own, and what follows for (b), (c) and Γ; ""
+        where nothing is.
 
         >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
         >>> DiagnosticReport(provenance=facts, credit={"gamma": [0.441, 1.0]}).own_backward()
-        'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own vector +0.441 +1.000'
+        'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own
+        vector +0.441 +1.000'
         """
         names = self.provenance.get(CUSTOM_BACKWARD)
         if not names:
@@ -958,24 +1035,27 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         return f"own backward pass ({', '.join(names)}): {said}"
 
     def caveats(self, brief: bool = False) -> list[str]:
-        """What a reader of its numbers has to know: whose frozen blocks (d) is against, a B other than 128, notes.
+        """What a reader of its numbers has to know: whose frozen blocks (d) is against, a B other
+        than 128, notes.
 
         Args:
             brief: without the margins by other rules' frozen blocks where they leave (d) as it is.
         """
         if not self.provenance and not self.kinds and self.batch_size in (None, REFERENCE_BATCH):
-            return [self.notes] if self.notes and not self.coverage else []
+            if self.notes and not self.coverage:
+                return [self.notes]
+            return []
         fires = [
             DIAGNOSTICS["d"].fires(margin, self.thresholds)
             for margin in self.margins_by_rule.values()
         ]
         basis, margins = self.basis("d"), self.other_margins()
-        margins = "" if brief and all(fire == ("d" in self.flags) for fire in fires) else margins
-        said = (
-            [f"(d) is against a {basis}"]
-            if basis and "d" in self.measured and "d" not in self.evidence
-            else []
-        )
+        if brief and all(fire == ("d" in self.flags) for fire in fires):
+            margins = ""
+        if basis and "d" in self.measured and "d" not in self.evidence:
+            said = [f"(d) is against a {basis}"]
+        else:
+            said = []
         said += [f"(d) {margins}"] if margins else []
         if self.batch_size not in (None, REFERENCE_BATCH):
             said += [
@@ -1003,7 +1083,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
         if assumed is None:
-            return "" if recorded is None else brief(recorded)
+            if recorded is None:
+                return ""
+            return brief(recorded)
         return f"{brief(assumed)} assumed" + (
             "" if recorded is None else f", {brief(recorded)} recorded"
         )
@@ -1021,7 +1103,8 @@ def _refuse_to_change(report: object, name: str, value: object = None) -> NoRetu
 
 
 for _immutable in (DiagnosticReport, DiagnosticThresholds):
-    # msgspec has methods of its own for frozen classes, whose message says neither why nor what to do
+    # msgspec has methods of its own for frozen classes, whose message says neither why nor what to
+    # do
     _immutable.__setattr__ = _refuse_to_change  # type: ignore[method-assign]
     _immutable.__delattr__ = _refuse_to_change  # type: ignore[method-assign]
 

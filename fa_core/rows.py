@@ -1,4 +1,5 @@
-"""One run as the audit table sees it: where it came from, which method and seed, what was measured."""
+"""One run as the audit table sees it: where it came from, which method and seed, what was
+measured."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         """The run judged by a frozen baseline, if anything of it was measured."""
         report = self.report
         lent = baseline.lent_to(report, self.method)
-        return self if lent is report or not report.coverage else replace(self, report=lent)
+        if lent is report or not report.coverage:
+            return self
+        return replace(self, report=lent)
 
 
 class RowStore(Protocol):
@@ -97,7 +100,8 @@ RECORDED = (
 
 
 def recorded(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
-    """What every record of a run has, its judged report given; None where something was not measured."""
+    """What every record of a run has, its judged report given; None where something was not
+    measured."""
     return {
         **{name: getattr(row, name) for name in ("source", "method", "seed")},
         **{name: getattr(report, name) for name in RECORDED},
@@ -136,7 +140,9 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
         if not self.is_as_stored:
             return _own_report(self)
         report = self.store.report(self.slot)
-        return report if self.assumed is None else report.with_assumed_baseline(self.assumed)
+        if self.assumed is None:
+            return report
+        return report.with_assumed_baseline(self.assumed)
 
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """As of any row, by what the store's columns say: a report takes long to read."""
@@ -146,7 +152,9 @@ class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
         if not numbers.measured_anything[slot]:
             return self
         acc = baseline.assumed_for(self.method, 0.0 if numbers.recorded_baseline[slot] else None)
-        return self if acc is None else replace(self, assumed=acc)
+        if acc is None:
+            return self
+        return replace(self, assumed=acc)
 
     @property
     def is_as_stored(self) -> bool:
@@ -221,10 +229,11 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
 
 
 def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
-    """The axes that differ among the rows of a group; such an axis belongs to the name of every row that has it.
+    """The axes that differ among the rows of a group; such an axis belongs to the name of every row
+    that has it.
 
-    A name without it would read as that of a plain run: of λ = 0.001 on one seed and λ = 0.01 on three, two seeds are
-    not repeated, but they are runs with λ all the same.
+    A name without it would read as that of a plain run: of λ = 0.001 on one seed and λ = 0.01 on
+    three, two seeds are not repeated, but they are runs with λ all the same.
 
     Args:
         rows: the group of each (its method, its place), and the row.
@@ -266,10 +275,11 @@ _GENERAL = frozenset(
 
 
 def row_of_file(path: str) -> AuditRow:
-    """The row of a file without measurements: named by the file if its name has a seed, else by its folder.
+    """The row of a file without measurements: named by the file if its name has a seed, else by its
+    folder.
 
-    A name that is only a seed has its method from the folder above, and so has one that says nothing in the folder of
-    a known method.
+    A name that is only a seed has its method from the folder above, and so has one that says
+    nothing in the folder of a known method.
 
     >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
     >>> row.key, row.method, row.seed, row.axes

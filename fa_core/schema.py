@@ -59,7 +59,8 @@ class AuditListEntry(msgspec.Struct, kw_only=True):
 
 
 class PenaltyEpoch(msgspec.Struct, kw_only=True):
-    """An epoch of a penalty log; ‖g_l‖ of the layer that is logged is ``g_2_norm``, or of another number."""
+    """An epoch of a penalty log; ‖g_l‖ of the layer that is logged is ``g_2_norm``, or of another
+    number."""
 
     epoch: int
     test_acc: float | None = None
@@ -70,7 +71,8 @@ class PenaltyEpoch(msgspec.Struct, kw_only=True):
 
 
 class PenaltyLog(msgspec.Struct, kw_only=True):
-    """A penalty log, an object for one run and a list of them for several; axes are members beside these.
+    """A penalty log, an object for one run and a list of them for several; axes are members beside
+    these.
 
     Attributes:
         run: its name in the audit.
@@ -94,7 +96,8 @@ class PenaltyLog(msgspec.Struct, kw_only=True):
 
 
 class JournalLine(msgspec.Struct, kw_only=True):
-    """A line of an audit that goes on: the first says who writes it, each further one holds a report.
+    """A line of an audit that goes on: the first says who writes it, each further one holds a
+    report.
 
     Attributes:
         journal: the format, in the first line only, like what follows.
@@ -151,4 +154,5 @@ SCHEMAS: Mapping[str, type] = {
     "audit-list": AuditListEntry,
     "penalty-log": PenaltyLog,
 }
-"""What can be asked for: of a trace, a journal and an audit list the schema of one line or entry."""
+"""What can be asked for: of a trace, a journal and an audit list the schema of one line or
+entry."""

@@ -1,4 +1,5 @@
-"""The audit table: measured numbers in columns, one row per run. Everything shown is a function of it and thresholds.
+"""The audit table: measured numbers in columns, one row per run. Everything shown is a function of
+it and thresholds.
 
 The rules are those of `fa_core.report`, over columns; a property test keeps the two equal.
 """
@@ -36,7 +37,8 @@ from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, has_gamma
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
 
 _MANY = 10_000
-"""Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
+"""Rows from which what was freed while reading is worth giving back: a fifth of the table's own
+memory."""
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -58,10 +60,12 @@ def _of_credit(name: str) -> property:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AuditTable:
-    """Runs in rows, numbers in columns. Immutable: the arrays cannot be written, methods return new tables.
+    """Runs in rows, numbers in columns. Immutable: the arrays cannot be written, methods return new
+    tables.
 
     Attributes:
-        source, key, method, seed, axes: as in `AuditRow` (arrays of objects, made when first asked for).
+        source, key, method, seed, axes: as in `AuditRow` (arrays of objects, made when first asked
+            for).
         recorded_verdict: the verdict text found in the file, or None.
         residual_norms: ‖h_l‖ per row. bp_grad_norms: ‖g_l‖ per row.
         growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
@@ -71,12 +75,13 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
-        unproven: bits of the diagnostics whose number is a lower bound, and of (a) where the stream is 0
-            (`DiagnosticReport.unproven`); one that does not fire does not pass either.
-        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
-            (n, 0) where none has any.
+        unproven: bits of the diagnostics whose number is a lower bound, and of (a) where the stream
+            is 0 (`DiagnosticReport.unproven`); one that does not fire does not pass either.
+        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a
+            number has none, (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
-        credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0) without any credit.
+        credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0)
+            without any credit.
         has_gamma: where Γ was measured in some layer.
         problems: what could not be read.
     """
@@ -195,7 +200,8 @@ class AuditTable:
         )
 
     def assuming(self, accs: Floats) -> AuditTable:
-        """The same runs judged by assumed frozen baselines, as `DiagnosticReport.with_assumed_baseline` judges them.
+        """The same runs judged by assumed frozen baselines, as
+        `DiagnosticReport.with_assumed_baseline` judges them.
 
         Args:
             accs: per row a fraction, NaN for what was recorded.
@@ -271,7 +277,8 @@ class AuditTable:
         return sorted(set(self.seed.tolist()), key=lambda seed: (seed is None, seed))
 
     def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no loop over rows."""
+        """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no
+        loop over rows."""
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
@@ -282,7 +289,8 @@ class AuditTable:
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics that neither fire nor pass for sure (`DiagnosticReport.undecided`), as bits per row."""
+        """The diagnostics that neither fire nor pass for sure (`DiagnosticReport.undecided`), as
+        bits per row."""
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
         if self.unproven.any():
@@ -316,7 +324,8 @@ class AuditTable:
         return counts
 
     def lacks_gamma(self, thresholds: DiagnosticThresholds) -> Mask:
-        """Where the protocol asks for Γ per layer, and it was not measured (`DiagnosticReport.lacks_gamma`)."""
+        """Where the protocol asks for Γ per layer, and it was not measured
+        (`DiagnosticReport.lacks_gamma`)."""
         if not thresholds.reading.needs_gamma:
             return np.zeros(len(self), np.bool_)
         measured = (self.coverage & np.uint8(thresholds.mask)) != 0
@@ -327,8 +336,8 @@ class AuditTable:
         """A diagnostic's numbers, and which runs can be judged by them.
 
         Returns:
-            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf in some
-            layer, which fires at every threshold.
+            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
+            in some layer, which fires at every threshold.
         """
         values: Floats = getattr(self, DIAGNOSTICS[letter].column)
         measured = (self.coverage & BIT[letter]) != 0
@@ -347,10 +356,12 @@ class AuditTable:
         return verdicts
 
     def numbers(self, name: str) -> list[float | None]:
-        """A measured column as plain numbers: None where not measured (a NaN that was measured stays one).
+        """A measured column as plain numbers: None where not measured (a NaN that was measured
+        stays one).
 
         Args:
-            name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp`` or of `CREDIT`.
+            name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp``
+                or of `CREDIT`.
         """
         values, measured = getattr(self, name).tolist(), self.measured(name).tolist()
         return [value if known else None for value, known in zip(values, measured, strict=True)]
@@ -379,7 +390,8 @@ class AuditTable:
 
     @property
     def assumed_notes(self) -> tuple[str, ...]:
-        """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where it is not.
+        """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where
+        it is not.
 
         >>> report = DiagnosticReport(headline_acc=0.4).with_assumed_baseline(0.349)
         >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep", report=report)]).assumed_notes
@@ -399,7 +411,8 @@ class AuditTable:
 
     @property
     def uneven_notes(self) -> tuple[str, ...]:
-        """What was measured in another way on some runs, so that numbers do not compare as they are (`uneven`)."""
+        """What was measured in another way on some runs, so that numbers do not compare as they are
+        (`uneven`)."""
         return tuple(uneven(Counter(self._conditions.tolist())))
 
     def row(self, index: int) -> AuditRow:
@@ -425,14 +438,19 @@ class AuditTable:
         return map(self.row, range(len(self)))
 
     def select(self, which: Mask | Indices | Sequence[int] | Sequence[bool]) -> AuditTable:
-        """Some of the rows; all of them in their order are the table itself, which a copy would take the memory of.
+        """Some of the rows; all of them in their order are the table itself, which a copy would
+        take the memory of.
 
         Args:
             which: a mask over all rows, or indices in the order wanted.
         """
         chosen = np.asarray(which)
-        indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
-        # the length first: an analysis of many groups must not look at all rows once for each of them
+        if chosen.dtype == np.bool_:
+            indices = np.flatnonzero(chosen)
+        else:
+            indices = chosen.astype(np.int64)
+        # the length first: an analysis of many groups must not look at all rows once for each of
+        # them
         if len(indices) == len(self) and np.array_equal(indices, np.arange(len(self))):
             return self
         columns: dict[str, Any] = {
@@ -442,7 +460,8 @@ class AuditTable:
         return dataclasses.replace(self, **columns)
 
     def surely_valid(self) -> bool:
-        """Whether every report has norms and passes `DiagnosticReport.check`; False when in doubt."""
+        """Whether every report has norms and passes `DiagnosticReport.check`; False when in
+        doubt."""
         h, g = self.residual_norms, self.bp_grad_norms
         norms, cosines = (
             np.concatenate([h.flat, g.flat]),
@@ -464,8 +483,13 @@ class AuditTable:
 
 
 def _classes(provenance: Mapping[str, Any]) -> float | None:
-    found = provenance.get("classes") if provenance else None
-    return float(found) if isinstance(found, int) and found > 0 else None
+    if provenance:
+        found = provenance.get("classes")
+    else:
+        found = None
+    if isinstance(found, int) and found > 0:
+        return float(found)
+    return None
 
 
 def _credit_of(tables: Sequence[Mapping[str, Any] | None], methods: Sequence[str]) -> Floats:
@@ -499,7 +523,8 @@ def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Fl
 
 
 def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
-    """The ends with those of (d) from the accuracy's, where they have none of their own or the baseline is assumed."""
+    """The ends with those of (d) from the accuracy's, where they have none of their own or the
+    baseline is assumed."""
     if not ends.shape[1]:
         return ends
     derived = 100 * (ends[:, _ACC] - baseline)
@@ -515,7 +540,9 @@ def bits_of(**masks: Mask) -> Bits:
 
 
 def _store_of(row: AuditRow) -> RowStore | None:
-    return row.store if type(row) is LazyRow and row.is_as_stored else None
+    if type(row) is LazyRow and row.is_as_stored:
+        return row.store
+    return None
 
 
 def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
@@ -537,9 +564,9 @@ _MMAP_THRESHOLD = -3
 def give_back(*, cycles: bool = False) -> None:
     """Give the system the pages on which nothing lives any more; 1 ms for a heap of 50 MB.
 
-    glibc keeps them where something behind them is still in use. From the first call on it gives every array of
-    256 KB and more pages of its own, so that they go when it goes; until then it does so with ever larger ones only.
-    Nothing happens with other C libraries.
+    glibc keeps them where something behind them is still in use. From the first call on it gives
+    every array of 256 KB and more pages of its own, so that they go when it goes; until then it
+    does so with ever larger ones only. Nothing happens with other C libraries.
 
     Args:
         cycles: first free what only refers to itself, as a screen does that was closed: 10 ms.
@@ -655,7 +682,8 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
 
 
 def objects(values: Sequence[object]) -> Objects:
-    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length)."""
+    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal
+    length)."""
     return np.fromiter(values, object, len(values))
 
 
@@ -692,9 +720,11 @@ def growth_of(norms: Ragged, bounds: Floats) -> Floats:
 
 
 def margin_of(headline: Floats, baseline: Floats) -> Floats:
-    """Diagnostic (d)'s number per row, as `DiagnosticReport.margin_pp`: 100·(headline − baseline), rounded to 1e-9.
+    """Diagnostic (d)'s number per row, as `DiagnosticReport.margin_pp`: 100·(headline − baseline),
+    rounded to 1e-9.
 
-    NumPy rounds by scaling and Python correctly; the two can part next to a tie, so there Python decides.
+    NumPy rounds by scaling and Python correctly; the two can part next to a tie, so there Python
+    decides.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         margin = 100.0 * (headline - baseline)

@@ -1,8 +1,9 @@
-"""The explorer's application: it owns the parts of an explorer, opens screens and passes on what happened.
+"""The explorer's application: it owns the parts of an explorer, opens screens and passes on what
+happened.
 
 What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
-after it (`ExplorerScreen` settles), or when their screen opens. Nor many named tuples: making such a
-class takes four times as long as a `msgspec.Struct`.
+after it (`ExplorerScreen` settles), or when their screen opens. Nor many named tuples: making such
+a class takes four times as long as a `msgspec.Struct`.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class ExplorerApp(App[int]):
     CSS_PATH = "explorer.tcss"
     TITLE = "fa-tui"
     ENABLE_COMMAND_PALETTE = True
-    # nothing here is selected by the mouse, and Textual fails where what it would select has just gone
+    # nothing here is selected by the mouse, and Textual fails where what it would select has just
+    # gone
     ALLOW_SELECT = False
     COMMANDS = {_palette}
 
@@ -198,11 +200,10 @@ class ExplorerApp(App[int]):
         self.jobs = JobControl(self, self.setup)
         self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self._opened = title
-        self._begins = (
-            look
-            if look.show
-            else look._replace(show=self.settings.show.replace("stability", "drift"))
-        )
+        if look.show:
+            self._begins = look
+        else:
+            self._begins = look._replace(show=self.settings.show.replace("stability", "drift"))
         self._history: ThresholdHistory | None = None
 
     async def on_event(self, event: events.Event) -> None:
@@ -231,16 +232,17 @@ class ExplorerApp(App[int]):
     @property
     def themes_here(self) -> list[str]:
         """The themes that this terminal can show: one that sends no RGB, or all."""
-        return (
-            [self.terminal.theme] if self.terminal.ansi_color else [theme.name for theme in THEMES]
-        )
+        if self.terminal.ansi_color:
+            return [self.terminal.theme]
+        return [theme.name for theme in THEMES]
 
     def _handle_exception(self, error: Exception) -> None:
         super()._handle_exception(error)
         self._return_code = INTERNAL_ERROR
 
     def _fatal_error(self) -> None:
-        """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
+        """Leave after a defect of ours with one line; with its traceback where --debug asked for
+        it."""
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return
@@ -299,7 +301,8 @@ class ExplorerApp(App[int]):
         self.jobs.close()
 
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
-        """Have something called in this thread, from another one, while there is an App to call it."""
+        """Have something called in this thread, from another one, while there is an App to call
+        it."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
 
@@ -366,7 +369,10 @@ class ExplorerApp(App[int]):
         markup: bool = True,
     ) -> None:
         """Show a message on any screen, as Textual does, by `Lasting`."""
-        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        if timeout is None:
+            seconds = self.NOTIFICATION_TIMEOUT
+        else:
+            seconds = timeout
         self.post_message(Notify(Lasting(message, title, severity, seconds, markup=markup)))
 
     def dress(self, theme: str) -> None:
@@ -389,7 +395,8 @@ class ExplorerApp(App[int]):
         self.push_screen(JobsScreen(self.jobs))
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Say why a key does nothing now that does something elsewhere: none that help lists is silent."""
+        """Say why a key does nothing now that does something elsewhere: none that help lists is
+        silent."""
         if await super()._check_bindings(key, priority):
             return True
         if priority or self.screen.is_modal:
@@ -432,7 +439,8 @@ class ExplorerApp(App[int]):
         )
 
     def action_show_problems(self) -> None:
-        """Open the list of what could not be read, and in which settings the runs were measured differently."""
+        """Open the list of what could not be read, and in which settings the runs were measured
+        differently."""
         from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session))
@@ -453,7 +461,8 @@ class ExplorerApp(App[int]):
 
     @property
     def history(self) -> ThresholdHistory:
-        """What judges the runs, now and before: the sliders of every screen undo and redo the same changes."""
+        """What judges the runs, now and before: the sliders of every screen undo and redo the same
+        changes."""
         if self._history is None:
             # after the first paint
             from fa_tui.widgets.sliders_panel import Judging, ThresholdHistory
@@ -469,7 +478,8 @@ class ExplorerApp(App[int]):
         return getattr(self.screen, "sliders", None)
 
     async def action_travel(self, where: str) -> None:
-        """Back to the thresholds, and the baseline, before the last change; or take the last undo back."""
+        """Back to the thresholds, and the baseline, before the last change; or take the last undo
+        back."""
         if self._sliders is None or not self._sliders.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
         else:

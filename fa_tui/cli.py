@@ -47,7 +47,8 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `fa-tui` and return its exit code: 0 fine, 1 some walk-back, 2 usage, 3 unreadable input."""
+    """Run `fa-tui` and return its exit code: 0 fine, 1 some walk-back, 2 usage, 3 unreadable
+    input."""
     args = list(sys.argv[1:] if argv is None else argv)
     debug = _take(args, "--debug")
     if debug:
@@ -89,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _interrupted_once() -> None:
-    """Let the first Ctrl-C stop the program, and no further one disturb the keeping of what is finished."""
+    """Let the first Ctrl-C stop the program, and no further one disturb the keeping of what is
+    finished."""
     before = signal.getsignal(signal.SIGINT)
     if getattr(before, "__name__", "") != "leave":
         return
@@ -148,8 +150,14 @@ def _check_lists(args: Sequence[str], parameters: Iterable[Any]) -> None:
         name, equals, value = arg.partition("=")
         if name not in lists:
             continue
-        items = [value] if equals else list(args[place + 1 : place + 2])
-        rest = args[place + 1 :] if equals else args[place + 2 :]
+        if equals:
+            items = [value]
+        else:
+            items = list(args[place + 1 : place + 2])
+        if equals:
+            rest = args[place + 1 :]
+        else:
+            rest = args[place + 2 :]
         items += itertools.takewhile(_is_item, rest)
         if len(items) > 1:
             raise UsageError("lists take commas", hint=f"write {name} {','.join(items)}")
@@ -162,7 +170,8 @@ def _is_item(word: str) -> bool:
 
 
 def _failed(error: Exception, debug: bool) -> int:
-    """What no command expected: a file that the system refuses, or else an error of this program."""
+    """What no command expected: a file that the system refuses, or else an error of this
+    program."""
     if isinstance(error, OSError) and error.filename is not None:
         return _complain(error, f"{printable(str(error.filename))}: {error.strerror}", 3, debug)
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
@@ -193,7 +202,10 @@ def _catch_misspelling(args: Sequence[str]) -> None:
     Raises:
         UsageError: the first word is no path but nearly a command.
     """
-    word = args[1] if len(args) > 1 else ""
+    if len(args) > 1:
+        word = args[1]
+    else:
+        word = ""
     if not word or word.startswith("-") or Path(word).exists():
         return
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
@@ -203,7 +215,10 @@ def _catch_misspelling(args: Sequence[str]) -> None:
 
 def _take(args: list[str], flag: str) -> bool:
     """Remove a flag from before ``--``; whether it was there."""
-    end = args.index("--") if "--" in args else len(args)
+    if "--" in args:
+        end = args.index("--")
+    else:
+        end = len(args)
     if flag not in args[:end]:
         return False
     args.remove(flag)
@@ -211,10 +226,13 @@ def _take(args: list[str], flag: str) -> bool:
 
 
 def _flush(code: int, keep_code: bool = False) -> int:
-    """Print what is still waiting; a reader that went away (`| head -1`) has what it wanted, so say nothing."""
+    """Print what is still waiting; a reader that went away (`| head -1`) has what it wanted, so say
+    nothing."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         output.silence()
-        return code if keep_code else 0
+        if keep_code:
+            return code
+        return 0
     return code

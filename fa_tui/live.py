@@ -1,9 +1,10 @@
-"""Follows the open folders and files while the explorer runs: which places to read again, when, and what is new.
+"""Follows the open folders and files while the explorer runs: which places to read again, when, and
+what is new.
 
-A file is read when it is whole: one that cannot be read is tried again until it has not changed for a while, and
-only then called broken. Places are named as `fa_core.formats.scan` names them. A `Watcher` is a thread that waits
-for the system's events, or polls where there are none; `Following` owns the watchers of an explorer and merges what
-they read into its session.
+A file is read when it is whole: one that cannot be read is tried again until it has not changed for
+a while, and only then called broken. Places are named as `fa_core.formats.scan` names them. A
+`Watcher` is a thread that waits for the system's events, or polls where there are none; `Following`
+owns the watchers of an explorer and merges what they read into its session.
 """
 
 from __future__ import annotations
@@ -139,7 +140,9 @@ class Follower:
         state = _state(Path(place))
         if state is None:
             self._waiting.pop(place, None)
-            return Reading(place, gone=True) if place in self._known else None
+            if place in self._known:
+                return Reading(place, gone=True)
+            return None
         found = self._read(place)
         if found.problems:
             before, since = self._waiting.get(place, (None, 0.0))
@@ -170,14 +173,15 @@ def _places(folder: str) -> Iterator[str]:
 
 
 def _state(place: Path) -> tuple[_Stamp, ...] | None:
-    """Size and time of a file, or of a run folder's own files; None if it is not there (any more)."""
+    """Size and time of a file, or of a run folder's own files; None if it is not there (any
+    more)."""
     if not place.is_dir():
-        return (_stamp(place),) if place.exists() else None
-    return (
-        tuple(_stamp(place / name) for name in sorted(RUN_FILES))
-        if (place / MANIFEST).exists()
-        else None
-    )
+        if place.exists():
+            return (_stamp(place),)
+        return None
+    if (place / MANIFEST).exists():
+        return tuple(_stamp(place / name) for name in sorted(RUN_FILES))
+    return None
 
 
 def _stamp(path: Path) -> _Stamp:
@@ -194,7 +198,8 @@ _TICK_MILLISECONDS = 400
 _PAUSE_SECONDS = 0.002
 
 _BEFORE_SCAN_SECONDS = 2.0
-"""How much earlier than the first scan a file may be stamped and still have been written after it."""
+"""How much earlier than the first scan a file may be stamped and still have been written after
+it."""
 
 
 class Root(NamedTuple):
@@ -212,8 +217,11 @@ class Root(NamedTuple):
 
     @property
     def watched(self) -> str:
-        """A file is not watched itself: written again and renamed into its place, it is another file."""
-        return self.real if self.is_folder else str(Path(self.real).parent)
+        """A file is not watched itself: written again and renamed into its place, it is another
+        file."""
+        if self.is_folder:
+            return self.real
+        return str(Path(self.real).parent)
 
     def name_of(self, path: str) -> str | None:
         """What a path is called, or None if it is none of ours."""
@@ -227,12 +235,15 @@ class Root(NamedTuple):
         return f"{self.named.rstrip(os.sep)}{inside}"
 
     def identity(self) -> tuple[int, int] | None:
-        """Which folder is there; None if none is. Created again under its name, it is another one."""
+        """Which folder is there; None if none is. Created again under its name, it is another
+        one."""
         try:
             status = Path(self.watched).stat()
         except OSError:
             return None
-        return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+        if stat.S_ISDIR(status.st_mode):
+            return (status.st_dev, status.st_ino)
+        return None
 
 
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
@@ -347,7 +358,8 @@ class Watcher(threading.Thread):
             self._on_change(readings)
 
     def _note_missed(self) -> None:
-        """What was written before the watch began: while the first scan was reading, or while a folder was gone."""
+        """What was written before the watch began: while the first scan was reading, or while a
+        folder was gone."""
         for root in self._roots:
             for place in _places(root.real) if root.is_folder else [root.real]:
                 if any(written >= self._since for _, written in _state(Path(place)) or ()):
@@ -358,12 +370,14 @@ class Following:
     """The watchers of one explorer.
 
     Args:
-        app: the explorer, whose session takes in what is new; a path that is followed later is appended to its paths.
+        app: the explorer, whose session takes in what is new; a path that is followed later is
+            appended to its paths.
         since: when reading its paths began (`time.time`).
 
     Attributes:
         watchers: one for folders and one for single files, once they are followed.
-        own_rows: the rows that are being written here and not shown yet: the disk may report them first.
+        own_rows: the rows that are being written here and not shown yet: the disk may report them
+            first.
     """
 
     def __init__(self, app: ExplorerApp, since: float) -> None:

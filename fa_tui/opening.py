@@ -45,7 +45,8 @@ def open_explorer(
 
     Raises:
         UnreadableInput: the only path cannot be read.
-        UsageError: a look, or a method with a baseline, that these runs do not have; half of what bounds a growth.
+        UsageError: a look, or a method with a baseline, that these runs do not have; half of what
+            bounds a growth.
     """
     # as at the program's start; it is on again after the first paint
     gc.disable()
@@ -65,7 +66,10 @@ def open_explorer(
     if not paths and not look.filter:
         # the published table; the other sample sets are a key (f) away
         look = look._replace(filter=PUBLISHED)
-    title = "" if paths else "sample_runs"
+    if paths:
+        title = ""
+    else:
+        title = "sample_runs"
     paths = list(paths) or default_paths()
     since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
@@ -101,7 +105,9 @@ def open_explorer(
         code = app.run()
     finally:
         app.close_jobs()
-    return app.return_code or 0 if code is None else code
+    if code is None:
+        return app.return_code or 0
+    return code
 
 
 def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:

@@ -1,7 +1,8 @@
 """Options that several commands share: their types, and the values that some of them make together.
 
-A command that declares a parameter ``thresholds``, ``criteria`` or ``placement`` takes the options behind it
-(`expanded`); `build` makes the application of such commands. Also where the sample runs are.
+A command that declares a parameter ``thresholds``, ``criteria`` or ``placement`` takes the options
+behind it (`expanded`); `build` makes the application of such commands. Also where the sample runs
+are.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def sample_runs() -> Path:
 
 
 def default_paths() -> list[Path]:
-    """What is opened where nothing is named: the sample runs but for the atlas, more runs than all others together."""
+    """What is opened where nothing is named: the sample runs but for the atlas, more runs than all
+    others together."""
     return sorted(
         path
         for path in sample_runs().iterdir()
@@ -73,7 +75,8 @@ _PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
 _PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False, parser=typed_path)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
-"""Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
+"""Of commands that judge for a script, write or measure: they never fall back to the sample
+runs."""
 
 _DATA_HELP = (
     "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
@@ -143,11 +146,10 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
                 f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
             )
         if not 0.0 <= acc <= 1.0:
-            hint = (
-                "accuracies are fractions: divide by 100"
-                if acc > 1
-                else "write a fraction such as 0.349"
-            )
+            if acc > 1:
+                hint = "accuracies are fractions: divide by 100"
+            else:
+                hint = "write a fraction such as 0.349"
             raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
         if name:
             by_method[canonical_method(name)] = acc
@@ -174,7 +176,10 @@ def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> li
     try:
         return [kind(text) for text in split_list(values)]
     except ValueError as error:
-        what = "whole numbers" if kind is int else "numbers"
+        if kind is int:
+            what = "whole numbers"
+        else:
+            what = "numbers"
         given = ",".join(values or ())
         raise UsageError(
             f"{option} {given!r} cannot be read", hint=f"write {what} with commas"
@@ -208,9 +213,9 @@ class Log(NamedTuple):
         Raises:
             UsageError: one of the two without the other, or values that make no sense.
         """
-        return (
-            [replace(row, report=self._bounded(row.report)) for row in rows] if self else list(rows)
-        )
+        if self:
+            return [replace(row, report=self._bounded(row.report)) for row in rows]
+        return list(rows)
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
         """The traces, each epoch with the bound that `apply` gives a row.
@@ -237,11 +242,14 @@ class Log(NamedTuple):
     @property
     def options(self) -> list[str]:
         """The options that say so."""
-        return [] if self.h0 is None else ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
+        if self.h0 is None:
+            return []
+        return ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
 
 
 class Chosen(NamedTuple):
-    """Which of the runs in its paths a command works on, what is known of them, and what judges them.
+    """Which of the runs in its paths a command works on, what is known of them, and what judges
+    them.
 
     Attributes:
         criteria: thresholds and baseline.
@@ -311,7 +319,8 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
     """The thresholds among a command's values.
 
     Raises:
-        UsageError: one of them is NaN, negative where that makes no sense, or of what the protocol does not judge.
+        UsageError: one of them is NaN, negative where that makes no sense, or of what the protocol
+            does not judge.
     """
     try:
         thresholds = DiagnosticThresholds(**{name: values[name] for name in _THRESHOLDS})
@@ -335,7 +344,8 @@ def _criteria_in(values: Mapping[str, Any]) -> Criteria:
     """What a command's values say runs are judged by.
 
     Raises:
-        UsageError: as `thresholds_in` and `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
+        UsageError: as `thresholds_in` and `parse_frozen_baseline`; an accuracy is empty, as an
+            unset variable makes it.
     """
     given = values["frozen_baseline"]
     for value in given or ():
@@ -408,11 +418,10 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     used = {name: BUNDLES[name] for name in declared if name in BUNDLES}
     parameters: list[inspect.Parameter] = []
     for name, parameter in declared.items():
-        options = (
-            used[name].options
-            if name in used
-            else {name: (parameter.annotation, parameter.default)}
-        )
+        if name in used:
+            options = used[name].options
+        else:
+            options = {name: (parameter.annotation, parameter.default)}
         parameters += [
             inspect.Parameter(option, parameter.kind, default=default, annotation=annotation)
             for option, (annotation, default) in options.items()

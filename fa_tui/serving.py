@@ -1,8 +1,9 @@
-"""Who may talk to the server: pages that it gave out itself, asked for by its own name, on this machine.
+"""Who may talk to the server: pages that it gave out itself, asked for by its own name, on this
+machine.
 
 A browser lets any page send requests to 127.0.0.1. The token in the address keeps out who does not
-know it; the Host check keeps out pages whose name was made to point here (DNS rebinding); the Origin
-check keeps out other pages' WebSockets, which no browser rule stops.
+know it; the Host check keeps out pages whose name was made to point here (DNS rebinding); the
+Origin check keeps out other pages' WebSockets, which no browser rule stops.
 
 textual-serve behind a token, on the loopback address only.
 """
@@ -27,7 +28,8 @@ from fa_core.errors import UsageError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS: Mapping[str, str] = {
-    # the page names a font of another host: it is not asked for, and no address with a token goes there
+    # the page names a font of another host: it is not asked for, and no address with a token goes
+    # there
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
@@ -49,7 +51,8 @@ _HEAD = """<title>{title}</title>
 
 
 def guard(host: str, title: str) -> Middleware:
-    """Refuses requests that name another host or come from another page, and marks every answer as private.
+    """Refuses requests that name another host or come from another page, and marks every answer as
+    private.
 
     Args:
         host: the server's address and port, as in the address that is printed.

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from fa_tui.views.filters import Filter
 
 SCALAR_LIMIT = 200
-"""Up to so many runs are judged one by one: below a millisecond or two, and without importing NumPy."""
+"""Up to so many runs are judged one by one: below a millisecond or two, and without importing
+NumPy."""
 
 
 class Flip(NamedTuple):
@@ -71,9 +72,11 @@ class Session:
         baseline: what fills in frozen-baseline accuracies.
         log: what bounds the growth of logs.
         problems: paths that could not be opened, with reasons.
-        traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
+        traces: per-epoch traces found next to the runs; a function that reads them is called when
+            they are wanted.
         marked: indices of marked rows.
-        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, where the user chose.
+        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, where the user
+            chose.
         filter: what narrows the scope, if anything does.
         wide: whether the filter is put aside.
         scope: indices of the rows that are looked at, rising; None for all.
@@ -127,8 +130,11 @@ class Session:
 
     def _completed(self, rows: list[AuditRow]) -> list[AuditRow]:
         """Rows with what was given for them filled in; the same list, if nothing was."""
-        rows = self.baseline.apply(rows) if self.baseline else rows
-        return self.log.apply(rows) if self.log else rows
+        if self.baseline:
+            rows = self.baseline.apply(rows)
+        if self.log:
+            return self.log.apply(rows)
+        return rows
 
     @property
     def traces(self) -> list[Trace]:
@@ -216,46 +222,64 @@ class Session:
     @property
     def scope_text(self) -> str:
         """The filter that narrows the scope now, as it was typed; ``""`` without one."""
-        return "" if self.filter is None or self.wide else self.filter.text
+        if self.filter is None or self.wide:
+            return ""
+        return self.filter.text
 
     @property
     def in_scope(self) -> Sequence[int]:
         """The indices of the rows that are looked at, rising."""
-        return range(len(self.rows)) if self.scope is None else self.scope
+        if self.scope is None:
+            return range(len(self.rows))
+        return self.scope
 
     @property
     def scoped(self) -> Sequence[AuditRow]:
         """The rows that are looked at."""
-        return self.rows if self.scope is None else [self.rows[row] for row in self.scope]
+        if self.scope is None:
+            return self.rows
+        return [self.rows[row] for row in self.scope]
 
     @property
     def uneven(self) -> Sequence[str]:
-        """What was measured in another way on some rows in scope, a line each (`fa_core.rows.uneven`)."""
+        """What was measured in another way on some rows in scope, a line each
+        (`fa_core.rows.uneven`)."""
         if self._uneven is None:
             if len(self.scoped) <= SCALAR_LIMIT:
                 self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
             else:
-                table = self.table if self.scope is None else self.table.select(self.scope)
+                if self.scope is None:
+                    table = self.table
+                else:
+                    table = self.table.select(self.scope)
                 self._uneven = list(table.uneven_notes)
         return self._uneven
 
     @property
     def counted(self) -> Sequence[int]:
-        """The rows in scope whose verdicts are counted: controls make no claim that could be walked back."""
+        """The rows in scope whose verdicts are counted: controls make no claim that could be walked
+        back."""
         if self._counted is None:
             counted = [row for row in self.in_scope if not self.rows[row].is_control]
             # without controls a range, which takes no memory
-            self._counted = counted if len(counted) < len(self.in_scope) else self.in_scope
+            if len(counted) < len(self.in_scope):
+                self._counted = counted
+            else:
+                self._counted = self.in_scope
         return self._counted
 
     def _count(self, masks: Sequence[int]) -> int:
         """Of how many counted rows a mask is not empty."""
         rows = self.counted
-        chosen = masks if len(rows) == len(masks) else bytes(map(masks.__getitem__, rows))
+        if len(rows) == len(masks):
+            chosen = masks
+        else:
+            chosen = bytes(map(masks.__getitem__, rows))
         return len(chosen) - chosen.count(0)
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
-        """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
+        """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that
+        flip."""
         before, self.baseline = self.judgement, baseline
         self.rows = self._completed(self._as_read)
         self._forget_table()
@@ -270,7 +294,8 @@ class Session:
         self._judge_all()
 
     def merge(self, readings: Iterable[Reading]) -> News:
-        """Take in what places hold now. Rows never move: what is gone stays where it was, what is new comes last."""
+        """Take in what places hold now. Rows never move: what is gone stays where it was, what is
+        new comes last."""
         news = News([], [], [], [], others=False)
         for reading in readings:
             news = self._merge_one(reading, news)
@@ -300,7 +325,8 @@ class Session:
         return news._replace(others=self._merge_others(reading) or news.others)
 
     def _merge_others(self, reading: Reading) -> bool:
-        """Take in traces (not those of a place that is gone, and not before they are wanted) and problems."""
+        """Take in traces (not those of a place that is gone, and not before they are wanted) and
+        problems."""
         kept = [problem for problem in self.problems if not reading.settles(problem)]
         changed = [*kept, *reading.problems] != self.problems
         self.problems = [*kept, *reading.problems]
@@ -356,7 +382,8 @@ class Session:
         ]
 
     def values(self, letter: str) -> Sequence[float]:
-        """One diagnostic's number for every run in scope that has it; those of many runs in increasing order.
+        """One diagnostic's number for every run in scope that has it; those of many runs in
+        increasing order.
 
         What the sliders of one screen hold is what those of another get.
         """
@@ -367,9 +394,10 @@ class Session:
         if letter not in self._values:
             column = getattr(self.table, DIAGNOSTICS[letter].column)
             covered = (self.table.coverage & BIT[letter]) != 0
-            measured = (
-                column[covered] if self.scope is None else column[self.scope][covered[self.scope]]
-            )
+            if self.scope is None:
+                measured = column[covered]
+            else:
+                measured = column[self.scope][covered[self.scope]]
             measured.sort()
             self._values[letter] = array("d", measured.tobytes())
         return self._values[letter]
@@ -410,7 +438,8 @@ class Session:
         return self.rows[index].report.with_thresholds(self.thresholds).doubt
 
     def words(self, index: int) -> str:
-        """The verdict of a run, on what it stands and what is undecided; of a control that it is one."""
+        """The verdict of a run, on what it stands and what is undecided; of a control that it is
+        one."""
         row = self.rows[index]
         return row.report.with_thresholds(self.thresholds).words_as(row.is_control)
 
@@ -438,7 +467,10 @@ class Session:
             return False
         # by its letters: published lists word their verdicts in their own way
         letters = diagnostics.recorded_flags(text)
-        judged = None if letters is None else mask_of(letters) & self.thresholds.mask
+        if letters is None:
+            judged = None
+        else:
+            judged = mask_of(letters) & self.thresholds.mask
         return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (
             not self.coverage[index]
         )
@@ -468,7 +500,9 @@ class Session:
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""
         row = self.rows[index]
-        return row.method if row.seed is None else f"{row.method} s{row.seed}"
+        if row.seed is None:
+            return row.method
+        return f"{row.method} s{row.seed}"
 
     @property
     def differing_axes(self) -> dict[str, list[str]]:
@@ -487,7 +521,8 @@ class Session:
         if len(self.rows) <= SCALAR_LIMIT:
             self.coverage = [mask_of(row.report.coverage) for row in self.rows]
         else:
-            # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are slow
+            # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are
+            # slow
             self.coverage = self.table.coverage.tobytes()
         self._judge()
         if self.filter is not None:

@@ -1,4 +1,5 @@
-"""The settings file, `settings.toml` of the config folder, as typed values. It changes the explorer, never a command.
+"""The settings file, `settings.toml` of the config folder, as typed values. It changes the
+explorer, never a command.
 
 Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is
 reported with its line and its fix, and only that is left out.
@@ -59,7 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         glyphs: auto asks the locale. FA_TUI_GLYPHS in the environment goes before it.
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, or a number.
-        live: follow folders by events of the system (auto: by polling on network disks), by polling, or not at all.
+        live: follow folders by events of the system (auto: by polling on network disks), by
+            polling, or not at all.
         poll_seconds: how often to look where polling is needed.
         side: cells of the run's pane, next to the runs; 0: by the window's width.
         thresholds: where the sliders start.
@@ -115,7 +117,9 @@ def written(value: object) -> str:
     >>> written(1e-7), written("auto")
     ('1e-7', '"auto"')
     """
-    return exact(value) if isinstance(value, float) else json.dumps(value)
+    if isinstance(value, float):
+        return exact(value)
+    return json.dumps(value)
 
 
 def remember(name: str, text: object, path: Path | None = None) -> Path:
@@ -164,16 +168,15 @@ def _place_name(paths: Sequence[Path]) -> str:
 
 
 def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
-    """The groups of methods that were chosen for what is open; None if none were, or they cannot be read."""
+    """The groups of methods that were chosen for what is open; None if none were, or they cannot be
+    read."""
     try:
         found = TomlFile(_groups_file()).tables.get(_place_name(paths))
     except FaError:
         return None
-    return (
-        {name: group for name, group in found.items() if group in GROUPS}
-        if isinstance(found, Mapping)
-        else None
-    )
+    if isinstance(found, Mapping):
+        return {name: group for name, group in found.items() if group in GROUPS}
+    return None
 
 
 def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
@@ -187,7 +190,8 @@ def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
 
 
 def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
-    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are.
+    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as
+    they are.
 
     Args:
         path: the file.
@@ -231,7 +235,10 @@ class TomlFile:
         self._path = path
         self.problems: list[Problem] = []
         with reading(path, "cannot be read", "it is left out"):
-            self.text = read_file(path, LARGEST).decode("utf-8-sig") if exists(path) else ""
+            if exists(path):
+                self.text = read_file(path, LARGEST).decode("utf-8-sig")
+            else:
+                self.text = ""
         with reading(path, "not TOML", "until that is corrected the whole file is left out"):
             try:
                 self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
@@ -249,7 +256,8 @@ class TomlFile:
                 ) from error
 
     def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
-        """A table as a struct in which every field has a default; what does not fit keeps it and is reported.
+        """A table as a struct in which every field has a default; what does not fit keeps it and is
+        reported.
 
         Args:
             kind: the struct.
@@ -262,7 +270,10 @@ class TomlFile:
             place = [*keys, name]
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, n=1)
-                known = f"did you mean {near[0]}?" if near else f"known: {', '.join(fields)}"
+                if near:
+                    known = f"did you mean {near[0]}?"
+                else:
+                    known = f"known: {', '.join(fields)}"
                 self.report(place, "unknown setting, left out", known)
             elif fields[name].type is DiagnosticThresholds and isinstance(value, Mapping):
                 kept[name] = self.fitted(DiagnosticThresholds, value, place)
@@ -283,7 +294,10 @@ class TomlFile:
     def report(self, keys: Sequence[str], what: str, fix: str) -> None:
         """Add a problem with a key to `problems`, in one line."""
         line = line_of(self.text, keys)
-        where = f"{self._path}: line {line}" if line else str(self._path)
+        if line:
+            where = f"{self._path}: line {line}"
+        else:
+            where = str(self._path)
         self.problems.append(Problem(str(self._path), f"{where}: {'.'.join(keys)}: {what}; {fix}"))
 
 
@@ -330,14 +344,16 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
 
 
 PROTOCOLS = {"protocol": DiagnosticThresholds(), "protocol v2": DiagnosticThresholds(protocol="v2")}
-"""The presets that are always there: the default thresholds, read by the protocol and by its successor."""
+"""The presets that are always there: the default thresholds, read by the protocol and by its
+successor."""
 
 _HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
 
 
 class Presets:
-    """The presets of a file. Every change reads it first: another explorer may have saved one meanwhile.
+    """The presets of a file. Every change reads it first: another explorer may have saved one
+    meanwhile.
 
     Args:
         path: the file (default: in the config folder).
@@ -348,7 +364,8 @@ class Presets:
         self.problems: list[Problem] = []
 
     def read(self) -> dict[str, DiagnosticThresholds]:
-        """Name → thresholds, `PROTOCOLS` first. What is wrong with the file is in `problems` then."""
+        """Name → thresholds, `PROTOCOLS` first. What is wrong with the file is in `problems`
+        then."""
         presets = {**PROTOCOLS}
         try:
             file = TomlFile(self.path)

@@ -9,10 +9,12 @@ import numpy as np
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A frozen answer. Sequences are tuples; ``None`` means *the data cannot say*, with the reason next to it.
+    """A frozen answer. Sequences are tuples; ``None`` means *the data cannot say*, with the reason
+    next to it.
 
-    Where there may be one entry per run they are NumPy arrays that cannot be written: a hundred thousand Python
-    numbers take four times the memory. Two answers are equal if all they hold is, and NaN in an array equals NaN.
+    Where there may be one entry per run they are NumPy arrays that cannot be written: a hundred
+    thousand Python numbers take four times the memory. Two answers are equal if all they hold is,
+    and NaN in an array equals NaN.
     """
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,5 @@
-"""Runs side by side, layer by layer: how far apart they lie, and the first layer at which they part."""
+"""Runs side by side, layer by layer: how far apart they lie, and the first layer at which they
+part."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from fa_core.analysis import Result
 from fa_core.analysis.seeds import Stat, stat_of
 
 PARTS_AT = 10.0
-"""Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed noise."""
+"""Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed
+noise."""
 
 
 class LayerSpread(Result, frozen=True, kw_only=True):
@@ -21,8 +23,8 @@ class LayerSpread(Result, frozen=True, kw_only=True):
     Attributes:
         layer: l.
         values: one per run, in the order given; None where a run has no such layer.
-        ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the smallest is 0;
-            None with fewer than two values, or with no finite one.
+        ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the
+            smallest is 0; None with fewer than two values, or with no finite one.
     """
 
     layer: int
@@ -30,7 +32,8 @@ class LayerSpread(Result, frozen=True, kw_only=True):
     ratio: float | None
 
     def stat(self, geometric: bool) -> Stat:
-        """Mean and spread of the values, as over seeds; it says something of runs of one network only."""
+        """Mean and spread of the values, as over seeds; it says something of runs of one network
+        only."""
         return stat_of(
             np.array([value for value in self.values if value is not None]), geometric, marked=True
         )
@@ -40,8 +43,8 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     """Per layer, the runs' values and how far apart they lie: r_l = max_i x_il / min_i x_il.
 
     Args:
-        curves: per run, one value ≥ 0 per layer; runs may differ in depth: a layer is compared among the
-            runs that have it.
+        curves: per run, one value ≥ 0 per layer; runs may differ in depth: a layer is compared
+            among the runs that have it.
 
     Returns:
         One entry per layer of the deepest run.
@@ -79,4 +82,6 @@ def _ratio(values: Sequence[float | None]) -> float | None:
     low, high = min(finite), max(finite)
     if len(finite) < len(known) or high > low <= 0:
         return math.inf
-    return high / low if high > low else 1.0
+    if high > low:
+        return high / low
+    return 1.0

@@ -32,10 +32,10 @@ class Margin(Result, frozen=True):
         value: the number; None if not measured.
         threshold: what it is compared with.
         fires: None if not measured.
-        room: signed distance to the threshold in the diagnostic's unit: positive = passes with this much
-            to spare, negative = fires by this much; None if not measured or non-finite.
-        factor: how many times the value would have to change, ≥ 1 (max(v/t, t/v)); only for the ratio
-            scales (a) and (b), and None where value or threshold is not positive.
+        room: signed distance to the threshold in the diagnostic's unit: positive = passes with this
+            much to spare, negative = fires by this much; None if not measured or non-finite.
+        factor: how many times the value would have to change, ≥ 1 (max(v/t, t/v)); only for the
+            ratio scales (a) and (b), and None where value or threshold is not positive.
     """
 
     letter: str
@@ -62,15 +62,20 @@ def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
         diagnostic.measured(report),
         diagnostic.limit(report.thresholds),
     )
-    fires = letter in report.flags if letter in report.coverage else None
+    if letter in report.coverage:
+        fires = letter in report.flags
+    else:
+        fires = None
     room = factor = None
     if value is not None and math.isfinite(value) and letter not in report.nonfinite:
-        room = limit - value if diagnostic.fires_above else value - limit
-        factor = (
-            max(value / limit, limit / value)
-            if diagnostic.log and value > 0 and limit > 0
-            else None
-        )
+        if diagnostic.fires_above:
+            room = limit - value
+        else:
+            room = value - limit
+        if diagnostic.log and value > 0 and limit > 0:
+            factor = max(value / limit, limit / value)
+        else:
+            factor = None
     return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
 
 
@@ -141,7 +146,9 @@ class PartialAudit(Result, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...]
 
     def __str__(self) -> str:
-        return f"{self.verdict} ({self.basis})" if self.basis else self.verdict
+        if self.basis:
+            return f"{self.verdict} ({self.basis})"
+        return self.verdict
 
 
 def partial_audit(
@@ -149,8 +156,8 @@ def partial_audit(
 ) -> PartialAudit:
     """What each diagnostic of a report rests on, and what that allows to say.
 
-    A growth that is only a lower bound can prove that (a) fires, and never that it passes. A proxy (the
-    gradient of an earlier layer for (b)) can do neither for certain.
+    A growth that is only a lower bound can prove that (a) fires, and never that it passes. A proxy
+    (the gradient of an earlier layer for (b)) can do neither for certain.
 
     Args:
         report: a report, with ``kinds`` of what is not exact.
@@ -158,7 +165,10 @@ def partial_audit(
 
     Source: docs/protocol.md §9, partial audits.
     """
-    judged = report if thresholds is None else report.with_thresholds(thresholds)
+    if thresholds is None:
+        judged = report
+    else:
+        judged = report.with_thresholds(thresholds)
     evidence = tuple(_evidence(judged, letter) for letter in LETTERS)
     basis = [f"{e.letter} {e.kind or UNMEASURED}" for e in evidence if e.kind != EXACT]
     return PartialAudit(verdict=judged.verdict, basis=", ".join(basis), evidence=evidence)
@@ -173,7 +183,8 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     Where ‖h_l‖ of an earlier layer was logged, l stands for L.
 
     Args:
-        report: the report or epoch; one with norms of several layers, or a bound already, comes back unchanged.
+        report: the report or epoch; one with norms of several layers, or a bound already, comes
+            back unchanged.
         h_0: ‖h_0‖ > 0, from the method's own net at init, say.
         depth: number of blocks L ≥ 1.
 
@@ -187,7 +198,8 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     if len(report.residual_norms) != 1 or report.growth_bound is not None:
         return report
     layer = report.layers.get("residual_norms", "")
-    depth = int(layer) if layer.isdecimal() else depth
+    if layer.isdecimal():
+        depth = int(layer)
     return msgspec.structs.replace(
         report,
         growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
@@ -216,7 +228,8 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
                 LIKELY_PASSES,
                 "only a lower bound, which is below the limit: one block may still exceed it",
             )
-        why = f"against a frozen baseline of {report.baseline_words()}" if kind == ASSUMED else why
+        if kind == ASSUMED:
+            why = f"against a frozen baseline of {report.baseline_words()}"
     return Evidence(
         letter=letter,
         value=value if kind else None,

@@ -1,6 +1,7 @@
 """Which runs count as healthy and which as degenerate, and on what ground; which belong together.
 
-Which runs differ along one axis and in nothing else, so that a line between them compares like with like.
+Which runs differ along one axis and in nothing else, so that a line between them compares like with
+like.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ PUBLISHED = {
 
 
 def published_groups(table: AuditTable) -> dict[str, str]:
-    """Method → its published group, for methods whose runs here are all runs of the published audit.
+    """Method → its published group, for methods whose runs here are all runs of the published
+    audit.
 
     A run is recognised by its method and its exact ‖h_L‖: the same method elsewhere (another
     network, another training) has no published group.
@@ -81,18 +83,24 @@ def split_groups(
 
 
 def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
-    """That the controls among some methods are in no group, and no claim that a rule could withdraw.
+    """That the controls among some methods are in no group, and no claim that a rule could
+    withdraw.
 
     >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
     (('controls are in no group: frozen, random_init',), ())
     """
     found = [name for name in dict.fromkeys(methods) if name in CONTROLS]
-    return (f"controls are in no group: {', '.join(found)}",) if found else ()
+    if found:
+        return (f"controls are in no group: {', '.join(found)}",)
+    return ()
 
 
 def baseline_hint(table: AuditTable) -> str:
-    """What to do where (d) was not measured; nothing without an accuracy, of which a baseline says nothing."""
-    return " (give a baseline with --frozen-baseline)" if np.isfinite(table.acc).any() else ""
+    """What to do where (d) was not measured; nothing without an accuracy, of which a baseline says
+    nothing."""
+    if np.isfinite(table.acc).any():
+        return " (give a baseline with --frozen-baseline)"
+    return ""
 
 
 def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
@@ -103,13 +111,17 @@ def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
     chosen = [canonical_method(name) for name in names]
     for name in chosen:
         if name not in present:
-            hint = nearest(name, sorted(present)) if present else "there is no run at all"
+            if present:
+                hint = nearest(name, sorted(present))
+            else:
+                hint = "there is no run at all"
             raise UsageError(f"no run of method {name!r} here", hint=hint)
     return chosen
 
 
 def varying_axes(table: AuditTable) -> tuple[str, ...]:
-    """Names of the axes (λ, d, L, arch, …) that take more than one value, or are set on some runs only.
+    """Names of the axes (λ, d, L, arch, …) that take more than one value, or are set on some runs
+    only.
 
     A value that is missing counts as one of its own.
     """
@@ -152,9 +164,10 @@ class Family(Result, frozen=True, kw_only=True):
 def families(table: AuditTable, axis: str) -> tuple[Family, ...]:
     """The families along an axis with two points or more, in order of first appearance.
 
-    Runs belong together if they agree on collection, method, every other axis, and, where the report knows
-    them, the recipe without this axis; for an axis of the recipe (the penalty λ) also on network and data.
-    A network axis (width, say) changes what the recorded arguments are, so there the named axes decide.
+    Runs belong together if they agree on collection, method, every other axis, and, where the
+    report knows them, the recipe without this axis; for an axis of the recipe (the penalty λ) also
+    on network and data. A network axis (width, say) changes what the recorded arguments are, so
+    there the named axes decide.
 
     Args:
         table: n runs.
@@ -181,7 +194,10 @@ def _setup(provenance: Mapping[str, Any], axis: str) -> list[Any]:
     recipe = provenance.get("recipe")
     if not isinstance(recipe, Mapping):
         return []
-    fixed = [provenance.get(name) for name in SETUP] if axis in recipe else []
+    if axis in recipe:
+        fixed = [provenance.get(name) for name in SETUP]
+    else:
+        fixed = []
     return [
         _without(recipe, axis),
         *(_without(one, axis) if isinstance(one, Mapping) else one for one in fixed),

@@ -1,5 +1,5 @@
-"""Conditions over their seeds: mean and spread of every number, verdict counts, what the seeds disagree on; and the
-differences between conditions."""
+"""Conditions over their seeds: mean and spread of every number, verdict counts, what the seeds
+disagree on; and the differences between conditions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ NUMBERS = {
     "margin_pp": ("margin_pp", "d", "(d) pp"),
     **{name: (name, "", heading) for name, (heading, _) in CREDIT.items()},
 }
-"""Name in the result → column of the table, the diagnostic whose mark says that it is non-finite, heading."""
+"""Name in the result → column of the table, the diagnostic whose mark says that it is non-finite,
+heading."""
 
 GEOMETRIC = frozenset({"growth", "h_L", "g_L"})
 """Numbers that span decades over seeds: a mean would be that of the largest one."""
@@ -53,10 +54,12 @@ class Stat(Result, frozen=True, kw_only=True):
         n: seeds with a finite value.
         nonfinite: seeds measured as NaN or ±inf: not in mean and std.
         mean: None without a finite value.
-        std: standard deviation √(Σ(x−mean)²/(n−ddof)), the sample one unless asked; None for fewer than two values.
+        std: standard deviation √(Σ(x−mean)²/(n−ddof)), the sample one unless asked; None for fewer
+            than two values.
         min: smallest finite value.
         max: largest finite value.
-        geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value is not above 0.
+        geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value
+            is not above 0.
         factor: exp of the standard deviation of log x: the seeds lie within about ×/÷ this.
     """
 
@@ -76,7 +79,8 @@ class Condition(Result, frozen=True, kw_only=True):
     Attributes:
         method: canonical name.
         axes: second axes, e.g. ``{"lam": 0.01}``; values are None where a run has no such axis.
-        collection: the file or folder the runs came from, where several hold the same runs; else ``""``.
+        collection: the file or folder the runs came from, where several hold the same runs; else
+            ``""``.
     """
 
     method: str
@@ -93,12 +97,14 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
         verdicts: verdict text, with ``; Γ missing`` where the protocol asks for it → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
-        fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact binomial), where measured.
+        fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact
+            binomial), where measured.
         undecided: letter → runs on which it is undecided.
-        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``, ``not measured``;
-            ``MIXED`` when seeds disagree.
+        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``,
+            ``not measured``; ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
-        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not
+            exact.
         notes: what could not be said, and why.
     """
 
@@ -116,14 +122,16 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
 
 
 class Difference(Result, frozen=True, kw_only=True):
-    """What one factor of a condition does to its numbers, or how far the effects of two factors depend on each other.
+    """What one factor of a condition does to its numbers, or how far the effects of two factors
+    depend on each other.
 
     Attributes:
         factors: ``method`` or a second axis: one, or the two of an interaction.
         conditions: x and the one it is compared with, y: x − y; of two factors (x − y) − (z − w).
-        seeds: those that all conditions have, by which the runs are paired; none where they share none.
-        stats: number of `NUMBERS` → `Stat` of the differences, or, of `GEOMETRIC` numbers, of the ratios: its
-            ``geometric_mean`` and ``factor``.
+        seeds: those that all conditions have, by which the runs are paired; none where they share
+            none.
+        stats: number of `NUMBERS` → `Stat` of the differences, or, of `GEOMETRIC` numbers, of the
+            ratios: its ``geometric_mean`` and ``factor``.
     """
 
     factors: tuple[str, ...]
@@ -196,7 +204,10 @@ def _members(
             raise UsageError(
                 f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}"
             )
-    axes = varying_axes(table) if by is None else tuple(by)
+    if by is None:
+        axes = varying_axes(table)
+    else:
+        axes = tuple(by)
     homes = _telling_collections(table, axes)
     members: dict[_Key, list[int]] = defaultdict(list)
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
@@ -206,21 +217,24 @@ def _members(
 
 
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
-    """The effect of every factor of every condition, and the interaction of every two: the penalty's, the gap to BP.
+    """The effect of every factor of every condition, and the interaction of every two: the
+    penalty's, the gap to BP.
 
-    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its smallest number or
-    first value. With
-    x(c) a number of condition c, and c' the condition with factor f at its reference, the effect of f is x(c) − x(c');
-    the interaction of f and g is (x(c) − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose
-    reference was not run at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared
-    by their logarithms. Paired by seed: mean and sample deviation over the n seeds that all conditions have; without a
-    common seed the difference of means and √(Σ s²) of the conditions' deviations. Controls are left out: see (d).
+    A factor's reference is BP, or else the first method; of an axis the runs without it, or else
+    its smallest number or first value. With x(c) a number of condition c, and c' the condition with
+    factor f at its reference, the effect of f is x(c) − x(c'); the interaction of f and g is (x(c)
+    − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose reference was not run
+    at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared by
+    their logarithms. Paired by seed: mean and sample deviation over the n seeds that all conditions
+    have; without a common seed the difference of means and √(Σ s²) of the conditions' deviations.
+    Controls are left out: see (d).
 
     Args:
         table: n runs.
         by: as for `over_seeds`.
 
-    Source: docs/protocol.md §9, differences. Factorial contrasts: Box, Hunter & Hunter 2005, chapter 5.
+    Source: docs/protocol.md §9, differences. Factorial contrasts: Box, Hunter & Hunter 2005,
+    chapter 5.
     """
     axes, members = _members(table, by)
     members = {key: rows for key, rows in members.items() if key[1] not in CONTROLS}
@@ -247,7 +261,8 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
 
 
 def _reference(keys: Sequence[_Key]) -> _Key:
-    """The level of every factor that others are compared with: BP, an axis that is not set, or what comes first."""
+    """The level of every factor that others are compared with: BP, an axis that is not set, or what
+    comes first."""
     usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
     levels = zip(*keys, strict=True)
     return tuple(
@@ -265,7 +280,8 @@ def _lowest(levels: Sequence[str]) -> str:
 
 
 def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
-    """The conditions of a contrast: with no factor at its reference, the last one, the first one, both."""
+    """The conditions of a contrast: with no factor at its reference, the last one, the first one,
+    both."""
     for at_reference in product((False, True), repeat=len(places)):
         chosen = {place for place, is_there in zip(places, at_reference, strict=True) if is_there}
         yield tuple(
@@ -279,7 +295,10 @@ def _difference(
     runs = [table.select(rows) for rows in terms.values()]
     places = [dict(zip(part.seed, range(len(part)), strict=True)) for part in runs]
     unique = all(len(part) == len(found) for part, found in zip(runs, places, strict=True))
-    seeds = tuple(sorted(set.intersection(*map(set, places)) - {None})) if unique else ()
+    if unique:
+        seeds = tuple(sorted(set.intersection(*map(set, places)) - {None}))
+    else:
+        seeds = ()
     if seeds:
         runs = [
             part.select([found[seed] for seed in seeds])
@@ -304,20 +323,25 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
     """x − y, or (x − y) − (z − w), of values that belong together one by one, or of their means."""
     signs = (1, -1, -1, 1)[: len(parts)]
     with np.errstate(all="ignore"):
-        parts = (
-            [np.where(part > 0, np.log(part), np.nan) for part in parts]
-            if geometric
-            else list(parts)
-        )
+        if geometric:
+            parts = [np.where(part > 0, np.log(part), np.nan) for part in parts]
+        else:
+            parts = list(parts)
         terms = [sign * part for sign, part in zip(signs, parts, strict=True)]
         terms = [term[np.isfinite(term)] for term in ([np.sum(terms, axis=0)] if paired else terms)]
         n = min(map(len, terms))
         if not n:
             return Stat(n=0)
         mean = float(sum(term.mean() for term in terms))
-        std = math.sqrt(sum(term.var(ddof=1) for term in terms)) if n > 1 else None
+        if n > 1:
+            std = math.sqrt(sum(term.var(ddof=1) for term in terms))
+        else:
+            std = None
         if geometric:
-            factor = None if std is None else float(np.exp(std))
+            if std is None:
+                factor = None
+            else:
+                factor = float(np.exp(std))
             return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
     return Stat(n=n, mean=mean, std=std)
 
@@ -393,9 +417,13 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
     lowest, highest = float(finite.min()), float(finite.max())
-    logs = np.log(finite) if geometric and lowest > 0 else finite[:0]
+    if geometric and lowest > 0:
+        logs = np.log(finite)
+    else:
+        logs = finite[:0]
     several = len(finite) > 1
-    # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200 vanish
+    # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200
+    # vanish
     exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
     scaled = np.ldexp(finite, -exponent, out=finite)
     return Stat(
@@ -411,7 +439,8 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
 
 
 def _verdict(standings: Counter[str], reading: Reading) -> str:
-    """Of the runs that were measured: one word where they agree; one that is undecided takes the trust of the others.
+    """Of the runs that were measured: one word where they agree; one that is undecided takes the
+    trust of the others.
 
     >>> from fa_core.judgement.diagnostics import READINGS
     >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}), READINGS["v1"])
@@ -419,7 +448,9 @@ def _verdict(standings: Counter[str], reading: Reading) -> str:
     """
     found = {word for word in standings if word != NOT_MEASURED}
     if reading.fails in found:
-        return reading.fails if len(found) == 1 else MIXED
+        if len(found) == 1:
+            return reading.fails
+        return MIXED
     return next(
         (word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED
     )
@@ -433,7 +464,10 @@ def _told(runs: AuditTable, thresholds: DiagnosticThresholds) -> list[str]:
 
 def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[str, ...]:
     n, unmeasured = len(runs), int((runs.coverage == 0).sum())
-    said = ["one seed: no spread, and seeds cannot disagree"] if n == 1 else []
+    if n == 1:
+        said = ["one seed: no spread, and seeds cannot disagree"]
+    else:
+        said = []
     repeated = sorted(
         seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1
     )
@@ -449,7 +483,13 @@ def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[st
         if measured[letter] < n - unmeasured and not (
             letter == "d" and why_no_baseline(runs.method[0])
         ):
-            hint = baseline_hint(runs) if letter == "d" else ""
-            share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
+            if letter == "d":
+                hint = baseline_hint(runs)
+            else:
+                hint = ""
+            if measured[letter]:
+                share = f"on {n - measured[letter]} of {n} runs"
+            else:
+                share = "on any run"
             said.append(f"({letter}) not measured {share}{hint}")
     return tuple(said)

@@ -26,7 +26,8 @@ def flip_points(table: AuditTable, letter: str) -> Floats:
         letter: whose threshold moves.
 
     Returns:
-        The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf never flip.
+        The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf
+        never flip.
 
     Source: definition of the verdict; O(n log n).
     """
@@ -43,7 +44,8 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
         value: the threshold.
 
     Returns:
-        (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and (d).
+        (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and
+        (d).
 
     Raises:
         ValueError: the threshold is NaN.
@@ -52,7 +54,10 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
         raise ValueError("a threshold cannot be NaN")
     values, finite, _ = table.judged(letter)
     points = values[finite]
-    below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
+    if DIAGNOSTICS[letter].fires_above:
+        below = points <= value
+    else:
+        below = points < value
     return float(np.max(points, initial=-math.inf, where=below)), float(
         np.min(points, initial=math.inf, where=~below)
     )
@@ -64,9 +69,11 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
     Attributes:
         letter: whose threshold moves; the other three stay.
         points: the flip points v_1 < … < v_k, float64 (k,), as all three arrays not to be written.
-        fired: counts of runs this diagnostic fires on, one per interval between the points, int64 (k+1,).
+        fired: counts of runs this diagnostic fires on, one per interval between the points, int64
+            (k+1,).
         walk_backs: counts of runs that any diagnostic fires on, int64 (k+1,).
-        closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"`` (b, d).
+        closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"``
+            (b, d).
     """
 
     letter: str
@@ -81,14 +88,18 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
         return int(self.fired[step]), int(self.walk_backs[step])
 
     def unchanged(self, value: float) -> tuple[float | None, float | None]:
-        """The interval around a threshold in which no verdict changes; an end is None where nothing bounds it."""
+        """The interval around a threshold in which no verdict changes; an end is None where nothing
+        bounds it."""
         # the count is monotone, so where it is the same no verdict changed
         same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
         ends = [None, *self.points.tolist(), None]
         return ends[same[0]], ends[same[-1] + 1]
 
     def _step(self, value: float) -> int:
-        side = "right" if self.closed == "left" else "left"
+        if self.closed == "left":
+            side = "right"
+        else:
+            side = "left"
         return int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
 
 
@@ -100,8 +111,8 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
         letter: whose threshold moves.
         thresholds: the other three.
 
-    Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) + (always)
-    for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
+    Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) +
+    (always) for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
     """
     diagnostic = DIAGNOSTICS[letter]
     values, finite, always = table.judged(letter)
@@ -124,7 +135,9 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
 def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
     """How many of the values fire, per interval between the points."""
     below: Indices = np.append(np.searchsorted(np.sort(values), points), len(values))
-    return len(values) - below if diagnostic.fires_above else below
+    if diagnostic.fires_above:
+        return len(values) - below
+    return below
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -134,7 +147,8 @@ class Spread(Result, frozen=True, kw_only=True):
         methods: the group's methods.
         runs: runs in the group.
         measured: of these, measured (non-finite ones included).
-        nonfinite: of these, NaN or ±inf: they fire at every threshold and are not in min, median, max.
+        nonfinite: of these, NaN or ±inf: they fire at every threshold and are not in min, median,
+            max.
         min: smallest finite value; None without one.
         median: the ordinary median over runs (mean of the two middle values of an even count).
         max: largest finite value.
@@ -163,10 +177,10 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         degenerate: the group that should fire.
         every: all runs of the table, grouped or not.
         neither: methods in neither group.
-        separable: a threshold exists that passes every healthy and fires on every degenerate measured
-            run; None when a group has no measured run.
-        gap: room between the groups' nearest runs: their ratio for (a) and (b), their difference for (c)
-            and (d); None when not separable.
+        separable: a threshold exists that passes every healthy and fires on every degenerate
+            measured run; None when a group has no measured run.
+        gap: room between the groups' nearest runs: their ratio for (a) and (b), their difference
+            for (c) and (d); None when not separable.
         gap_interval: the two nearest values.
         plateau: thresholds around the current one at which no run's letters change; an end is None
             where nothing bounds it. None when no run has a finite value.
@@ -202,9 +216,9 @@ def sensitivity(
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted values.
 
-    For a diagnostic that fires above, the groups are separable iff max(healthy) < min(degenerate), and
-    gap = min(degenerate)/max(healthy), or their difference on a linear scale; mirrored for one that
-    fires below. Between these two values every threshold separates.
+    For a diagnostic that fires above, the groups are separable iff max(healthy) < min(degenerate),
+    and gap = min(degenerate)/max(healthy), or their difference on a linear scale; mirrored for one
+    that fires below. Between these two values every threshold separates.
 
     Args:
         table: n runs.
@@ -260,9 +274,10 @@ def sensitivities(
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
     values, finite, always = runs.judged(diagnostic.letter)
     inside, nonfinite = values[finite], int(always.sum())
-    ends = (
-        {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
-    )
+    if len(inside):
+        ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()}
+    else:
+        ends = {}
     return Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
@@ -274,11 +289,14 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
 
 
 def _middle(values: Floats) -> float:
-    """The median over runs; of an even count the mean of the middle two, as in the published figures."""
+    """The median over runs; of an even count the mean of the middle two, as in the published
+    figures."""
     ordered = np.sort(values)
     low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
     # halved before they are added: two norms of 1e308 have a mean too
-    return low if low == high else low / 2 + high / 2
+    if low == high:
+        return low
+    return low / 2 + high / 2
 
 
 def _separation(
@@ -291,7 +309,10 @@ def _separation(
         return False, None
     if bad.min is None or bad.max is None:
         return True, None
-    interval = (good.max, bad.min) if diagnostic.fires_above else (bad.max, good.min)
+    if diagnostic.fires_above:
+        interval = (good.max, bad.min)
+    else:
+        interval = (bad.max, good.min)
     return interval[0] < interval[1], interval
 
 
@@ -299,7 +320,9 @@ _CHOOSE = "choose the groups with --healthy and --degenerate"
 
 
 def _bounded(end: float) -> float | None:
-    return end if math.isfinite(end) else None
+    if math.isfinite(end):
+        return end
+    return None
 
 
 def _skipped(
@@ -312,7 +335,10 @@ def _skipped(
         if not group.runs:
             said.append(f"the {name} group is empty: no separation ({_CHOOSE})")
         elif not group.measured:
-            why = baseline_hint(table) if diagnostic.letter == "d" else ""
+            if diagnostic.letter == "d":
+                why = baseline_hint(table)
+            else:
+                why = ""
             said.append(
                 f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}"
             )

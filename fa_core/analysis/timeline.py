@@ -1,4 +1,5 @@
-"""A run over its epochs: when each diagnostic first fires, and what stopping there would have saved.
+"""A run over its epochs: when each diagnostic first fires, and what stopping there would have
+saved.
 
 Traces of many runs: their timelines, and what papers print of a method over its seeds.
 """
@@ -30,7 +31,8 @@ STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""
 
 Baseline: TypeAlias = float | FrozenBaseline | None
-"""What judges (d) where a trace records nothing: a measured accuracy (a fraction), one to assume, or none."""
+"""What judges (d) where a trace records nothing: a measured accuracy (a fraction), one to assume,
+or none."""
 
 
 class EpochPoint(Result, frozen=True, kw_only=True):
@@ -44,8 +46,10 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         stability: (c)'s number.
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
-        gamma: Γ_l per layer, None where undefined, or the one number that was logged; empty where none was.
-        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free (`fa_core.judgement.gamma`).
+        gamma: Γ_l per layer, None where undefined, or the one number that was logged; empty where
+            none was.
+        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free
+            (`fa_core.judgement.gamma`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -99,16 +103,19 @@ class Timeline(Result, frozen=True, kw_only=True):
         axes: further coordinates.
         source: the file.
         epochs: how many records.
-        first_fire: letter → the first epoch it fires at, None if never, for letters measured at all.
-        lasting: letter → the first epoch of the stretch that fires up to the end, None if it ends passing.
+        first_fire: letter → the first epoch it fires at, None if never, for letters measured at
+            all.
+        lasting: letter → the first epoch of the stretch that fires up to the end, None if it ends
+            passing.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
-        null: mean and standard deviation of deep Γ under random feedback (`null_band`), by the audit of the same run;
-            None without one.
+        null: mean and standard deviation of deep Γ under random feedback (`null_band`), by the
+            audit of the same run; None without one.
         unfinished: the trace was still being written.
-        skipped: what could not be judged, and which input is missing; and what the trace's `notes` say.
+        skipped: what could not be judged, and which input is missing; and what the trace's `notes`
+            say.
     """
 
     key: str
@@ -146,12 +153,13 @@ def timeline(
         trace: a run over its epochs.
         thresholds: default: the protocol's.
         stop_on: letters that end the run.
-        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a `FrozenBaseline`,
-            one that is only assumed.
+        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a
+            `FrozenBaseline`, one that is only assumed.
         total_epochs: length the run was planned for; default: what the trace holds.
 
     Note:
-        (d) fires on every run that has not yet learned, so its first fire says little; see ``lasting``.
+        (d) fires on every run that has not yet learned, so its first fire says little; see
+        ``lasting``.
 
     Source: docs/protocol.md §9, temporal.
     """
@@ -182,11 +190,10 @@ def timeline(
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
     passing = np.flatnonzero(measured & ~fired)
-    later = (
-        np.flatnonzero(fired[passing[-1] :]) + passing[-1]
-        if len(passing)
-        else np.flatnonzero(fired)
-    )
+    if len(passing):
+        later = np.flatnonzero(fired[passing[-1] :]) + passing[-1]
+    else:
+        later = np.flatnonzero(fired)
     return numbers[later[0]] if len(later) else None
 
 
@@ -211,12 +218,15 @@ def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, .
 def epochs_done(trace: Trace, index: int) -> int:
     """Epochs trained when a record was written.
 
-    A trace that counts from 1 says so itself. One that counts from 0 and whose first record has a loss
-    or a training time numbers finished epochs 0, 1, …; without them record 0 is the untrained net.
+    A trace that counts from 1 says so itself. One that counts from 0 and whose first record has a
+    loss or a training time numbers finished epochs 0, 1, …; without them record 0 is the untrained
+    net.
     """
     first, number = trace.epochs[0], trace.epochs[index].epoch
     counts_from_zero = first.epoch == 0 and (first.loss is not None or bool(first.seconds))
-    return number + 1 if counts_from_zero else number
+    if counts_from_zero:
+        return number + 1
+    return number
 
 
 def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tuple[str, ...]:
@@ -256,7 +266,8 @@ def timelines(
 
     Args:
         traces: the runs.
-        table: audits; one of the same file or run folder lends its frozen baseline to a trace that records none.
+        table: audits; one of the same file or run folder lends its frozen baseline to a trace that
+            records none.
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
@@ -282,12 +293,16 @@ def timelines(
 
 
 def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
-    """Of each trace's run `fa_core.judgement.gamma.null_band`, as its audit gives it; None where no audit is surely the run's."""
+    """Of each trace's run `fa_core.judgement.gamma.null_band`, as its audit gives it; None where no
+    audit is surely the run's."""
     audits = _audits(table)
     found = []
     for trace in traces:
         audit = audits.get(run_place(trace.source))
-        report = None if audit is None else table.report(audit)
+        if audit is None:
+            report = None
+        else:
+            report = table.report(audit)
         found.append(
             None if report is None else null_band(report.credit, trace.method, report.provenance)
         )
@@ -299,7 +314,8 @@ def frozen_baselines(
 ) -> list[Baseline]:
     """What each trace's (d) is judged by, where the trace records nothing.
 
-    What is assumed for the method comes first, then the audit of the trace's own run, then what is assumed for all.
+    What is assumed for the method comes first, then the audit of the trace's own run, then what is
+    assumed for all.
 
     Args:
         traces: the runs.
@@ -318,13 +334,16 @@ def frozen_baselines(
         ):
             return for_all
         acc = float(table.baseline[row])
-        return FrozenBaseline(by_method={trace.method: acc}) if is_assumed[row] else acc
+        if is_assumed[row]:
+            return FrozenBaseline(by_method={trace.method: acc})
+        return acc
 
     return [judging(trace) for trace in traces]
 
 
 def _audits(table: AuditTable) -> dict[str, int]:
-    """Place of a run → the row of its audit, where one audit is of that place: no other is surely the run's."""
+    """Place of a run → the row of its audit, where one audit is of that place: no other is surely
+    the run's."""
     places = [run_place(source) for source in table.source.tolist()]
     runs_in = Counter(places)
     return {place: row for row, place in enumerate(places) if runs_in[place] == 1}
@@ -337,8 +356,10 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         method: canonical name.
         axes: shared coordinates.
         seeds: in increasing order, None last.
-        first_fire: letter → one epoch per seed, None where it never fires (or was not measured there).
-        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
+        first_fire: letter → one epoch per seed, None where it never fires (or was not measured
+            there).
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not
+            exact.
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
         acc_at_stop: mean accuracy there over runs that record it.
@@ -390,7 +411,9 @@ def _method(group: list[Timeline]) -> MethodTimeline:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
-    return math.fsum(known) / len(known) if known else None
+    if known:
+        return math.fsum(known) / len(known)
+    return None
 
 
 class Replay:
@@ -438,9 +461,12 @@ class Replay:
         return epochs_done(self.traces[run], len(self._numbers[run]) - 1)
 
     def record_at(self, run: int, epoch: int) -> int | None:
-        """The row of a run as it was at an epoch: its last record up to there; None before its first."""
+        """The row of a run as it was at an epoch: its last record up to there; None before its
+        first."""
         place = bisect_right(self._numbers[run], epoch)
-        return self._starts[run] + place - 1 if place else None
+        if place:
+            return self._starts[run] + place - 1
+        return None
 
     def row_at(self, run: int, epoch: int) -> AuditRow:
         """A run as it was at an epoch; before its first record nothing is measured."""
@@ -467,7 +493,8 @@ class Replay:
     def stop(
         self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None
     ) -> EarlyStop | None:
-        """What ending the run at the first epoch at which one of the chosen diagnostics fires saves; None if none does.
+        """What ending the run at the first epoch at which one of the chosen diagnostics fires
+        saves; None if none does.
 
         Args:
             run: which.

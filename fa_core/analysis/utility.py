@@ -1,4 +1,5 @@
-"""Which runs would each reporting habit withdraw, and which diagnostics are needed to catch what all four catch?"""
+"""Which runs would each reporting habit withdraw, and which diagnostics are needed to catch what
+all four catch?"""
 
 from __future__ import annotations
 
@@ -30,9 +31,10 @@ class Strategy(Result, frozen=True, kw_only=True):
         name: ``S0`` … ``S5``, ``S_full``.
         looks_at: as text.
         walked_back: names of the runs it withdraws, in table order.
-        judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy alone.
-        agreement: share of what S_full walks back that it walks back too; None if S_full walks back nothing. S_full is
-            a rule like the others, not the truth.
+        judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy
+            alone.
+        agreement: share of what S_full walks back that it walks back too; None if S_full walks back
+            nothing. S_full is a rule like the others, not the truth.
         by_method: method → walked-back runs.
     """
 
@@ -51,8 +53,8 @@ class Utility(Result, frozen=True, kw_only=True):
         runs: how many were judged (unmeasured rows and controls left out).
         chance: accuracy at or below which S0 withdraws a run; None where the runs' differ.
         strategies: S0, S1, S2 … S5, S_full.
-        smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
-            ``("",)`` if accuracy alone does, empty if S_full catches nothing.
+        smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full
+            catches; ``("",)`` if accuracy alone does, empty if S_full catches nothing.
         missed_without: letter → runs that S_full catches and the other three together do not.
         skipped: what is assumed, what could not be judged, and which input is missing.
     """
@@ -68,11 +70,12 @@ class Utility(Result, frozen=True, kw_only=True):
 def decision_utility(
     table: AuditTable, thresholds: DiagnosticThresholds | None = None, chance: float | None = None
 ) -> Utility:
-    """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
+    """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5),
+    by all (S_full).
 
-    S0 withdraws a run whose accuracy is not above chance; S1 also one whose Γ is not positive (the mean over all
-    layers, as papers report it); S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full = S0 + (a)–(d). The smallest sets are
-    found by trying all 16 subsets of {a, b, c, d}.
+    S0 withdraws a run whose accuracy is not above chance; S1 also one whose Γ is not positive (the
+    mean over all layers, as papers report it); S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full =
+    S0 + (a)–(d). The smallest sets are found by trying all 16 subsets of {a, b, c, d}.
 
     Args:
         table: n runs.
@@ -87,7 +90,10 @@ def decision_utility(
     t = thresholds or DiagnosticThresholds()
     flags, acc, gamma, methods = runs.flags(t), runs.acc, runs.mean_gamma, runs.method.tolist()
     classes = np.where(np.isnan(runs.classes), CLASSES, runs.classes)
-    guessing = 1 / classes if chance is None else np.full(len(runs), chance)
+    if chance is None:
+        guessing = 1 / classes
+    else:
+        guessing = np.full(len(runs), chance)
     by_accuracy: Mask = acc <= guessing
     full: Mask = by_accuracy | (flags != 0)
     has_acc = np.isfinite(acc)
@@ -140,11 +146,10 @@ def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
 
 def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
     n = len(runs)
-    said = (
-        [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"]
-        if unmeasured
-        else []
-    )
+    if unmeasured:
+        said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"]
+    else:
+        said = []
     if not n:
         return (*said, "no measured run: nothing to decide")
     if missing := int((~np.isfinite(runs.acc)).sum()):

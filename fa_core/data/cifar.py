@@ -1,4 +1,5 @@
-"""The files of CIFAR-10 and CIFAR-100, in the binary or the python layout; no pickle among them is run."""
+"""The files of CIFAR-10 and CIFAR-100, in the binary or the python layout; no pickle among them is
+run."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def _array(value: Any) -> NDArray[Any]:
             f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it"
         )
     _, shape, kind, _, raw = value.state
-    raw = raw.encode("latin1") if isinstance(raw, str) else raw
+    if isinstance(raw, str):
+        raw = raw.encode("latin1")
     array: NDArray[Any] = np.frombuffer(bytearray(raw), kind.args[0]).reshape(shape)
     return array
 
@@ -176,7 +178,8 @@ def read_cifar(
         mean, std: what pixels in [0, 1] are standardised by; default: those of the training pixels.
 
     Returns:
-        Training images (N, 3, 32, 32), standardised per channel, and (fine) labels (N,); the same of the test part.
+        Training images (N, 3, 32, 32), standardised per channel, and (fine) labels (N,); the same
+        of the test part.
 
     Raises:
         UnreadableInput: no such folder, a file missing (it is named), a file of the wrong size.
@@ -198,7 +201,8 @@ def read_cifar(
 
 
 def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
-    """The folder and layout that are complete, or an error that names what is missing from the likeliest one."""
+    """The folder and layout that are complete, or an error that names what is missing from the
+    likeliest one."""
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
     found = []

@@ -36,7 +36,8 @@ class DataSet:
     """Training and test samples.
 
     Attributes:
-        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``; paths in it are absolute.
+        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``; paths in it are
+            absolute.
         train_x: (N, *input_shape) float32.
         train_y: (N,) int64 in [0, num_classes).
         test_x: (M, *input_shape) float32.
@@ -86,7 +87,8 @@ class DataSet:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the test samples and labels: two audits with the same hash drew from the same samples."""
+        """SHA-256 of the test samples and labels: two audits with the same hash drew from the same
+        samples."""
         return content_hash((self.test_x, self.test_y))
 
 
@@ -102,7 +104,8 @@ def content_hash(tensors: Iterable[Tensor]) -> str:
 
 @dataclass(frozen=True)
 class GivenBatches:
-    """Test batches as the user's code made them, to be measured in this order: the first K of them give (a) to (c).
+    """Test batches as the user's code made them, to be measured in this order: the first K of them
+    give (a) to (c).
 
     Attributes:
         spec: the SPEC.
@@ -169,7 +172,8 @@ def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any)
     """A data set from arrays or tensors; bytes (uint8) become numbers in [0, 1], labels int64.
 
     Raises:
-        UnreadableInput: samples that are no numbers, labels that are not whole numbers, sizes that do not fit.
+        UnreadableInput: samples that are no numbers, labels that are not whole numbers, sizes that
+            do not fit.
     """
     labels = [_labels(spec, part) for part in (train_y, test_y)]
     classes = 1 + max((int(y.max()) for y in labels if y.numel()), default=0)
@@ -180,12 +184,15 @@ def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any)
 
 def _samples(spec: str, values: Any) -> Tensor:
     x = _tensor(spec, values)
-    return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
+    if x.dtype == torch.uint8:
+        return x.float() / 255.0
+    return x.float()
 
 
 def _labels(spec: str, values: Any) -> Tensor:
     y = _tensor(spec, values)
-    y = y.squeeze(-1) if y.ndim == 2 and y.shape[-1] == 1 else y
+    if y.ndim == 2 and y.shape[-1] == 1:
+        y = y.squeeze(-1)
     if y.ndim == 2:
         hint = "give class indices: y.argmax(1) where y is one-hot"
         raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
@@ -284,7 +291,8 @@ def scaled_by(options: Mapping[str, Any]) -> str:
 def folder_of(
     spec: str, text: str, options: Mapping[str, Option]
 ) -> tuple[Path, dict[str, Any], str]:
-    """The folder and options in ``DIR,key=value,raw``, and the SPEC with an absolute path; ``raw`` is mean 0, std 1.
+    """The folder and options in ``DIR,key=value,raw``, and the SPEC with an absolute path; ``raw``
+    is mean 0, std 1.
 
     Raises:
         UsageError: no folder named, or as `parse_options`.
@@ -330,16 +338,17 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
     φ(z) = (1−α)·z + α·tanh(z),  W_i with N(0, 1/fan_in) entries, widths 256, 256, 10.
 
-    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`. With ``channels=c`` too,
-    those D = c·s² values are an image, of no spatial structure, for networks that take nothing else.
+    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`. With
+    ``channels=c`` too, those D = c·s² values are an image, of no spatial structure, for networks
+    that take nothing else.
 
     Args:
         spec: the whole SPEC, kept in the data set.
         text: its options, e.g. ``"alpha=0.5,input=16"``.
 
     Returns:
-        train_x (50000, input or D) or (50000, c, s, s), test_x alike with 10000, labels in 0..9. Drawn with NumPy in
-        float64 and labelled before rounding to float32, so that machines agree.
+        train_x (50000, input or D) or (50000, c, s, s), test_x alike with 10000, labels in 0..9.
+        Drawn with NumPy in float64 and labelled before rounding to float32, so that machines agree.
 
     Raises:
         UsageError: unknown option, a value out of range, or D is no c·s².
@@ -366,7 +375,10 @@ def load_synthetic(spec: str, text: str) -> DataSet:
             for chunk in np.array_split(x, max(1, len(x) // 4096))
         ]
     )
-    seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
+    if ambient:
+        seen = seen_through_map(x, ambient, int(options["seed"]))
+    else:
+        seen = x.astype(np.float32)
     samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
     if channels := int(options["channels"]):
         side = math.isqrt(ambient // channels)
@@ -392,7 +404,8 @@ ROWS = 4096
 
 
 def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray[np.float32]:
-    """x = z·M + 0.1·ε, M (input, ambient) with N(0, 1/input) entries, ε ~ N(0, I): wide samples of few latents.
+    """x = z·M + 0.1·ε, M (input, ambient) with N(0, 1/input) entries, ε ~ N(0, I): wide samples of
+    few latents.
 
     Args:
         z: latents (N, input).
@@ -400,8 +413,8 @@ def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray
         seed: draws M, then ε, apart from what it draws for the latents and the teacher.
 
     Returns:
-        (N, ambient). z and M are rounded to multiples of 2⁻²⁰: every product is then exact in float64, in whichever
-        order it is summed, so that machines agree.
+        (N, ambient). z and M are rounded to multiples of 2⁻²⁰: every product is then exact in
+        float64, in whichever order it is summed, so that machines agree.
 
     Source: docs/protocol.md §7.
     """
@@ -433,7 +446,8 @@ _SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
 
 
 def load_npz(spec: str, text: str) -> DataSet:
-    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) from an archive; nothing in it can run code.
+    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) from an archive; nothing in
+    it can run code.
 
     Args:
         spec: the whole SPEC; the data set keeps it with an absolute path.
@@ -529,8 +543,9 @@ def made_data(spec: str, made: Any) -> DataSet | GivenBatches:
 
     Args:
         spec: its SPEC.
-        made: a `DataSet`; (train_x, train_y, test_x, test_y) arrays or tensors, as a tuple or as a mapping with these
-            keys; or test batches: a sequence, a DataLoader or another iterable of (x, y) pairs or mappings.
+        made: a `DataSet`; (train_x, train_y, test_x, test_y) arrays or tensors, as a tuple or as a
+            mapping with these keys; or test batches: a sequence, a DataLoader or another iterable
+            of (x, y) pairs or mappings.
 
     Raises:
         UnreadableInput: it is something else.
@@ -559,7 +574,8 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
 
     Args:
         kind: which of the two.
-        spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from anywhere.
+        spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from
+            anywhere.
         text: the folder, or the folder that holds the unpacked archive; then `SCALING`, or ``raw``.
 
     Raises:
@@ -579,7 +595,8 @@ _SIZE = Option(None, at_least(1))
 
 
 def load_images(spec: str, text: str, train: bool = False) -> DataSet:
-    """Images in a folder per class, DIR/test/CLASS (or ``val``; else DIR/CLASS) and DIR/train/CLASS.
+    """Images in a folder per class, DIR/test/CLASS (or ``val``; else DIR/CLASS) and
+    DIR/train/CLASS.
 
     Args:
         spec: the whole SPEC.
@@ -620,8 +637,8 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
 
     Args:
         spec: as above.
-        allow_code: whether ``module:callable`` or a plugin may be imported: only for a SPEC that the user typed,
-            never for one read from a file.
+        allow_code: whether ``module:callable`` or a plugin may be imported: only for a SPEC that
+            the user typed, never for one read from a file.
 
     Raises:
         UsageError: unknown name or option, user code where none is allowed, or test batches alone.
@@ -638,7 +655,8 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
 def load_test_data(
     spec: str, *, allow_code: bool = False, train: bool = False
 ) -> DataSet | GivenBatches:
-    """What a SPEC names, to be measured on; the training part may be empty unless it is asked for. As `load_data`."""
+    """What a SPEC names, to be measured on; the training part may be empty unless it is asked for.
+    As `load_data`."""
     name, _, rest = spec.partition(":")
     if name == "imagefolder":
         return load_images(spec, rest, train)

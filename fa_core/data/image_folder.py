@@ -31,14 +31,17 @@ Pixels = NDArray[np.uint8]
 
 
 def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[str]]:
-    """Bytes (N, 3, H, W), labels (N,) and the names of the classes, which are numbered in their order.
+    """Bytes (N, 3, H, W), labels (N,) and the names of the classes, which are numbered in their
+    order.
 
     Args:
         folder: DIR of ``DIR/CLASS/IMAGE``.
-        size: what the shorter side is resized to before the square centre is cut out; None = images are one size.
+        size: what the shorter side is resized to before the square centre is cut out; None = images
+            are one size.
 
     Raises:
-        UnreadableInput: no folder, no images, one that cannot be read, several sizes, or more than fits into memory.
+        UnreadableInput: no folder, no images, one that cannot be read, several sizes, or more than
+            fits into memory.
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)

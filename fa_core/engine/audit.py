@@ -1,4 +1,5 @@
-"""An audit: which rows can be measured, measured by the workers of a placement, and the one table that collects them.
+"""An audit: which rows can be measured, measured by the workers of a placement, and the one table
+that collects them.
 
 The table is written as runs finish, and resumed from; baselines come out of the audit itself.
 """
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
     from fa_core.engine.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
-"""What is done to finished rows before they are written: thresholds and baselines that the user gave."""
+"""What is done to finished rows before they are written: thresholds and baselines that the user
+gave."""
 
 
 CREDIT_LEVELS = ("none", "gamma", "full")
@@ -78,7 +80,8 @@ class Measuring(msgspec.Struct, frozen=True):
         placement: where.
         on_event: called with every change of a job, from another thread.
         on_plan: called once, before measuring: (runs to measure, runs skipped).
-        on_notice: called with what concerns no single run: which cluster it is, a GPU that is not used.
+        on_notice: called with what concerns no single run: which cluster it is, a GPU that is not
+            used.
         measure: what workers run (see `WorkerPool`).
     """
 
@@ -117,7 +120,10 @@ class Measuring(msgspec.Struct, frozen=True):
 
             return RayPool(placement, self.on_event, measure=self.measure, on_notice=self.on_notice)
         device, jobs = placement.device, placement.jobs
-        devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
+        if runs is None:
+            devices = resolve_devices(device, jobs)
+        else:
+            devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
         return WorkerPool(devices, self.on_event, measure=self.measure, group=placement.group)
@@ -179,22 +185,26 @@ def audit(
     replace_old: bool = False,
     adjust: Adjust = list,
 ) -> AuditResult:
-    """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to the rest.
+    """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to
+    the rest.
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        out: the audit table to write; until the end a journal of the finished runs. Where its disk fails meanwhile,
-            measuring goes on, and the rows go to a file in the temporary folder.
+        out: the audit table to write; until the end a journal of the finished runs. Where its disk
+            fails meanwhile, measuring goes on, and the rows go to a file in the temporary folder.
         options: how to measure.
         how: where to measure, and who is notified; a job's id is its place in `measurable(rows)`.
-        resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
+        resume: take over runs that ``out`` holds from the same files and settings; keep its other
+            rows.
         replace_old: measure everything again; the file that is there is kept under a numbered name.
-        adjust: done to finished rows before they are written (thresholds and baselines that the user gave).
+        adjust: done to finished rows before they are written (thresholds and baselines that the
+            user gave).
 
     Raises:
         UnreadableInput: nothing to measure.
-        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot be written, that
-            another process writes, or that holds runs and neither is to be resumed nor replaced.
+        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot
+            be written, that another process writes, or that holds runs and neither is to be resumed
+            nor replaced.
         MeasureError: a cluster that does not answer.
     """
     options = options or MeasureOptions()
@@ -251,8 +261,9 @@ def audit(
 def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The rows that have a checkpoint, each checkpoint once, its path made absolute.
 
-    A run folder and its weights file, or an audit file that names them, are the same checkpoint; the row that is
-    the checkpoint goes before one that only names it. One that is named and not there any more is left out.
+    A run folder and its weights file, or an audit file that names them, are the same checkpoint;
+    the row that is the checkpoint goes before one that only names it. One that is named and not
+    there any more is left out.
     """
     found: dict[str, AuditRow] = {}
     for row in rows:
@@ -269,15 +280,16 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
 
 
 class AuditFile:
-    """Collects the measured runs of an audit and keeps a file of them: a journal, in the end the table. Thread-safe.
+    """Collects the measured runs of an audit and keeps a file of them: a journal, in the end the
+    table. Thread-safe.
 
     Args:
         out: the file; None = none.
         order: the rows to be measured, in the order they are to be written.
         adjust: see `Adjust`.
         before: rows that stay in the file in front of them.
-        on_trouble: called, once, when the file cannot be written (measuring goes on, the rows go to a spare file), and
-            when another program changed it.
+        on_trouble: called, once, when the file cannot be written (measuring goes on, the rows go to
+            a spare file), and when another program changed it.
         found: index → report of the rows that need not be measured again.
 
     Attributes:
@@ -305,19 +317,22 @@ class AuditFile:
         self._reports: dict[int, DiagnosticReport] = dict(found)
         self._lock = threading.RLock()
         self._waiting: list[int] = []
-        self._journal = (
-            None if out is None else Journal(out, [*self._before, *self.rows()], on_trouble)
-        )
+        if out is None:
+            self._journal = None
+        else:
+            self._journal = Journal(out, [*self._before, *self.rows()], on_trouble)
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and append it to the file, with what could not be before."""
+        """Take the report of the row of this index, and append it to the file, with what could not
+        be before."""
         with self._lock:
             self._reports[index] = report
             self._waiting.append(index)
             self._save(self._append)
 
     def write(self) -> None:
-        """Put the table in the journal's place; into the spare file where the file's disk fails (see `unsaved`)."""
+        """Put the table in the journal's place; into the spare file where the file's disk fails
+        (see `unsaved`)."""
         with self._lock:
             self._save(lambda journal: journal.finish([*self._before, *self.rows()]))
             self._journal = None
@@ -366,7 +381,8 @@ class AuditFile:
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
-    """Write a run's report, or a table of rows, where an audit may be; the old file is kept under a numbered name.
+    """Write a run's report, or a table of rows, where an audit may be; the old file is kept under a
+    numbered name.
 
     Returns:
         Where the old file is; None if there was none.
@@ -384,9 +400,12 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
 
 
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
-    """A baseline that the user gave says so, so that a resumed audit does not take it for the run's own."""
+    """A baseline that the user gave says so, so that a resumed audit does not take it for the run's
+    own."""
     acc: Any = after.report.frozen_baseline_acc
-    return after if acc == before.report.frozen_baseline_acc else with_baseline(after, acc, GIVEN)
+    if acc == before.report.frozen_baseline_acc:
+        return after
+    return with_baseline(after, acc, GIVEN)
 
 
 def finished_before(
@@ -394,8 +413,8 @@ def finished_before(
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
     """Which runs need not be measured again.
 
-    A record counts if it is of the same method and seed, the same bytes in every file that was read, and the same
-    settings; of several, the one whose files were where they are now.
+    A record counts if it is of the same method and seed, the same bytes in every file that was
+    read, and the same settings; of several, the one whose files were where they are now.
 
     Args:
         recorded: the rows of the earlier audit.
@@ -437,7 +456,8 @@ def finished_before(
 
 
 def _settings(row: AuditRow) -> MeasureOptions | None:
-    """What a row was measured with; settings that its program did not know yet are at their defaults."""
+    """What a row was measured with; settings that its program did not know yet are at their
+    defaults."""
     try:
         return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
     except msgspec.ValidationError:
@@ -458,7 +478,8 @@ def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:
-    """The rows of an audit table that is there already; none where there is no file, or an empty one.
+    """The rows of an audit table that is there already; none where there is no file, or an empty
+    one.
 
     Raises:
         UsageError: it is something else, which is not to be overwritten.
@@ -504,7 +525,8 @@ def check_writable(out: Path) -> list[AuditRow]:
     """The rows of an output file; refuses it before hours of measuring, not after.
 
     Raises:
-        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
+        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be
+            written to.
     """
     if out.is_dir():
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")

@@ -1,8 +1,9 @@
-"""The devices of this machine, how busy they and the workers are, and where runs are measured. No torch.
+"""The devices of this machine, how busy they and the workers are, and where runs are measured. No
+torch.
 
-CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where NVML shows none and
-the system has the file of one (ROCm, a container without NVML), torch is asked in a process of its own. MPS is a matter
-of which machine and system this is.
+CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where
+NVML shows none and the system has the file of one (ROCm, a container without NVML), torch is asked
+in a process of its own. MPS is a matter of which machine and system this is.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_devices() -> list[Device]:
     """Every device torch could measure on, the CPU last."""
-    mps = [Device(name="mps", label="Apple GPU")] if _has_mps() else []
+    if _has_mps():
+        mps = [Device(name="mps", label="Apple GPU")]
+    else:
+        mps = []
     return [*_cuda_devices(), *mps, _cpu()]
 
 
@@ -75,11 +79,14 @@ def why_no_cuda() -> str:
 def seen_by_nvml() -> list[str]:
     """The cards and MIG instances that NVML shows, whatever torch can use."""
     with _nvml() as nvml:
-        return [] if nvml is None else [device.label for device in _listed(nvml)]
+        if nvml is None:
+            return []
+        return [device.label for device in _listed(nvml)]
 
 
 def idle_gpu(devices: Iterable[str]) -> str:
-    """What is said where runs are measured on the CPU of a machine that has a GPU; ``""`` otherwise.
+    """What is said where runs are measured on the CPU of a machine that has a GPU; ``""``
+    otherwise.
 
     Args:
         devices: what runs are measured on.
@@ -88,8 +95,13 @@ def idle_gpu(devices: Iterable[str]) -> str:
         return ""
     usable = [device.label for device in _cuda_devices()]
     labels = usable or seen_by_nvml() or _gpu_files()
-    why = "--device or the settings say so" if usable else why_no_cuda().removeprefix("no GPU: ")
-    return f"measured on the CPU beside a GPU ({labels[0]}): {why}" if labels else ""
+    if usable:
+        why = "--device or the settings say so"
+    else:
+        why = why_no_cuda().removeprefix("no GPU: ")
+    if labels:
+        return f"measured on the CPU beside a GPU ({labels[0]}): {why}"
+    return ""
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -129,7 +141,8 @@ def ask_torch(probe: str = PROBE) -> TorchAnswer:
 
 
 def worker_device(device: str, environment: dict[str, str]) -> str:
-    """What a worker calls its device. Of a process CUDA shows one MIG instance only, so each worker is given its own.
+    """What a worker calls its device. Of a process CUDA shows one MIG instance only, so each worker
+    is given its own.
 
     Args:
         device: as it is listed here.
@@ -161,8 +174,8 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
     """Which workers to start: one device name per worker.
 
     Args:
-        spec: ``auto`` (every CUDA device, else the CPU), ``cuda`` or ``cuda:all`` (every CUDA device),
-            ``cuda:1``, ``cpu``, ``mps``, or several of these with commas.
+        spec: ``auto`` (every CUDA device, else the CPU), ``cuda`` or ``cuda:all`` (every CUDA
+            device), ``cuda:1``, ``cpu``, ``mps``, or several of these with commas.
         jobs: how many workers; None = one per device. More workers than devices share them in turn.
 
     Raises:
@@ -174,15 +187,19 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
         names.extend(name for name in _named(part) if name not in names)
     if not names:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
-    count = len(names) if jobs is None else jobs
+    if jobs is None:
+        count = len(names)
+    else:
+        count = jobs
     return [names[worker % len(names)] for worker in range(count)]
 
 
 def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
-    """`resolve_devices`, no more workers than runs; on a CPU alone, one worker per `RUNS_PER_WORKER` runs.
+    """`resolve_devices`, no more workers than runs; on a CPU alone, one worker per
+    `RUNS_PER_WORKER` runs.
 
-    Networks of this field are small: two workers of one thread measure many of them in half the time of one
-    worker of two threads, but each takes seconds to start and holds the data.
+    Networks of this field are small: two workers of one thread measure many of them in half the
+    time of one worker of two threads, but each takes seconds to start and holds the data.
     """
     devices = resolve_devices(spec, jobs)
     if jobs is None and devices == ["cpu"]:
@@ -192,7 +209,9 @@ def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[
 
 def threads_per_worker(devices: Sequence[str]) -> int | None:
     """CPU threads for each worker: the cores shared out; None = all of them for the only one."""
-    return None if len(devices) < 2 else max(1, usable_cores() // len(devices))
+    if len(devices) < 2:
+        return None
+    return max(1, usable_cores() // len(devices))
 
 
 def usable_cores() -> int:
@@ -273,7 +292,10 @@ class UsageMeter:
                 self._known[process] = process
         if not self._known:
             return None
-        load = percent / 100 if before.keys() & self._known.keys() else None
+        if before.keys() & self._known.keys():
+            load = percent / 100
+        else:
+            load = None
         return Usage(len(self._known), sum(each.values()), load, each)
 
 
@@ -291,7 +313,8 @@ def _cuda_devices() -> list[Device]:
 
 
 def _listed(nvml: Any) -> list[Device]:
-    """The cards, or MIG instances, that are visible to NVML; without it, the instances named for CUDA."""
+    """The cards, or MIG instances, that are visible to NVML; without it, the instances named for
+    CUDA."""
     if nvml is None:
         names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         migs = [name.strip() for name in names if name.strip().startswith(_MIG)]
@@ -307,7 +330,8 @@ _HIDE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def _gpu_files() -> list[str]:
-    """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides them."""
+    """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides
+    them."""
     if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
         return []
     return [
@@ -334,9 +358,11 @@ def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
 
 
 def _visible(nvml: Any) -> list[Any]:
-    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first unknown name.
+    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first
+    unknown name.
 
-    A MIG instance has a handle of its own. A card without a handle, because it was lost, keeps its place as None.
+    A MIG instance has a handle of its own. A card without a handle, because it was lost, keeps its
+    place as None.
     """
     count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
     every = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
@@ -386,7 +412,8 @@ def _nvml() -> Iterator[Any]:
 
 
 def _has_mps() -> bool:
-    """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all can)."""
+    """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all
+    can)."""
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
@@ -406,7 +433,8 @@ LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 
 PATIENCE = 60.0
-"""Seconds that a cluster's job may send no message: it sends one per batch, the first after torch and the data."""
+"""Seconds that a cluster's job may send no message: it sends one per batch, the first after torch
+and the data."""
 
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """What may be asked of a cluster; which of its devices a job gets is Ray's business."""
@@ -417,15 +445,17 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         engine: ``"local"`` (worker processes of this machine) or ``"ray"`` (a cluster).
-        device: ``"auto"`` (every CUDA device, else the CPU) and what else `resolve_devices` knows; of a cluster
-            ``"auto"`` (a GPU per job where it has any, else a core), ``"cpu"`` or ``"cuda"``.
-        jobs: workers; None = one per device, on a CPU more for many runs (see `workers_for`). On a cluster, batches
-            of jobs that Ray gets at a time; None = twice as many as it has places.
+        device: ``"auto"`` (every CUDA device, else the CPU) and what else `resolve_devices` knows;
+            of a cluster ``"auto"`` (a GPU per job where it has any, else a core), ``"cpu"`` or
+            ``"cuda"``.
+        jobs: workers; None = one per device, on a CPU more for many runs (see `workers_for`). On a
+            cluster, batches of jobs that Ray gets at a time; None = twice as many as it has places.
         group: networks that a worker measures at once; None = as its memory allows on CUDA, else 1.
-        address: ``host:port`` of the cluster's head; ``"auto"`` = the running one (RAY_ADDRESS, or this machine's);
-            None = the running one, or else one that is started on this machine for as long as it is needed.
-        patience: seconds without a message after which a cluster's job is tried on another node too; None =
-            `PATIENCE`.
+        address: ``host:port`` of the cluster's head; ``"auto"`` = the running one (RAY_ADDRESS, or
+            this machine's); None = the running one, or else one that is started on this machine for
+            as long as it is needed.
+        patience: seconds without a message after which a cluster's job is tried on another node
+            too; None = `PATIENCE`.
     """
 
     engine: str = LOCAL
@@ -439,8 +469,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse what cannot be meant. No cluster is asked anything.
 
         Raises:
-            UsageError: an engine or a device that is not there, numbers below 1, a patience of 0, an address
-                without a cluster, or one that is none.
+            UsageError: an engine or a device that is not there, numbers below 1, a patience of 0,
+                an address without a cluster, or one that is none.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
@@ -462,10 +492,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_address(address: str | None) -> str | None:
-    """The ``host:port`` that was given; None = the cluster that Ray finds here. No cluster is asked anything.
+    """The ``host:port`` that was given; None = the cluster that Ray finds here. No cluster is asked
+    anything.
 
     Args:
-        address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray does.
+        address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray
+            does.
 
     Raises:
         UsageError: ray is not installed, or an address that is none.

@@ -1,4 +1,5 @@
-"""Measuring jobs: one by itself, or several in groups that share their passes; and the report that each becomes."""
+"""Measuring jobs: one by itself, or several in groups that share their passes; and the report that
+each becomes."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ UNMEASURED = "reference_precision"
 def measure_run(
     job: Job, device: str, watch: Watch, samples: Evaluation | None = None
 ) -> DiagnosticReport:
-    """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole test part.
+    """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole
+    test part.
 
     ``samples`` spares loading the data of the job's plan where the caller holds them already.
     """
@@ -102,7 +104,10 @@ def measure_loaded(
             on_batch=lambda done, total: watch.progress(done, total + batches),
         ).right
 
-    right = halving(count, TEST_BATCH, watch.note) if before else []
+    if before:
+        right = halving(count, TEST_BATCH, watch.note)
+    else:
+        right = []
     diagnosis = halving(
         lambda largest: run_diagnosis(
             network,
@@ -129,12 +134,15 @@ def _how(options: MeasureOptions) -> dict[str, Any]:
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
-    """How many of the first test samples need no pass of their own, as the eval batches are the same samples.
+    """How many of the first test samples need no pass of their own, as the eval batches are the
+    same samples.
 
-    A network of the user's may answer otherwise where its stream is asked for, and half precision as it runs
-    rounds differently in batches of another size.
+    A network of the user's may answer otherwise where its stream is asked for, and half precision
+    as it runs rounds differently in batches of another size.
     """
-    return samples.batched if options.model is None and options.dtype != AS_IS else 0
+    if options.model is None and options.dtype != AS_IS:
+        return samples.batched
+    return 0
 
 
 def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
@@ -149,8 +157,8 @@ def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) ->
 class GroupRunner:
     """Measures the jobs of one worker, in groups.
 
-    On CUDA a group is as large as memory allows; on a CPU one network after the other is faster. When memory runs
-    out, the group is halved, and then, of one, the batch.
+    On CUDA a group is as large as memory allows; on a CPU one network after the other is faster.
+    When memory runs out, the group is halved, and then, of one, the batch.
 
     Args:
         device: where to measure.
@@ -179,7 +187,8 @@ class GroupRunner:
     def _load_group(
         self, waiting: deque[Job], outlet: WorkerEvents, group: int | None
     ) -> tuple[list[Loaded], int]:
-        """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
+        """The next group, loaded, and how large groups are; a job that cannot be loaded falls
+        out."""
         loaded: list[Loaded] = []
         size = 1
         while waiting and len(loaded) < size:
@@ -237,7 +246,10 @@ class GroupRunner:
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
-        size = (len(members) + 1) // 2 if out_of_memory else 1
+        if out_of_memory:
+            size = (len(members) + 1) // 2
+        else:
+            size = 1
         if out_of_memory:
             self._fitted = size
             watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
@@ -269,7 +281,10 @@ class GroupRunner:
         if measured.diagnosis is None or measured.right is None:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
-        group = 1 if measured.note else together
+        if measured.note:
+            group = 1
+        else:
+            group = together
         return build_report(
             member, samples, measured.diagnosis, measured.right, self._device, note, group
         ).to_dict()
@@ -280,7 +295,9 @@ class GroupRunner:
             return error
         release()
         full = does_not_fit(job.checkpoint, self._device)
-        return error if isinstance(error, FaError) and not isinstance(full, DeviceFull) else full
+        if isinstance(error, FaError) and not isinstance(full, DeviceFull):
+            return error
+        return full
 
 
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
@@ -294,24 +311,29 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 def measure_credit(
     loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
+    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level
+    ``"full"`` also ρ.
 
     Args:
         loaded: the job.
         method: its method; only a built-in one is looked up.
         batch: (x, y), on the network's device.
-        own: what is known of the credit of a network whose backward pass is its own, which goes before the method's.
+        own: what is known of the credit of a network whose backward pass is its own, which goes
+            before the method's.
 
     Returns:
-        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
-        neither manifest nor feedback says what the method was.
+        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none
+        were asked for, or neither manifest nor feedback says what the method was.
     """
     network, level = loaded.network, loaded.job.options.credit
     if level not in (GAMMA, FULL) or (
         loaded.manifest is None and not loaded.checkpoint.feedback and own is None
     ):
         return None
-    directions = DIRECTIONS if level == FULL else 0
+    if level == FULL:
+        directions = DIRECTIONS
+    else:
+        directions = 0
     try:
         if own is not None:
             if "gamma" not in own:
@@ -338,11 +360,9 @@ def measure_credit(
             if level == FULL or name not in NEEDS_DIRECTIONS
         }
     except FaError as error:
-        return (
-            {"missing": {"gamma": str(error)}}
-            if own is None
-            else {**own, "missing": {"rho, nudge": str(error)}}
-        )
+        if own is None:
+            return {"missing": {"gamma": str(error)}}
+        return {**own, "missing": {"rho, nudge": str(error)}}
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -360,15 +380,22 @@ def _rule(loaded: Loaded, method: str) -> Method:
     if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
     saved = loaded.checkpoint.path.parent / CREDIT
-    feedback = load_checkpoint(saved).tensors if exists(saved) else loaded.checkpoint.feedback
-    args = loaded.manifest.method_args if loaded.manifest else {}
+    if exists(saved):
+        feedback = load_checkpoint(saved).tensors
+    else:
+        feedback = loaded.checkpoint.feedback
+    if loaded.manifest:
+        args = loaded.manifest.method_args
+    else:
+        args = {}
     return restore_method(method, loaded.network, feedback, **args)
 
 
 def with_precision(
     report: DiagnosticReport, loaded: Loaded, batch: Any, note: Callable[[str], None]
 ) -> DiagnosticReport:
-    """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for `halving`."""
+    """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for
+    `halving`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
@@ -392,15 +419,18 @@ def build_report(
     note: Callable[[str], None],
     group: int = 1,
 ) -> DiagnosticReport:
-    """The report of a measured job, with what is measured of one network at a time: reliability and credit.
+    """The report of a measured job, with what is measured of one network at a time: reliability and
+    credit.
 
     Args:
         loaded: the job.
         samples: what it was measured on.
         diagnosis: what was measured.
-        right: (n,) bool, which samples of the whole test part it classified rightly, in the order of `samples`.
+        right: (n,) bool, which samples of the whole test part it classified rightly, in the order
+            of `samples`.
         device: where.
-        note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
+        note: called where memory makes passes smaller, and where there are fewer batches than were
+            asked for.
         group: how many networks were measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
@@ -430,12 +460,14 @@ def build_report(
     if options.precision:
         report = with_precision(report, loaded, batch, note)
     other_data = _data_note(manifest, plan.data, samples)
-    why = (
-        ""
-        if manifest is None
-        else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
-    )
-    no_baseline = {"d": why} if why else {}
+    if manifest is None:
+        why = ""
+    else:
+        why = why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
+    if why:
+        no_baseline = {"d": why}
+    else:
+        no_baseline = {}
     method = job.method or (
         manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
     )
@@ -477,23 +509,24 @@ def build_report(
 
 
 OTHER_BASELINE = "the recorded baseline is of other data; audit its frozen run along with it, or give --frozen-baseline"
-"""Why (d) is not judged by the manifest's baseline where the run is measured on other data than it was trained with."""
+"""Why (d) is not judged by the manifest's baseline where the run is measured on other data than it
+was trained with."""
 
 
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
     """A warning when the samples are not those the run was trained and evaluated with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
-    other = (
-        "other data than the manifest's"
-        if spec != manifest.data
-        else "the data changed since training"
-    )
+    if spec != manifest.data:
+        other = "other data than the manifest's"
+    else:
+        other = "the data changed since training"
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> dict[str, Any]:
-    """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
+    """What the network is, and the longest sum in it (``fan_in``), from which rounding errors
+    follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
     facts: dict[str, Any] = {
         "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
@@ -518,11 +551,10 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 @lru_cache(maxsize=8)
 def _device_facts(device: str) -> dict[str, str]:
     on_gpu = device.startswith("cuda")
-    label = (
-        torch.cuda.get_device_name(device)
-        if on_gpu
-        else f"{processor_name()}, {torch.get_num_threads()} threads"
-    )
+    if on_gpu:
+        label = torch.cuda.get_device_name(device)
+    else:
+        label = f"{processor_name()}, {torch.get_num_threads()} threads"
     idle = idle_gpu([device])
     facts = {"device": device, "device_label": label}
     if not on_gpu:

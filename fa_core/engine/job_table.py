@@ -27,7 +27,8 @@ LEAST_TOGETHER = 8
 
 
 def most_together(device: str, group: int | None) -> int:
-    """How many jobs a worker of this device takes at a time: ``group`` if given, else 1 except on CUDA.
+    """How many jobs a worker of this device takes at a time: ``group`` if given, else 1 except on
+    CUDA.
 
     On a CPU one network after the other is faster than several at once, and takes less memory.
 
@@ -36,14 +37,16 @@ def most_together(device: str, group: int | None) -> int:
     """
     if group is not None:
         return group
-    return MOST_TOGETHER if device.startswith("cuda") else 1
+    if device.startswith("cuda"):
+        return MOST_TOGETHER
+    return 1
 
 
 def share(queued: int, takers: int, most: int) -> int:
     """How many of the queued jobs the next taker gets.
 
-    A single taker gets as many as it takes; one of several gets half of a fair share, so that shares shrink towards
-    the end and work moves when one device is slow.
+    A single taker gets as many as it takes; one of several gets half of a fair share, so that
+    shares shrink towards the end and work moves when one device is slow.
 
     >>> [share(queued, 2, 64) for queued in (400, 256, 100, 20, 15, 3, 1)]
     [64, 64, 25, 8, 8, 2, 1]
@@ -59,7 +62,8 @@ class JobQueue:
 
     Attributes:
         ids: the jobs, as keys, in order.
-        keys: what each job may be grouped by (see `group_key`), None = measured alone; missing = not looked up.
+        keys: what each job may be grouped by (see `group_key`), None = measured alone; missing =
+            not looked up.
     """
 
     def __init__(self) -> None:
@@ -87,7 +91,8 @@ class JobQueue:
         return [job_id for job_id in self._nearest() if job_id not in self.keys]
 
     def take(self, most: int, takers: int) -> list[str]:
-        """The jobs that a taker gets now, which leave the queue: the first one, and those that go with it.
+        """The jobs that a taker gets now, which leave the queue: the first one, and those that go
+        with it.
 
         Args:
             most: how many jobs it takes at a time.
@@ -113,7 +118,8 @@ class JobFailed(MeasureError):
 
 
 class NobodyLeft(JobFailed):
-    """The processes that measure are gone, and with them all that was not over: no fault of the job."""
+    """The processes that measure are gone, and with them all that was not over: no fault of the
+    job."""
 
 
 class NoWorker(JobFailed):
@@ -121,14 +127,16 @@ class NoWorker(JobFailed):
 
 
 class JobCancelled(MeasureError, CancelledError):
-    """A job that was cancelled after it was given out; a queued one raises the plain `CancelledError`."""
+    """A job that was cancelled after it was given out; a queued one raises the plain
+    `CancelledError`."""
 
 
 class JobTable:
-    """Every job with its view, its future, and who has it. All methods may be called from any thread.
+    """Every job with its view, its future, and who has it. All methods may be called from any
+    thread.
 
-    A taker is one that measures jobs: an object that takes some, and has them until they are over or given back.
-    What it says of others, which were cancelled meanwhile, has no effect.
+    A taker is one that measures jobs: an object that takes some, and has them until they are over
+    or given back. What it says of others, which were cancelled meanwhile, has no effect.
 
     Args:
         emit: called with each new view, in order per job; it must not block.
@@ -205,7 +213,8 @@ class JobTable:
         return jobs
 
     def say_waiting(self, pid: int, device: str, seconds: int) -> None:
-        """Say in the view of a queued job that a worker sends nothing while it starts; each in one of its own.
+        """Say in the view of a queued job that a worker sends nothing while it starts; each in one
+        of its own.
 
         Args:
             pid: its process.
@@ -252,7 +261,8 @@ class JobTable:
         return self._held.get(job_id)
 
     def give_back(self, taker: object, note: str = "", *, alone: bool = False) -> None:
-        """Put what a taker has in front of the queue; ``alone``: each is to be measured by itself."""
+        """Put what a taker has in front of the queue; ``alone``: each is to be measured by
+        itself."""
         with self.changed:
             jobs = [view.job for view in self.held(taker)]
             if not self.closed:
@@ -298,7 +308,8 @@ class JobTable:
         return None
 
     def finish(self, job_id: str, result: DiagnosticReport | FaError, taker: object = None) -> bool:
-        """Make a job final; its future first, so that a listener to the event finds the report there.
+        """Make a job final; its future first, so that a listener to the event finds the report
+        there.
 
         Args:
             job_id: the job.
@@ -324,7 +335,10 @@ class JobTable:
             elif isinstance(result, JobCancelled) or not wanted:
                 view = replace(view, state=JobState.CANCELLED)
             else:
-                state = JobState.CANCELLED if isinstance(result, NobodyLeft) else JobState.FAILED
+                if isinstance(result, NobodyLeft):
+                    state = JobState.CANCELLED
+                else:
+                    state = JobState.FAILED
                 view = replace(view, state=state, error=str(result))
             self._views[job_id] = view
         if isinstance(result, DiagnosticReport):
@@ -339,7 +353,8 @@ class JobTable:
         return self.finish(job_id, JobCancelled("cancelled"))
 
     def fail(self, job_ids: Iterable[str], error: FaError) -> None:
-        """Fail jobs for a reason that they share: each under its own name, unless it is no fault of theirs."""
+        """Fail jobs for a reason that they share: each under its own name, unless it is no fault of
+        theirs."""
         for job_id in job_ids:
             where = self.view(job_id).job.checkpoint
             theirs = JobFailed(error.what, where=where, hint=error.hint)
@@ -371,7 +386,8 @@ class JobTable:
             self.changed.notify_all()
 
     def _look_up_keys(self) -> None:
-        """Look up what the next jobs may be grouped by; reads their manifests, so without the lock."""
+        """Look up what the next jobs may be grouped by; reads their manifests, so without the
+        lock."""
         with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
         keys = {job.id: group_key(job) for job in jobs}

@@ -1,4 +1,5 @@
-"""What is to be measured and makes it repeatable, how far it got, and what a measuring function is given. No torch."""
+"""What is to be measured and makes it repeatable, how far it got, and what a measuring function is
+given. No torch."""
 
 from __future__ import annotations
 
@@ -33,21 +34,26 @@ _AGAIN = "what is shown was measured before: `fa-tui verify` compares"
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that decide a run's numbers; kept in its provenance, so that it can be measured again.
+    """The settings that decide a run's numbers; kept in its provenance, so that it can be measured
+    again.
 
     Attributes:
         data: data SPEC; None = the one in the run's manifest.
-        data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may not.
-        model: the network's SPEC, see `fa_core.models.named` (typed by the user, never read from a file).
-        weights: which mapping of tensors in the file, by its name there; None = the first that fits the network.
+        data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may
+            not.
+        model: the network's SPEC, see `fa_core.models.named` (typed by the user, never read from a
+            file).
+        weights: which mapping of tensors in the file, by its name there; None = the first that fits
+            the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
         batch_size: B of each; None = the manifest's, else 128.
         norm_batches: how many of them (a) and (b) use.
         eval_seed: which samples they hold; None = the manifest's, else 0.
-        dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
-        credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also ρ); only where
-            the run saved its credit.
+        dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or
+            ``"float64"``.
+        credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
+            ρ); only where the run saved its credit.
         null_draws: how many fresh feedbacks Γ's null is of; None = as the rule allows.
         resamples: R of the bootstrap over batches and samples; 0 = none.
         precision: whether the gradients are compared with float64 ones.
@@ -90,10 +96,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_of(checkpoint: Path) -> Path | None:
-    """The run folder of a checkpoint: itself, or the one whose weights it is; None for a bare file."""
+    """The run folder of a checkpoint: itself, or the one whose weights it is; None for a bare
+    file."""
     if is_folder(checkpoint):
         return checkpoint
-    return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
+    if checkpoint.name == WEIGHTS and is_run(checkpoint.parent):
+        return checkpoint.parent
+    return None
 
 
 def file_hash(path: Path, *more: Path) -> str:
@@ -113,7 +122,8 @@ def file_hash(path: Path, *more: Path) -> str:
 
 
 def input_hashes(checkpoint: Path) -> dict[str, str]:
-    """Hashes of the files a measurement reads: ``weights``, and of a run also ``manifest`` and ``credit``.
+    """Hashes of the files a measurement reads: ``weights``, and of a run also ``manifest`` and
+    ``credit``.
 
     Raises:
         UnreadableInput: no weights, or a file that cannot be read.
@@ -128,7 +138,8 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
-    """Size and time of change (ns) of each file that holds the weights; none of what is not there."""
+    """Size and time of change (ns) of each file that holds the weights; none of what is not
+    there."""
     run = run_of(checkpoint)
     with suppress(OSError, UnreadableInput):
         found = [
@@ -141,7 +152,8 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
     """The runs whose weights are not those that were measured any more.
 
-    Files are looked into only where size or time differ from what was recorded, and then up to `HASHED` bytes in all.
+    Files are looked into only where size or time differ from what was recorded, and then up to
+    `HASHED` bytes in all.
     """
     left = HASHED
     for row in rows:
@@ -165,7 +177,8 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
 
 
 FORMULAS = "2"
-"""Raised where a report gets a new number, or the same measurement another interval or null of Γ. Unsaid = 1."""
+"""Raised where a report gets a new number, or the same measurement another interval or null of Γ.
+Unsaid = 1."""
 
 
 def versions() -> dict[str, str]:
@@ -193,10 +206,11 @@ def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
 
 
 def group_key(job: Job) -> tuple[str, ...] | None:
-    """What jobs share that may be measured in common passes: the ``--model`` text, or arch and arch_args of the run.
+    """What jobs share that may be measured in common passes: the ``--model`` text, or arch and
+    arch_args of the run.
 
-    All checkpoints outside a run folder share one key: the worker, which reads them, compares their networks.
-    None = there is no such run: measured alone.
+    All checkpoints outside a run folder share one key: the worker, which reads them, compares their
+    networks. None = there is no such run: measured alone.
     """
     if job.options.model is not None:
         return (job.options.model,)
@@ -230,16 +244,18 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         job: the job.
         state: its state.
-        device: the device it runs or ran on; of a queued job, the one whose worker will measure it after others
-            that it holds (``""`` = no worker has taken it yet, so that it can be moved).
+        device: the device it runs or ran on; of a queued job, the one whose worker will measure it
+            after others that it holds (``""`` = no worker has taken it yet, so that it can be
+            moved).
         done: batches measured so far.
         total: batches there are (0 = not known yet).
         note: the last note of the worker, e.g. that it halved the batch.
         error: one line, why it failed.
         log: the log file of the worker it ran on.
         pid: the process of that worker, on this machine (0 = none, or on another one).
-        silent: seconds since the last message of that worker, once they are many (0 = they are not). Of a queued job
-            that no worker has taken: of one that starts, with its ``pid`` and ``device``.
+        silent: seconds since the last message of that worker, once they are many (0 = they are
+            not). Of a queued job that no worker has taken: of one that starts, with its ``pid`` and
+            ``device``.
         report: what was measured, once it is done.
     """
 
@@ -272,7 +288,8 @@ def check_options(options: MeasureOptions) -> None:
 
 
 def no_data(checkpoint: Path | str) -> FaError:
-    """The error for a checkpoint without a manifest and without --data; that it is gone or damaged goes before."""
+    """The error for a checkpoint without a manifest and without --data; that it is gone or damaged
+    goes before."""
     path = Path(checkpoint)
     if not exists(path):
         return UnreadableInput(

@@ -1,7 +1,8 @@
-"""The file of an audit while it goes on: JSON lines, to which every measured run is appended as it comes.
+"""The file of an audit while it goes on: JSON lines, to which every measured run is appended as it
+comes.
 
-The first line says who writes it. What is finished survives the end of the process, at a cost that does not grow with
-the file; the table of all runs takes its place at the end.
+The first line says who writes it. What is finished survives the end of the process, at a cost that
+does not grow with the file; the table of all runs takes its place at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Journal:
     Args:
         path: where; a file that is there is replaced.
         rows: what it begins with.
-        on_notice: called where another program changed the file meanwhile, and with where that file is kept.
+        on_notice: called where another program changed the file meanwhile, and with where that file
+            is kept.
 
     Attributes:
         count: how many rows it holds.
@@ -94,11 +96,10 @@ class Journal:
         write_bytes(self.path, before.read(self._end))
         self._open()
         before.close()
-        where = (
-            "was removed"
-            if kept is None
-            else f"was changed by another program, whose version is now {kept},"
-        )
+        if kept is None:
+            where = "was removed"
+        else:
+            where = f"was changed by another program, whose version is now {kept},"
         self._on_notice(f"{self.path}: {where} while it was written")
 
     def append(self, row: AuditRow) -> None:

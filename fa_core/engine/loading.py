@@ -1,4 +1,5 @@
-"""What a job names, read and checked: its samples, manifest, hashes, weights and network; and memory for them."""
+"""What a job names, read and checked: its samples, manifest, hashes, weights and network; and
+memory for them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""
 
 GROUP_SHARE = 0.7
-"""Part of a device's free memory that a group may plan with; the rest is for what cannot be estimated."""
+"""Part of a device's free memory that a group may plan with; the rest is for what cannot be
+estimated."""
 
 FULL_OF_OTHERS = 0.5
 """A device of which other processes hold this part and more counts as theirs."""
@@ -74,8 +76,10 @@ class Evaluation:
         test_y: its labels.
         batches: K disjoint (x, y), or mappings, for the diagnostics.
         data_hash: of the test part.
-        batched: so many of the first test samples are those of the batches; 0 = it is not known where they are.
-        order: (n,), the place of each test sample in the data set's test part; None = they are in its order.
+        batched: so many of the first test samples are those of the batches; 0 = it is not known
+            where they are.
+        order: (n,), the place of each test sample in the data set's test part; None = they are in
+            its order.
         given: test batches of the user's, for the accuracy in place of `test_x` and `test_y`.
         scaling: how pixels became numbers, where that was a choice.
     """
@@ -90,7 +94,8 @@ class Evaluation:
     scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:
-        """One value per test sample, in the order of the data set's test part: the same for every eval seed."""
+        """One value per test sample, in the order of the data set's test part: the same for every
+        eval seed."""
         if self.order is None:
             return values
         return torch.empty_like(values).index_copy_(0, self.order, values)
@@ -106,11 +111,10 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
     if data is None:
         raise no_data(where)
     given = (options.batches, options.batch_size, options.eval_seed)
-    usual = (
-        (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
-        if manifest
-        else (BATCHES, BATCH_SIZE, 0)
-    )
+    if manifest:
+        usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
+    else:
+        usual = (BATCHES, BATCH_SIZE, 0)
     batches, batch_size, seed = (b if a is None else a for a, b in zip(given, usual, strict=True))
     check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
@@ -175,9 +179,15 @@ def read(job: Job, device: str) -> Files:
     """
     path = Path(job.checkpoint)
     run = run_of(path)
-    manifest = read_manifest(run) if run is not None and is_run(run) else None
+    if run is not None and is_run(run):
+        manifest = read_manifest(run)
+    else:
+        manifest = None
     plan = settle(job.options, manifest, path)
-    weights = path if run is None else run / WEIGHTS
+    if run is None:
+        weights = path
+    else:
+        weights = run / WEIGHTS
     if manifest is not None and not exists(weights):
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
@@ -210,8 +220,8 @@ def load(job: Job, device: str, files: Files | None = None) -> Loaded:
 class Loader:
     """Reads the files of the next jobs in a thread of its own, while the device computes.
 
-    Networks are built when a job's turn comes: the user's own code may draw random numbers, and so may what is
-    measured meanwhile.
+    Networks are built when a job's turn comes: the user's own code may draw random numbers, and so
+    may what is measured meanwhile.
 
     Args:
         device: where networks go.
@@ -245,7 +255,8 @@ class Loader:
 
 
 def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
-    """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the numbers stay the same.
+    """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the
+    numbers stay the same.
 
     Args:
         run: takes the most samples that a pass may hold.
@@ -288,7 +299,8 @@ def free_memory(device: str) -> int:
 
 
 def check_fits(path: Path, device: str) -> None:
-    """Refuse a checkpoint that is larger than the memory it has to go through and into, before it is read.
+    """Refuse a checkpoint that is larger than the memory it has to go through and into, before it
+    is read.
 
     Raises:
         MeasureError: says both sizes.
@@ -312,7 +324,8 @@ def group_size(bytes_per_member: int, device: str) -> int:
 
 
 def does_not_fit(where: str, device: str) -> FaError:
-    """The error when memory ran out before the first pass, while the network or the samples were put there."""
+    """The error when memory ran out before the first pass, while the network or the samples were
+    put there."""
     what, hint = (
         f"out of memory: the network or the samples do not fit on {device}",
         "free the device",

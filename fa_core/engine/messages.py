@@ -1,7 +1,7 @@
 """A child process as its client sees it, and the messages between them: one JSON object per line.
 
-The children are workers and Ray's driver; nodes send the same messages. Python's json writes them, because diverged
-runs hold NaN and Infinity and msgspec turns those into null.
+The children are workers and Ray's driver; nodes send the same messages. Python's json writes them,
+because diverged runs hold NaN and Infinity and msgspec turns those into null.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Progress(_Message, frozen=True):
 
 
 class Note(_Message, frozen=True):
-    """From the worker: something the user should know about these runs; about no single one if there is no id."""
+    """From the worker: something the user should know about these runs; about no single one if
+    there is no id."""
 
     job_ids: list[str]
     text: str
@@ -93,8 +94,8 @@ class Failed(_Message, frozen=True):
     """From the worker: why there is no report, in the parts of an `FaError`.
 
     Attributes:
-        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have filled it; `UNSEEN` =
-            a node of a cluster does not have the file.
+        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have
+            filled it; `UNSEEN` = a node of a cluster does not have the file.
     """
 
     job_id: str
@@ -121,8 +122,10 @@ class Setup(_Message, frozen=True):
     """To Ray's driver process, as its one argument, and from there to the nodes.
 
     Attributes:
-        address: ``host:port``; ``auto`` = the cluster that was started on this machine; ``local`` = start one.
-        device: as in `Placement`; for a node ``"cpu"`` or ``"cuda:0"``: the one that Ray made visible.
+        address: ``host:port``; ``auto`` = the cluster that was started on this machine; ``local`` =
+            start one.
+        device: as in `Placement`; for a node ``"cpu"`` or ``"cuda:0"``: the one that Ray made
+            visible.
         measure: ``module:callable`` run in the nodes' workers.
         cwd: the folder the user started in; names they typed are relative to it.
         patience: seconds that a job may send no message.
@@ -138,7 +141,8 @@ class Setup(_Message, frozen=True):
 
 
 class Capacity(_Message, frozen=True):
-    """From the driver, which accepts jobs from the first one on: how many the cluster can measure at a time, now.
+    """From the driver, which accepts jobs from the first one on: how many the cluster can measure
+    at a time, now.
 
     Attributes:
         slots: how many.
@@ -150,7 +154,8 @@ class Capacity(_Message, frozen=True):
 
 
 class Placed(_Message, frozen=True):
-    """These jobs are on a node: from the node with its id, from the driver with its name; no node = queued again."""
+    """These jobs are on a node: from the node with its id, from the driver with its name; no node =
+    queued again."""
 
     job_ids: list[str]
     node: str = ""
@@ -169,7 +174,8 @@ def encode(message: ToWorker | FromDriver | Setup) -> bytes:
 
 
 def decode(line: bytes | str, kinds: Any) -> Any:
-    """The message on this line, one of these kinds; of Ray's driver, one about its own end is a `Failed` without a job.
+    """The message on this line, one of these kinds; of Ray's driver, one about its own end is a
+    `Failed` without a job.
 
     Raises:
         ValueError, msgspec.ValidationError: it is none of them.
@@ -189,8 +195,8 @@ def how_to_join(address: str) -> str:
 class ChildProcess:
     """A Python module of this project that runs with pipes to it.
 
-    It runs in its own session, so that Ctrl-C at the terminal reaches only the client, and writes to a log
-    file, so that it never paints over a screen. It ends by itself when its stdin closes.
+    It runs in its own session, so that Ctrl-C at the terminal reaches only the client, and writes
+    to a log file, so that it never paints over a screen. It ends by itself when its stdin closes.
 
     Args:
         arguments: what follows ``python -m``.
@@ -216,8 +222,10 @@ class ChildProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
-                # -m puts the current folder first on the path: a folder of ours, so that no file of the user's
-                # (random.py, types.py) is taken for a library; the child goes to the user's folder afterwards.
+                # -m puts the current folder first on the path: a folder of ours, so that no file of
+                # the user's
+                # (random.py, types.py) is taken for a library; the child goes to the user's folder
+                # afterwards.
                 cwd=log.parent,
                 env=environment,
                 start_new_session=True,
@@ -239,7 +247,8 @@ class ChildProcess:
             self._popen.stdin.flush()
 
     def receive(self) -> Any:
-        """The next message (blocks); None when the child is gone, or killed as it wrote what is no message."""
+        """The next message (blocks); None when the child is gone, or killed as it wrote what is no
+        message."""
         assert self._popen.stdout is not None
         try:
             line = self._popen.stdout.readline()
@@ -297,7 +306,10 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
-        hints = [f"its last words: {words}"] if words else []
+        if words:
+            hints = [f"its last words: {words}"]
+        else:
+            hints = []
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):
@@ -346,7 +358,8 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
 
 
 def memory_limit(words: str) -> str:
-    """The limit on this process's memory, where there is one and these words say that memory was refused."""
+    """The limit on this process's memory, where there is one and these words say that memory was
+    refused."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -364,14 +377,16 @@ _REFUSED = re.compile(
 
 
 def private_stdout() -> IO[bytes]:
-    """For a child: a private copy of stdout; what other code prints goes to the log, not among the messages."""
+    """For a child: a private copy of stdout; what other code prints goes to the log, not among the
+    messages."""
     private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return private
 
 
 def environment(threads: int | None) -> dict[str, str]:
-    """The environment of a child that computes with this many CPU threads (None = torch's default)."""
+    """The environment of a child that computes with this many CPU threads (None = torch's
+    default)."""
     environment = dict(os.environ)
     # threads that wait by spinning cost 10 to 40 times the time when the machine has other work
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")

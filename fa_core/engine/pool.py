@@ -24,10 +24,12 @@ from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
 GRACE = 5.0
-"""Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to end."""
+"""Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to
+end."""
 
 STRIKES = 3
-"""Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
+"""Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to
+other devices."""
 
 
 SILENCE = 10
@@ -41,10 +43,12 @@ class Pool(AbstractContextManager["Pool"]):
     """Jobs in, reports out. Measuring is a subclass's business.
 
     Args:
-        on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
+        on_event: called with a job's view whenever it changes, in order, from one thread of the
+            pool's own.
 
     Attributes:
-        log_dir: where workers log; kept at `close` only if a job failed and one of them wrote something.
+        log_dir: where workers log; kept at `close` only if a job failed and one of them wrote
+            something.
     """
 
     def __init__(self, on_event: OnEvent | None) -> None:
@@ -69,7 +73,8 @@ class Pool(AbstractContextManager["Pool"]):
         """Put a job at the end of the queue.
 
         Returns:
-            A future of the report. It raises `JobFailed`, or `JobCancelled` if cancelled while it ran.
+            A future of the report. It raises `JobFailed`, or `JobCancelled` if cancelled while it
+            ran.
 
         Raises:
             ValueError: a job of that id is queued or runs.
@@ -84,7 +89,8 @@ class Pool(AbstractContextManager["Pool"]):
         return self.submit(self._table.view(job_id).job)
 
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on with others."""
+        """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on
+        with others."""
         with self._table.changed:
             holder: Any = self._table.holder(job_id)
             running = self._table.view(job_id).state is JobState.RUNNING
@@ -94,7 +100,8 @@ class Pool(AbstractContextManager["Pool"]):
         return cancelled
 
     def jobs(self) -> list[JobView]:
-        """Every job: those that were given to a worker, as submitted, then the queue in its order."""
+        """Every job: those that were given to a worker, as submitted, then the queue in its
+        order."""
         return self._table.views()
 
     @abstractmethod
@@ -124,16 +131,20 @@ class Pool(AbstractContextManager["Pool"]):
 
 
 class WorkerPool(Pool):
-    """Measures jobs in worker processes: in the order they were submitted, or those that go together first.
+    """Measures jobs in worker processes: in the order they were submitted, or those that go
+    together first.
 
-    Workers start with the first jobs and stay warm. One that dies fails the job it was measuring and is replaced
-    when the next job comes; if it held several, they are measured again one by one, so that only the culprit fails.
+    Workers start with the first jobs and stay warm. One that dies fails the job it was measuring
+    and is replaced when the next job comes; if it held several, they are measured again one by one,
+    so that only the culprit fails.
 
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
-        on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
+        on_event: called with a job's view whenever it changes, in order, from one thread of the
+            pool's own.
         measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
-        group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
+        group: how many networks a worker measures at once; None = as its memory allows on CUDA,
+            else 1.
         clock: seconds (tests bring their own).
     """
 
@@ -176,7 +187,8 @@ class WorkerPool(Pool):
             worker.name_silence()
 
     def make_room(self, devices: Sequence[str]) -> None:
-        """Have as many workers as these at most, where that is more than before; those at work stay as they are."""
+        """Have as many workers as these at most, where that is more than before; those at work stay
+        as they are."""
         if len(devices) > len(self._devices):
             self._devices = list(devices)
 
@@ -201,7 +213,8 @@ class WorkerPool(Pool):
 
 
 class WorkerThread(threading.Thread):
-    """A thread that takes jobs, keeps one worker process alive, and turns its messages into views and results.
+    """A thread that takes jobs, keeps one worker process alive, and turns its messages into views
+    and results.
 
     Args:
         pool: starts the worker process, and knows how it is used.
@@ -223,7 +236,9 @@ class WorkerThread(threading.Thread):
     def pid(self) -> int | None:
         """The process of its worker, if one lives."""
         worker = self._worker
-        return worker.pid if worker is not None and worker.alive else None
+        if worker is not None and worker.alive:
+            return worker.pid
+        return None
 
     def run(self) -> None:
         while not self._retired and self._table.wait():
@@ -236,7 +251,8 @@ class WorkerThread(threading.Thread):
             self._worker.close(GRACE)
 
     def stop(self, job_id: str, running: bool) -> None:
-        """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and with no other."""
+        """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and
+        with no other."""
         steps = self._steps
         if (worker := self._worker) is None:
             return
@@ -283,7 +299,10 @@ class WorkerThread(threading.Thread):
             if isinstance(message, messages.Done):
                 self._strikes = 0
             error = self._table.take_in(self, message, worker.log)
-            device = message.device if isinstance(message, messages.Failed) else ""
+            if isinstance(message, messages.Failed):
+                device = message.device
+            else:
+                device = ""
             if error and device and self._strike(error, lost=device == "lost"):
                 return
         self._lost(worker, single=len(jobs) == 1)
@@ -313,10 +332,11 @@ class WorkerThread(threading.Thread):
         self._table.update(self, [view.job.id for view in self._table.held(self)], silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
-        """Count what the device has spoilt; True if this worker takes no more, and its other jobs went back.
+        """Count what the device has spoilt; True if this worker takes no more, and its other jobs
+        went back.
 
-        At the last strike the work is left to other devices. Where there is none, and the device is lost, what is
-        queued fails for the same reason.
+        At the last strike the work is left to other devices. Where there is none, and the device is
+        lost, what is queued fails for the same reason.
         """
         self._strikes += 1
         out = self._strikes >= STRIKES
@@ -343,7 +363,8 @@ class WorkerThread(threading.Thread):
         return cause, "; ".join([*hints, f"log: {worker.log}"])
 
     def _lost(self, worker: ChildProcess, single: bool) -> None:
-        """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
+        """The worker is gone: fail the job that did it; if that may be one of several, measure them
+        one by one."""
         cause, hint = self._reap(worker)
         what = f"its worker on {self._device} {cause}"
         if worker.killed or self._table.closed:

@@ -1,9 +1,12 @@
-"""The driver: the one process that imports Ray. Reads jobs from stdin, has Ray place them, writes events to stdout.
+"""The driver: the one process that imports Ray. Reads jobs from stdin, has Ray place them, writes
+events to stdout.
 
-Started by `fa_core.engine.ray_pool`, and ends when its stdin closes. What Ray prints goes to its stderr, a log file.
+Started by `fa_core.engine.ray_pool`, and ends when its stdin closes. What Ray prints goes to its
+stderr, a log file.
 
-Ray's own retries stay off (``max_retries=0``): it retries silently, on the same nodes, and not at all while a node is
-frozen. `Jobs` submits again instead, knows why, and keeps away from the nodes that failed.
+Ray's own retries stay off (``max_retries=0``): it retries silently, on the same nodes, and not at
+all while a node is frozen. `Jobs` submits again instead, knows why, and keeps away from the nodes
+that failed.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ from fa_core.engine.ray_task import measure_here
 from fa_core.errors import FaError, MeasureError, UsageError
 
 LIVES = 4
-"""How often a job may lose the node or the process it runs in: one that takes them with it must end some time."""
+"""How often a job may lose the node or the process it runs in: one that takes them with it must end
+some time."""
 
 AVOIDED_FOR = 60.0
-"""Seconds that nothing is placed on a node that lost a job or fell silent, unless it is heard of before."""
+"""Seconds that nothing is placed on a node that lost a job or fell silent, unless it is heard of
+before."""
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the nodes and the deadlines."""
@@ -46,7 +51,8 @@ EXIT_TIMEOUT = 3.0
 """Seconds that leaving the cluster may take."""
 
 STORE = 100 << 20
-"""Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
+"""Bytes of Ray's object store where it is started here: reports are a few KB, and go through no
+store."""
 
 Send = Callable[[messages.FromDriver], None]
 Start = Callable[[Sequence[Job], frozenset[str]], Any]
@@ -110,12 +116,16 @@ class Nodes:
         return f"{_count(len(alive), 'node')}, {_count(_total(alive, self._resource), self._place)} to measure on"
 
     def name(self, node_id: str) -> str:
-        """Name and address of a node, also of one that is gone: the name its administrator gave it, or the host's."""
+        """Name and address of a node, also of one that is gone: the name its administrator gave it,
+        or the host's."""
         if node_id not in self._names:
             for node in ray.nodes():
                 address = node["NodeManagerAddress"]
                 given = node.get("NodeName") or address
-                name = node["NodeManagerHostname"] if given == address else given
+                if given == address:
+                    name = node["NodeManagerHostname"]
+                else:
+                    name = given
                 self._names[node["NodeID"]] = f"{name} ({address})"
         return self._names.get(node_id, node_id[:8])
 
@@ -135,13 +145,17 @@ class Nodes:
         departed, self._known = self._known - living, living
         for node_id in sorted(departed, key=self.name):
             runs = begun.get(node_id)
-            had = f"; it had {_count(runs, 'run')}, to be measured elsewhere" if runs else ""
+            if runs:
+                had = f"; it had {_count(runs, 'run')}, to be measured elsewhere"
+            else:
+                had = ""
             self._send(messages.Note([], f"node {self.name(node_id)} is gone{had}"))
             self.waiting = ""  # runs that wait again after a node came and went are reported again
         return departed
 
     def explain(self, unplaced: Sequence[str]) -> None:
-        """Report that jobs wait for a node that can measure, or that they no longer do, when that has changed.
+        """Report that jobs wait for a node that can measure, or that they no longer do, when that
+        has changed.
 
         Args:
             unplaced: the ids of those that no node has begun.
@@ -209,9 +223,11 @@ class Tries:
 
 
 class Jobs:
-    """Sees every job to its end, exactly once, on as many nodes as that takes: the first result wins.
+    """Sees every job to its end, exactly once, on as many nodes as that takes: the first result
+    wins.
 
-    `hear` and `lost` take down what happened; what is to be started or stopped for it is decided by `look` alone.
+    `hear` and `lost` take down what happened; what is to be started or stopped for it is decided by
+    `look` alone.
 
     Args:
         nodes: the cluster's nodes.
@@ -291,7 +307,8 @@ class Jobs:
                 )
 
     def look(self) -> None:
-        """Start and stop tasks for what happened, for the nodes that are there now, and for deadlines that passed."""
+        """Start and stop tasks for what happened, for the nodes that are there now, and for
+        deadlines that passed."""
         departed = self._nodes.look(
             Counter(node_id for tried in self._tries.values() for node_id in tried.begun)
         )
@@ -321,17 +338,17 @@ class Jobs:
         return [self._tries[job_id] for job_id in task.jobs if job_id in self._tries]
 
     def _ended(self, tried: Tries, node_id: str, end: messages.Done | messages.Failed) -> None:
-        """A job came back: with a report, with a fault of the run, or with one of the node, other nodes may do."""
+        """A job came back: with a report, with a fault of the run, or with one of the node, other
+        nodes may do."""
         place = self._nodes.name(node_id)
         if isinstance(end, messages.Done):
             facts = {**end.report.get("provenance", {}), "node": place}
             self._finish(replace(end, report={**end.report, "provenance": facts}))
             return
-        what = (
-            f"{end.what} on {place}"
-            if end.device == messages.UNSEEN
-            else f"{end.what} (on {place})"
-        )
+        if end.device == messages.UNSEEN:
+            what = f"{end.what} on {place}"
+        else:
+            what = f"{end.what} (on {place})"
         end = replace(end, what=what, where=end.where or tried.job.checkpoint)
         if end.device:
             tried.useless[node_id] = end
@@ -344,7 +361,8 @@ class Jobs:
         self._send(end)
 
     def _after_silence(self, tried: Tries) -> None:
-        """Try a job elsewhere in addition to the tasks that are silent; a late result of theirs still counts.
+        """Try a job elsewhere in addition to the tasks that are silent; a late result of theirs
+        still counts.
 
         One that no node has begun waits its turn where every place is taken and every node works.
         """
@@ -411,7 +429,8 @@ def listen(jobs: Jobs) -> None:
     """Pass on what the tasks have streamed, waiting a moment for it.
 
     Raises:
-        LocalRayletDiedError: this machine's Ray node is gone: no task can succeed any more, and none is to blame.
+        LocalRayletDiedError: this machine's Ray node is gone: no task can succeed any more, and
+            none is to blame.
     """
     waiting = {task.generator: task for task in jobs.tasks}
     ready, _ = ray.wait([*waiting], timeout=TICK)
@@ -444,8 +463,8 @@ def connect(address: str) -> str:
     """Join a cluster as its driver.
 
     Args:
-        address: ``host:port``; ``auto`` = the one that was started on this machine; ``local`` = start one here, which
-            ends with this process.
+        address: ``host:port``; ``auto`` = the one that was started on this machine; ``local`` =
+            start one here, which ends with this process.
 
     Returns:
         Which cluster it is, as text.
@@ -499,7 +518,10 @@ def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
     task = ray.remote(**options)(measure_here)
 
     def start(jobs: Sequence[Job], avoid: frozenset[str]) -> Any:
-        selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"} if avoid else {}
+        if avoid:
+            selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}
+        else:
+            selector = {}
         return task.options(label_selector=selector).remote([*jobs], for_nodes)
 
     def stop(generator: Any) -> None:
@@ -511,7 +533,8 @@ def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
 
 
 def read_messages(inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
-    """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
+    """Queue the client's messages, then None when it is gone; a cluster that is silent does not
+    delay the exit."""
     for line in sys.stdin.buffer:
         inbox.put(messages.decode(line, messages.ToWorker))
     inbox.put(None)
@@ -554,7 +577,10 @@ def main() -> None:
         send(messages.Failed("", error.what, error.where, error.hint))
     except ray.exceptions.LocalRayletDiedError:
         join = messages.how_to_join(ray.get_runtime_context().gcs_address)
-        begin = f"{join} starts another one, then " if setup.address != "local" else ""
+        if setup.address != "local":
+            begin = f"{join} starts another one, then "
+        else:
+            begin = ""
         hint = f"{begin}the same command with --resume measures the rest"
         send(messages.Failed("", "this machine's Ray node died", hint=hint))
     ray.shutdown()

@@ -1,10 +1,11 @@
-"""Measuring on a Ray cluster: the same jobs, placed by Ray on whichever node has a free GPU or core. No ray here.
+"""Measuring on a Ray cluster: the same jobs, placed by Ray on whichever node has a free GPU or
+core. No ray here.
 
-Four processes take part. The client (command line, explorer) starts the **driver** (`fa_core.engine.ray_driver`), a
-child that speaks JSON lines as a worker does and keeps Ray's output in a log file. The driver submits Ray tasks; each
-(`fa_core.engine.ray_task`) runs in one of Ray's own processes on some node and hands its jobs to an ordinary
-`fa_core.engine.worker` there, so that a checkpoint is measured there exactly as here, and one that kills its worker
-costs no node.
+Four processes take part. The client (command line, explorer) starts the **driver**
+(`fa_core.engine.ray_driver`), a child that speaks JSON lines as a worker does and keeps Ray's
+output in a log file. The driver submits Ray tasks; each (`fa_core.engine.ray_task`) runs in one of
+Ray's own processes on some node and hands its jobs to an ordinary `fa_core.engine.worker` there, so
+that a checkpoint is measured there exactly as here, and one that kills its worker costs no node.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ CONNECT = 4.0
 """Seconds that an address may take to accept a connection: a head takes milliseconds."""
 
 JOIN = 20.0
-"""Seconds that joining a cluster may take: 1 or 2, 7 on a machine that is very busy. Ray alone waits for minutes."""
+"""Seconds that joining a cluster may take: 1 or 2, 7 on a machine that is very busy. Ray alone
+waits for minutes."""
 
 START = 60.0
 """Seconds that starting Ray on this machine may take."""
 
 BACKLOG = 2
-"""Batches of jobs per place that the cluster has: no place waits for us, and what is cancelled was not sent yet."""
+"""Batches of jobs per place that the cluster has: no place waits for us, and what is cancelled was
+not sent yet."""
 
 LEAST_BACKLOG = 4
 """Also where there is no place yet: Ray starts machines for work that it has."""
@@ -56,7 +59,8 @@ RAY_SETTINGS = {
 
 
 def find_cluster(address: str | None) -> str:
-    """What the driver is to join; refuses what cannot become a cluster before anything of Ray starts.
+    """What the driver is to join; refuses what cannot become a cluster before anything of Ray
+    starts.
 
     Args:
         address: ``host:port``, ``auto``, or None (see `Placement`).
@@ -90,7 +94,8 @@ def find_cluster(address: str | None) -> str:
 def _started_here(address: str | None) -> str | None:
     """``host:port`` that `ray start` noted on this machine.
 
-    The owner of a cluster can run code in its drivers: another user's is joined only where ``auto`` asks for it.
+    The owner of a cluster can run code in its drivers: another user's is joined only where ``auto``
+    asks for it.
     """
     if "local" in (address, os.environ.get("RAY_ADDRESS")):
         return None
@@ -102,7 +107,9 @@ def _started_here(address: str | None) -> str | None:
     note = Path(folder, "ray", "ray_current_cluster")
     try:
         others = hasattr(os, "getuid") and note.stat().st_uid != os.getuid()
-        return None if address is None and others else note.read_text().strip() or None
+        if address is None and others:
+            return None
+        return note.read_text().strip() or None
     except OSError:
         return None
 
@@ -121,12 +128,13 @@ def _no_answer(address: str, why: str) -> MeasureError:
 class RayPool(Pool):
     """Measures jobs on a Ray cluster. Ray places them; nothing of Ray is imported here.
 
-    The driver process starts with the first job, or with `connect`. When it ends, or the cluster does, every job
-    that is not over fails, and the next one starts another driver.
+    The driver process starts with the first job, or with `connect`. When it ends, or the cluster
+    does, every job that is not over fails, and the next one starts another driver.
 
     Args:
         placement: which cluster, and how.
-        on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
+        on_event: called with a job's view whenever it changes, in order, from one thread of the
+            pool's own.
         measure: ``module:callable`` run in the nodes' workers.
         on_notice: called with what concerns no single job, e.g. which cluster it is.
     """
@@ -159,7 +167,8 @@ class RayPool(Pool):
         """Connect now, not with the first job.
 
         Raises:
-            FaError: ray is not installed, no cluster, or one that does not answer or refuses this machine.
+            FaError: ray is not installed, no cluster, or one that does not answer or refuses this
+                machine.
         """
         self._hand_over()
         self._connected.result()
@@ -178,7 +187,9 @@ class RayPool(Pool):
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
         driver = self._driver
-        return [driver.pid] if driver is not None and driver.alive else []
+        if driver is not None and driver.alive:
+            return [driver.pid]
+        return []
 
     def _end(self) -> None:
         self._table.close()
@@ -206,7 +217,10 @@ class RayPool(Pool):
         most = most_together(self._device, group)
         backlog = most * (self._placement.jobs or max(LEAST_BACKLOG, BACKLOG * self._slots))
         while (driver := self._driver) is not None and self._connected.done():
-            jobs = self._table.take(self, most) if len(self._table.held(self)) < backlog else []
+            if len(self._table.held(self)) < backlog:
+                jobs = self._table.take(self, most)
+            else:
+                jobs = []
             if not jobs:
                 return
             self._table.hand_over(self, jobs, driver, group, device=NOT_PLACED)
@@ -248,7 +262,10 @@ class RayPool(Pool):
                 arguments, log=self.log, environment=variables, says=messages.FromDriver
             )
             self._driver = driver
-        seconds = START if address == "local" else JOIN
+        if address == "local":
+            seconds = START
+        else:
+            seconds = JOIN
         connected = self._connected
         driver.kill_later(seconds, lambda: not connected.done())
         while (message := driver.receive()) is not None:

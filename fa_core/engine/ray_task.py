@@ -1,4 +1,5 @@
-"""What runs on a node: a Ray task that hands its jobs to a worker process and streams back the worker's messages."""
+"""What runs on a node: a Ray task that hands its jobs to a worker process and streams back the
+worker's messages."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LINES = 60
 """Lines of a worker's log that go to the driver's log: the user may have no account on the node."""
 
 EXIT_DELAY = 1.0
-"""Seconds before a killed worker is reported: when Ray ends this process it kills the worker just before."""
+"""Seconds before a killed worker is reported: when Ray ends this process it kills the worker just
+before."""
 
 PROGRESS_EVERY = 0.2
 """Seconds between two progress messages: each is an object that crosses the cluster."""
@@ -34,7 +36,8 @@ PROGRESS_EVERY = 0.2
 
 @dataclass
 class _Warm:
-    """The worker of this process, which serves one driver: kept while Ray gives the process the same device."""
+    """The worker of this process, which serves one driver: kept while Ray gives the process the
+    same device."""
 
     worker: ChildProcess | None = None
     visible: str | None = None
@@ -42,7 +45,8 @@ class _Warm:
     log: IO[bytes] | None = None
 
     def get(self, setup: messages.Setup) -> ChildProcess:
-        """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
+        """A living worker. Ray may give a process another GPU than last time; a worker keeps the
+        one it began with."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
@@ -55,7 +59,8 @@ class _Warm:
         return self.worker
 
     def hide_log(self) -> None:
-        """Remove the log's folder, where a removed file can still be read: Ray kills both processes in the end."""
+        """Remove the log's folder, where a removed file can still be read: Ray kills both processes
+        in the end."""
         if self.worker is not None and Path("/proc/self/fd").exists():
             self.log = self.worker.log.open("rb")
             self.worker.log = Path(f"/proc/self/fd/{self.log.fileno()}")
@@ -77,9 +82,11 @@ atexit.register(_warm.end)
 
 
 def measure_here(jobs: Sequence[Job], setup: messages.Setup) -> Iterator[messages.FromNode]:
-    """Measure jobs on this node and yield what happens; the body of a Ray task with a streaming generator.
+    """Measure jobs on this node and yield what happens; the body of a Ray task with a streaming
+    generator.
 
-    Where it ends early, the driver submits the jobs that are left again, each alone: only the culprit fails.
+    Where it ends early, the driver submits the jobs that are left again, each alone: only the
+    culprit fails.
     """
     yield messages.Placed([job.id for job in jobs], *_place(setup))
     with contextlib.suppress(OSError):
@@ -153,5 +160,8 @@ def _place(setup: messages.Setup) -> tuple[str, str]:
     """The id of this node, and the device as the node counts its own."""
     import ray
 
-    gpus = [] if setup.device == "cpu" else ray.get_gpu_ids()
+    if setup.device == "cpu":
+        gpus = []
+    else:
+        gpus = ray.get_gpu_ids()
     return ray.get_runtime_context().get_node_id(), f"cuda:{gpus[0]}" if gpus else setup.device

@@ -1,9 +1,9 @@
 """A recorded report and a new measurement of the same run, compared value by value. Pure Python.
 
-Every value of the two reports has a name, such as ``credit.gamma[2]``. All are compared, and must be
-equal unless `_ALLOWED` states a tolerance; the exceptions are the tables `_OUTSIDE` and `_TOLD` and
-the reasons of `_excuse`. A field that is added to the report is therefore compared without a change
-here.
+Every value of the two reports has a name, such as ``credit.gamma[2]``. All are compared, and must
+be equal unless `_ALLOWED` states a tolerance; the exceptions are the tables `_OUTSIDE` and `_TOLD`
+and the reasons of `_excuse`. A field that is added to the report is therefore compared without a
+change here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ UNIT_ROUNDOFF = {
 """u: half the distance from 1 to the next number, per arithmetic."""
 
 SAFETY = 8.0
-"""What the non-linearities, LayerNorm's division and the norms may add to the products' rounding."""
+"""What the non-linearities, LayerNorm's division and the norms may add to the products'
+rounding."""
 
 USUAL_FAN_IN = 1024
 """Longest sum assumed where a report does not say."""
@@ -109,7 +110,8 @@ _ALLOWED: tuple[tuple[str, float, float], ...] = (
     ("intervals.margin_pp", 50.0, 1e-6),
     ("", 50.0, 0.0),
 )
-"""Name → (times, size): a number may differ by times · `relative_tolerance` · max(|number|, size)."""
+"""Name → (times, size): a number may differ by times · `relative_tolerance` · max(|number|,
+size)."""
 
 _KINDS = (
     ("provenance.hashes.weights", "weights"),
@@ -129,9 +131,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One value that is not as recorded.
 
     Attributes:
-        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``: measured
-            now and not in the record; ``unchecked``: recorded, and not measured in the same way now;
-            ``version``, ``device``, ``threshold``.
+        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
+            measured now and not in the record; ``unchecked``: recorded, and not measured in the
+            same way now; ``version``, ``device``, ``threshold``.
         name: which value, e.g. ``bp_grad_norms[4]``.
         recorded: its value in the record; None where it has none.
         measured: its value now; None where it has none.
@@ -149,10 +151,22 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def __str__(self) -> str:
-        was = "not in the record" if self.recorded is None else f"recorded {_short(self.recorded)}"
-        now = "not measured now" if self.measured is None else f"now {_short(self.measured)}"
-        allowed = "" if self.tolerance is None else f" (may differ by {self.tolerance:.1e})"
-        why = f" ({self.why})" if self.why else ""
+        if self.recorded is None:
+            was = "not in the record"
+        else:
+            was = f"recorded {_short(self.recorded)}"
+        if self.measured is None:
+            now = "not measured now"
+        else:
+            now = f"now {_short(self.measured)}"
+        if self.tolerance is None:
+            allowed = ""
+        else:
+            allowed = f" (may differ by {self.tolerance:.1e})"
+        if self.why:
+            why = f" ({self.why})"
+        else:
+            why = ""
         return f"{self.name}: {was}, {now}{allowed}{why}"
 
 
@@ -193,7 +207,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
             return f"DIFFERS: {kinds}; {self.compared} values compared"
         exact = f"at most {brief(self.largest, 2)} of what rounding allows"
-        exact = "bit for bit" if self.bit_for_bit else exact
+        if self.bit_for_bit:
+            exact = "bit for bit"
         if self.unchecked:
             return f"agrees in {self.compared} values, {exact}; {self.unchecked} NOT CHECKED"
         return f"agrees: {self.compared} values, {exact}"
@@ -204,7 +219,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         loud = [each for each in self.differences if each.decides or each.kind in _LOUD]
         for shared, alike in groupby(loud, key=_shared):
             first, *others = alike
-            more = f"; and {len(others)} more of {shared[1]}" if others else ""
+            if others:
+                more = f"; and {len(others)} more of {shared[1]}"
+            else:
+                more = ""
             lines.append(f"{'≠' if first.decides else '?'} {first}{more}")
         told = [each for each in self.differences if each not in loud]
         if other := [str(each) for each in told if each.recorded is not None]:
@@ -227,7 +245,10 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
     """
     old, new = _values(recorded), _values(measured)
     exact = same_machine(recorded.provenance, measured.provenance)
-    relative = 0.0 if exact else relative_tolerance(measured)
+    if exact:
+        relative = 0.0
+    else:
+        relative = relative_tolerance(measured)
     excuses = _Excuses(recorded, measured, exact)
     outside = {stem for stem in map(_stem, {**old, **new}) if _is_outside(stem, new)}
     differences: list[Difference] = []
@@ -272,8 +293,8 @@ def relative_tolerance(report: DiagnosticReport) -> float:
 
         8 · (2L + 2) · √n · u
 
-    A product that sums n terms has a relative error of about √n·u (rounding errors of random sign); a
-    network of L blocks chains 2L + 2 of them; 8 covers what is not a product.
+    A product that sums n terms has a relative error of about √n·u (rounding errors of random sign);
+    a network of L blocks chains 2L + 2 of them; 8 covers what is not a product.
 
     Source: Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
     Comput. 2019.
@@ -294,15 +315,20 @@ def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
     """`excess` of numbers; of anything else 0 for equal values, ∞ for others."""
     if _is_number(was) and _is_number(now):
         return excess(float(was), float(now), tolerance)  # type: ignore[arg-type]
-    return 0.0 if was == now else math.inf
+    if was == now:
+        return 0.0
+    return math.inf
 
 
 def excess(old: float, new: float, tolerance: float) -> float:
-    """|old − new| over what is allowed: 0 for equal values, NaN included; ∞ where nothing is allowed."""
+    """|old − new| over what is allowed: 0 for equal values, NaN included; ∞ where nothing is
+    allowed."""
     if old == new or (math.isnan(old) and math.isnan(new)):
         return 0.0
     difference = abs(old - new)
-    return difference / tolerance if tolerance > 0 and math.isfinite(difference) else math.inf
+    if tolerance > 0 and math.isfinite(difference):
+        return difference / tolerance
+    return math.inf
 
 
 class _Excuses:
@@ -322,7 +348,9 @@ class _Excuses:
         """Empty where the difference is one."""
         if now is None and _under(name, _BASELINE):
             given = self.given == GIVEN
-            return "given by hand" if given else "of a frozen run that is not at hand"
+            if given:
+                return "given by hand"
+            return "of a frozen run that is not at hand"
         if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
             return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
         if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:
@@ -333,7 +361,9 @@ class _Excuses:
 
     def _is_lost(self, name: str) -> bool:
         layer = re.search(r"\[(\d+)\]$", name)
-        return bool(self.lost) if layer is None else int(layer[1]) in self.lost
+        if layer is None:
+            return bool(self.lost)
+        return int(layer[1]) in self.lost
 
 
 def _judged(
@@ -423,7 +453,9 @@ def _is_number(value: object) -> bool:
 
 def _stem(name: str) -> str:
     """The name without places in lists."""
-    return name if "[" not in name else re.sub(r"\[\d+\]", "", name)
+    if "[" not in name:
+        return name
+    return re.sub(r"\[\d+\]", "", name)
 
 
 def _shared(difference: Difference) -> tuple[str, ...]:
@@ -436,16 +468,22 @@ def _shared(difference: Difference) -> tuple[str, ...]:
 
 
 def _rank(kind: str) -> int:
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+    if kind in _ORDER:
+        return _ORDER.index(kind)
+    return len(_ORDER)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     """What a file may hold something else in place of."""
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)
-    return f"{text[:19]}…" if text.startswith("sha256:") else text
+    if text.startswith("sha256:"):
+        return f"{text[:19]}…"
+    return text

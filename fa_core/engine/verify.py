@@ -50,7 +50,8 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runs: the runs that were measured again, in order.
         failures: records that could not be, and why.
-        skipped: files with records that name no checkpoint, as those of other programs, and how many.
+        skipped: files with records that name no checkpoint, as those of other programs, and how
+            many.
         interrupted: whether the user stopped it.
     """
 
@@ -113,11 +114,14 @@ def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
 
 
 def _names(count: int) -> str:
-    return "record names" if count == 1 else "records name"
+    if count == 1:
+        return "record names"
+    return "records name"
 
 
 def find_checkpoint(row: AuditRow) -> Path:
-    """Where the run's files are now: as recorded, or in the same place relative to the record, or the record's folder.
+    """Where the run's files are now: as recorded, or in the same place relative to the record, or
+    the record's folder.
 
     Raises:
         UnreadableInput: it is gone, or no file, or its name is longer than a file's can be.
@@ -128,7 +132,10 @@ def find_checkpoint(row: AuditRow) -> Path:
         raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
     recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
-    places = [recorded] if row.checkpoint else []
+    if row.checkpoint:
+        places = [recorded]
+    else:
+        places = []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
     places += [folder] if folder.name == recorded.name else []
     for place in places:
@@ -142,9 +149,9 @@ def find_checkpoint(row: AuditRow) -> Path:
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
     """The settings a run was measured with; what the user typed now goes before them.
 
-    Of what was typed these count: the data SPEC (a recorded one may name no code), the network, which
-    is needed where one was used before, and the name of the weights in a file. A report that holds no
-    settings is measured with its own K and B.
+    Of what was typed these count: the data SPEC (a recorded one may name no code), the network,
+    which is needed where one was used before, and the name of the weights in a file. A report that
+    holds no settings is measured with its own K and B.
 
     Raises:
         UsageError: it was measured with the user's own network, and that was not typed again.
@@ -183,7 +190,8 @@ def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
 
 
 def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
-    """Records and new measurements of their runs, compared, with the baselines of these measurements."""
+    """Records and new measurements of their runs, compared, with the baselines of these
+    measurements."""
     found = []
     for row, measured in _with_baselines(list(pairs)):
         comparison = compare(row.report, _named(row, measured))
@@ -197,7 +205,8 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
 def _with_baselines(
     pairs: Sequence[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
-    """(d)'s baseline as it was found: of the same file's frozen runs, or of the folders next to a run."""
+    """(d)'s baseline as it was found: of the same file's frozen runs, or of the folders next to a
+    run."""
     by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row, measured in pairs:
         by_source[row.source].append(replace(row, report=measured))
@@ -215,12 +224,16 @@ def _with_baselines(
 
 
 def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
-    """The measurement, with the names that its run's manifest has; without names for a run with none."""
+    """The measurement, with the names that its run's manifest has; without names for a run with
+    none."""
     run = run_of(Path(row.checkpoint or ""))
     if run is None or not is_run(run):
         return replace(measured, method_name="", seed=None, axes={})
     manifest = read_manifest(run)
     recorded = row.report.method_name
     same = canonical_method(manifest.method) == canonical_method(recorded)
-    name = recorded if same else manifest.method
+    if same:
+        name = recorded
+    else:
+        name = manifest.method
     return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)

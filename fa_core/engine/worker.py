@@ -25,7 +25,8 @@ from fa_core.errors import FaError, is_device_lost
 Send = Callable[[messages.FromWorker], None]
 
 PROGRESS_PER_SECOND = 160
-"""Most progress messages: each job of a group that goes one batch further is one for its client to show."""
+"""Most progress messages: each job of a group that goes one batch further is one for its client to
+show."""
 
 NICENESS = 10
 """Of a worker that computes on the CPU: interactive programs come first."""
@@ -43,7 +44,8 @@ class WorkerEvents:
         self._send, self._is_cancelled = send, is_cancelled
 
     def begin(self, jobs: Sequence[Job]) -> Watch:
-        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are cancelled."""
+        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are
+        cancelled."""
         self._send(messages.Begun([job.id for job in jobs]))
         return _GroupWatch([job.id for job in jobs], self._send, self._is_cancelled)
 
@@ -67,7 +69,10 @@ class WorkerEvents:
             what = traceback.format_exception_only(error)[-1].strip()
             hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
             parts = (what, job.checkpoint, "; ".join(hints))
-        full = "full" if isinstance(error, DeviceFull) else ""
+        if isinstance(error, DeviceFull):
+            full = "full"
+        else:
+            full = ""
         self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
 
     def finish(
@@ -96,7 +101,8 @@ class WorkerEvents:
 
 
 class _GroupWatch(Watch):
-    """The `Watch` of the jobs that are measured at once; reports no more often than the client can use."""
+    """The `Watch` of the jobs that are measured at once; reports no more often than the client can
+    use."""
 
     def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
         self._job_ids, self._send, self._is_cancelled = job_ids, send, is_cancelled
@@ -148,7 +154,8 @@ class Control(threading.Thread):
         os._exit(0)
 
     def _tidy(self) -> None:
-        """Remove a log that no error names, and its folder with the last one: a killed client cannot."""
+        """Remove a log that no error names, and its folder with the last one: a killed client
+        cannot."""
         for log in self._logs.glob("worker*.log"):
             # another worker removes its own meanwhile
             with suppress(OSError):
@@ -162,7 +169,8 @@ class Control(threading.Thread):
 
 
 def main() -> None:
-    """Serve until stdin closes: on a device, with what measures, in a folder, as `WorkerProcess` names them."""
+    """Serve until stdin closes: on a device, with what measures, in a folder, as `WorkerProcess`
+    names them."""
     device, measure, cwd = sys.argv[1:]
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -28,8 +28,8 @@ MARKERS = "os^Dv><PXp"
 METHOD_STYLES = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle]
 )
-"""Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white), grey and wine; then
-shades that show on white and on black: so many differ by the marker too."""
+"""Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white),
+grey and wine; then shades that show on white and on black: so many differ by the marker too."""
 
 _COLOURS = tuple(style.colour for style in METHOD_STYLES.values())[: len(MARKERS)]
 
@@ -37,8 +37,8 @@ _COLOURS = tuple(style.colour for style in METHOD_STYLES.values())[: len(MARKERS
 def method_style(method: str) -> MethodStyle:
     """A method's own style, whatever else is drawn.
 
-    A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; any other name has the
-    style that its checksum gives.
+    A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; any
+    other name has the style that its checksum gives.
 
     >>> method_style("dfa").colour == method_style("dfa_penalty").colour
     True
@@ -72,7 +72,8 @@ def known_method(method: str) -> str:
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
-    """The styles of methods that are drawn together: colours are their own, a marker moves on where two are the same.
+    """The styles of methods that are drawn together: colours are their own, a marker moves on where
+    two are the same.
 
     >>> len(set(method_styles(f"m{i}" for i in range(20)).values()))
     20

@@ -1,4 +1,5 @@
-"""A run folder: what it holds and how its manifest reads; where a run belongs, and what it is called among others.
+"""A run folder: what it holds and how its manifest reads; where a run belongs, and what it is
+called among others.
 
     RUN/manifest.json          what the run is: method, network, data, recipe, seed (never code)
     RUN/model.safetensors      the weights
@@ -40,7 +41,8 @@ DISTRIBUTED = ".metadata"
 HUB_FILES = frozenset(
     {f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED}
 )
-"""Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder is the run."""
+"""Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder
+is the run."""
 
 FORMAT = "fa-run/1"
 
@@ -55,7 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         format: ``"fa-run/1"``.
         method: canonical method name, of a rule or a control (`fa_core.training.plan.METHODS`).
         arch: built-in network name (`fa_core.training.plan.ARCHS`).
-        arch_args: its arguments (``input_dim``, ``d``, ``L``, ``terminal_ln``, ``num_classes``, ...).
+        arch_args: its arguments (``input_dim``, ``d``, ``L``, ``terminal_ln``, ``num_classes``,
+            ...).
         data: the data SPEC, e.g. ``"synthetic:alpha=1.0,input=16"``.
         data_hash: hash of the evaluation samples.
         eval_seed: the seed that picks the evaluation batches.
@@ -67,7 +70,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         axes: what distinguishes the run in a sweep: ``lam``, ``d``, ``L``, ``arch``.
         headline_acc: test accuracy at the end, a fraction.
         frozen_baseline_acc: accuracy of the same net with frozen blocks, if it was trained.
-        frozen_baseline_rule: the rule that trained its embedding and head, where that is not the run's own.
+        frozen_baseline_rule: the rule that trained its embedding and head, where that is not the
+            run's own.
         epochs_done: complete epochs in the trace.
         stopped: why it ended early, if it did.
         versions: library versions it was trained with.
@@ -97,7 +101,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def recorded_baseline(manifest: Manifest) -> float | None:
-    """The frozen-baseline accuracy to judge the run's (d) by; None for a control that gets none, or no fraction."""
+    """The frozen-baseline accuracy to judge the run's (d) by; None for a control that gets none, or
+    no fraction."""
     acc = manifest.frozen_baseline_acc
     if acc is None or manifest.method in WITHOUT_BASELINE or not 0.0 <= acc <= 1.0:
         return None
@@ -121,7 +126,8 @@ _ARCH = re.compile(
 
 
 def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
-    """Method, seed and axes from a name such as ``dfa_s42``, ``bp_d512_s42`` or ``dfa_pen_lam0.01_s42``.
+    """Method, seed and axes from a name such as ``dfa_s42``, ``bp_d512_s42`` or
+    ``dfa_pen_lam0.01_s42``.
 
     >>> split_key("state_bridge_s123")
     ('state_bridge', 123, {})
@@ -130,13 +136,14 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     >>> split_key("model")
     ('model', None, {})
 
-    Of several seeds the one at the end counts; what follows a seed inside a name is a remark, unless it is an axis. A
-    network is one next to a known method only.
+    Of several seeds the one at the end counts; what follows a seed inside a name is a remark,
+    unless it is an axis. A network is one next to a known method only.
 
     >>> split_key("bp_s7_d512_final"), split_key("vit_mini_dfa_s42"), split_key("vit_mini_s42")
     (('bp', 7, {'d': 512}), ('dfa', 42, {'arch': 'vit_mini'}), ('vit_mini', 42, {}))
 
-    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.audit_table_writer`).
+    What follows an ``@`` only distinguishes runs of one method and seed (see
+    `fa_core.formats.audit_table_writer`).
 
     >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
     (('bp', 1, {}), ('dfa@home', 42, {}))
@@ -145,7 +152,10 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     if _SEED.search(run):
         key = run
     seeds = list(_SEED.finditer(key))
-    at = seeds[-1] if seeds and (len(seeds) == 1 or seeds[-1].end() == len(key)) else None
+    if seeds and (len(seeds) == 1 or seeds[-1].end() == len(key)):
+        at = seeds[-1]
+    else:
+        at = None
     axes: dict[str, Any] = {}
     parts = []
     for part in (key[: at.start()], key[at.end() :]) if at else (key,):
@@ -154,9 +164,15 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
                 axes[axis] = kind(found[1])
                 part = part[: found.start()] + part[found.end() :]
         parts.append(canonical_method(part))
-    method = next((part for name in parts if (part := name.strip("_"))), "") if at else parts[0]
+    if at:
+        method = next((part for name in parts if (part := name.strip("_"))), "")
+    else:
+        method = parts[0]
     network = _ARCH.search(method)
-    rest = (method[: network.start()] + method[network.end() :]).strip("_") if network else ""
+    if network:
+        rest = (method[: network.start()] + method[network.end() :]).strip("_")
+    else:
+        rest = ""
     if network and known_method(rest):
         axes["arch"], method = network[1], rest
     method, trained_by = control_of(method or canonical_method(key))
@@ -167,7 +183,8 @@ _CONTROL = re.compile(r"(frozen|shallow)_of_(\w+)|(\w+)_(frozen|shallow)")
 
 
 def is_control(method: str) -> bool:
-    """Whether a method, however it is spelled, is what others are compared with, and claims nothing itself.
+    """Whether a method, however it is spelled, is what others are compared with, and claims nothing
+    itself.
 
     >>> is_control("Random-Init"), is_control("dfa_frozen"), is_control("dfa")
     (True, True, False)
@@ -176,7 +193,8 @@ def is_control(method: str) -> bool:
 
 
 def control_of(method: str) -> tuple[str, dict[str, Any]]:
-    """A control, and as an axis the rule that trains it, where a name says both; any other method as it is.
+    """A control, and as an axis the rule that trains it, where a name says both; any other method
+    as it is.
 
     >>> control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"), control_of("my_frozen")
     (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
@@ -195,11 +213,14 @@ def seed_in_words(text: str) -> int | None:
     (42, None)
     """
     said = set(_SEED_SAID.findall(text))
-    return int(said.pop()) if len(said) == 1 else None
+    if len(said) == 1:
+        return int(said.pop())
+    return None
 
 
 def canonical_method(name: str) -> str:
-    """A method's canonical name: lower case, words joined by ``_``, no control codes (names come from files).
+    """A method's canonical name: lower case, words joined by ``_``, no control codes (names come
+    from files).
 
     >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE"), canonical_method("SB")
     ('credit_bridge', 'state_bridge', 'state_bridge')
@@ -230,14 +251,16 @@ def run_place(source: str) -> str:
     'hub/dfa_s42'
     """
     folder, _, name = source.rpartition(os.sep)
-    return folder if folder and (name in RUN_FILES or name in HUB_FILES) else source
+    if folder and (name in RUN_FILES or name in HUB_FILES):
+        return folder
+    return source
 
 
 def home_of(source: str, runs: int) -> str:
     """Where a run belongs: the file or folder whose runs are comparable with it.
 
-    A file that holds several runs is such a place; files of one run each belong to their folder, and run folders to
-    the folder they are in.
+    A file that holds several runs is such a place; files of one run each belong to their folder,
+    and run folders to the folder they are in.
 
     Args:
         source: the run's.
@@ -246,11 +269,14 @@ def home_of(source: str, runs: int) -> str:
     >>> home_of("main/dfa_s42/audit.json", 1), home_of("main/dfa_s42", 1), home_of("main/audits.json", 15)
     ('main', 'main', 'main/audits.json')
     """
-    return source if runs > 1 else str(PurePath(run_place(source)).parent)
+    if runs > 1:
+        return source
+    return str(PurePath(run_place(source)).parent)
 
 
 def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
-    """A short name per run, each different: its key, led by as much of its place as distinguishes equal keys.
+    """A short name per run, each different: its key, led by as much of its place as distinguishes
+    equal keys.
 
     >>> run_names(["bp_s1", "dfa_s1", "dfa_s1"], ["a.json", "a.json", "b.json"])
     ('bp_s1', 'a:dfa_s1', 'b:dfa_s1')
@@ -287,7 +313,8 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def _leads(places: Iterable[str]) -> dict[str, str]:
-    """Each place by its file's name, or where others share that by the last parts of the path that no other ends in."""
+    """Each place by its file's name, or where others share that by the last parts of the path that
+    no other ends in."""
     stems = {place: PurePath(place).stem for place in places}
     shared = Counter(stems.values())
     tails = short_paths(place for place, stem in stems.items() if shared[stem] > 1)

@@ -1,4 +1,5 @@
-"""A run over its epochs: what a trace (format 5, one JSON object per epoch) holds, and how it is written. No torch."""
+"""A run over its epochs: what a trace (format 5, one JSON object per epoch) holds, and how it is
+written. No torch."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from fa_core.report import DiagnosticReport
 
 
 class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One epoch of a run: one line of ``trace.jsonl``. ``None`` or an empty list means *not recorded*.
+    """One epoch of a run: one line of ``trace.jsonl``. ``None`` or an empty list means *not
+    recorded*.
 
     Attributes:
         epoch: the epoch's number as the file counts it.
@@ -36,7 +38,8 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         growth_bound: lower bound on the growth per block where per-layer norms are missing.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
         unmeasured: diagnostic letter → why it was not measured.
-        layers: ``residual_norms`` or ``bp_grad_norms`` → the one layer that is logged of them, e.g. ``"L"``.
+        layers: ``residual_norms`` or ``bp_grad_norms`` → the one layer that is logged of them, e.g.
+            ``"L"``.
     """
 
     epoch: int
@@ -78,7 +81,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
         epochs: in increasing order of ``epoch``, each number once.
         unfinished: the last line was half written when it was read (a run that still trains).
-        notes: what else a reader of the numbers has to know: what was converted, what of the log is not used.
+        notes: what else a reader of the numbers has to know: what was converted, what of the log is
+            not used.
     """
 
     source: str
@@ -103,7 +107,8 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
         depth: number of blocks L ≥ 1, or None.
 
     Returns:
-        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or ‖h_0‖ is not
+        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing
+        or ‖h_0‖ is not
             positive.
 
     Source: docs/protocol.md §9, partial audits.

@@ -1,4 +1,5 @@
-"""Reading audits, traces and checkpoints; `formats.write` writes. Files are recognised by content, never by name."""
+"""Reading audits, traces and checkpoints; `formats.write` writes. Files are recognised by content,
+never by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, a part of it, a journal.
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, a
+part of it, a journal.
 
-Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
+Of a big table the numbers become columns at once, and the rest of a report is decoded when its row
+is looked at.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ _OF_A_REPORT = frozenset(
 
 
 def sniff(document: Document) -> bool:
-    """Whether the object has ``reports`` or a ``summary`` that lists runs, or is itself one of reports."""
+    """Whether the object has ``reports`` or a ``summary`` that lists runs, or is itself one of
+    reports."""
     if document.kind != "object" or "reports" in document.members:
         return document.kind == "object"
     if "summary" in document.members and _listed(document, "summary"):
@@ -69,7 +72,9 @@ def sniff(document: Document) -> bool:
 def _listed(document: Document, name: str) -> Document | None:
     """A member that is a list of runs, as a document of format 3."""
     listed = document.listed(name)
-    return listed if listed and sniff_list(listed) else None
+    if listed and sniff_list(listed):
+        return listed
+    return None
 
 
 def read(document: Document) -> Iterator[Finding]:
@@ -83,7 +88,10 @@ def read(document: Document) -> Iterator[Finding]:
     if known and not isinstance(members[known], dict) and (listed := _listed(document, known)):
         yield from read_list(listed)
         return
-    place = f"{document.path}: $.reports" if known else f"{document.path}: $"
+    if known:
+        place = f"{document.path}: $.reports"
+    else:
+        place = f"{document.path}: $"
     if known and isinstance(members, RepeatedKeys):
         raise UnreadableInput(
             "malformed JSON: a key of the table stands more than once", where=document.path
@@ -109,22 +117,25 @@ def read(document: Document) -> Iterator[Finding]:
 
 def sniff_journal(document: Document) -> bool:
     """Whether the first line is that of a `fa_core.engine.journal`."""
-    first = (
-        document.members
-        if document.kind == "object"
-        else next((fields for _, fields in document.objects(1)), {})
-    )
+    if document.kind == "object":
+        first = document.members
+    else:
+        first = next((fields for _, fields in document.objects(1)), {})
     return document.kind != "list" and "journal" in first and "pid" in first
 
 
 def read_journal(document: Document) -> Iterator[Finding]:
-    """The rows of an audit that goes on, or was ended before its table was written; (d) by its own frozen runs."""
+    """The rows of an audit that goes on, or was ended before its table was written; (d) by its own
+    frozen runs."""
     yield from document.problems
     attempt = Attempts(document.path)
     rows: list[AuditRow] = []
     for index, fields in document.items[1:]:
         where = f"{document.place(index)}: $.report"
-        node = fields.get("report") if isinstance(fields, dict) else None
+        if isinstance(fields, dict):
+            node = fields.get("report")
+        else:
+            node = None
         report = attempt(partial(decode_report, node, where), "report")
         if isinstance(report, Problem):
             yield report
@@ -160,7 +171,10 @@ class StoredReports:
 
     def _report(self, slot: int) -> DiagnosticReport:
         with suppress(ValueError, RecursionError):
-            report = None if slot in self.doubtful else _REPORT.decode(self.nodes[slot])
+            if slot in self.doubtful:
+                report = None
+            else:
+                report = _REPORT.decode(self.nodes[slot])
             # only these two may hold what is not sane
             if report and not report.credit and not report.provenance:
                 return report
@@ -253,11 +267,15 @@ _LEAN: dict[str, Any] = {
 
 
 def _lean_decoder() -> Callable[[Node], Any]:
-    """A decoder of reports in four fifths of the time of `DiagnosticReport`: no check of thresholds, no empty lists."""
+    """A decoder of reports in four fifths of the time of `DiagnosticReport`: no check of
+    thresholds, no empty lists."""
     fields: list[tuple[str, Any, Any]] = [("kept_verdict", str | None, None)]
     for field in msgspec.structs.fields(DiagnosticReport):
         kind = _LEAN.get(field.name, field.type)
-        default = () if field.default is msgspec.NODEFAULT else field.default
+        if field.default is msgspec.NODEFAULT:
+            default = ()
+        else:
+            default = field.default
         fields.append((field.name, kind, msgspec.field(default=default, name=field.encode_name)))
     lean = msgspec.defstruct(
         "LeanReport", fields, gc=False, rename={"kept_verdict": "recorded_verdict"}
@@ -266,7 +284,8 @@ def _lean_decoder() -> Callable[[Node], Any]:
 
 
 def _repeats(nodes: Sequence[msgspec.Raw], reports: Sequence[Any]) -> bool:
-    """Whether a key that decides a verdict is in a report twice; `reports` are the decoded nodes."""
+    """Whether a key that decides a verdict is in a report twice; `reports` are the decoded
+    nodes."""
     text = b"".join(nodes)
     for name in _DECIDING:
         found = b'"%s"' % name.encode()

@@ -1,4 +1,5 @@
-"""Writing audits, whole or not at all: the audit table (format 1); audit lists and penalty logs, which hold less."""
+"""Writing audits, whole or not at all: the audit table (format 1); audit lists and penalty logs,
+which hold less."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from fa_core.rows import AuditRow, differing_axes
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1); an unmeasured (c) as `printable_drift`."""
+    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1); an unmeasured (c) as
+    `printable_drift`."""
 
     method: str
     seed: int | None
@@ -65,7 +67,8 @@ def write_audit_table(
 
 
 def printable_drift(report: DiagnosticReport) -> dict[str, Any]:
-    """The report as JSON with a NaN for an unmeasured (c), which programs of the published files print as a number.
+    """The report as JSON with a NaN for an unmeasured (c), which programs of the published files
+    print as a number.
 
     ``unmeasured`` says that it is none, and why; by that it is read back as not measured.
     """
@@ -91,7 +94,8 @@ _LISTED = {
 
 
 def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
-    """Format 3: an entry per run with its numbers and a short verdict, without what they were measured by."""
+    """Format 3: an entry per run with its numbers and a short verdict, without what they were
+    measured by."""
     return [
         _present(
             method=row.method,
@@ -113,7 +117,10 @@ def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
     logs = []
     for name, row in zip(unique_keys(rows), rows, strict=True):
         trace = traces.get(row.checkpoint or "")
-        known = trace.epochs if trace else []
+        if trace:
+            known = trace.epochs
+        else:
+            known = []
         last = row.report.provenance.get("epochs_done") or (known[-1].epoch if known else 1)
         entries = [_logged(epoch.epoch, epoch.report()) for epoch in known if epoch.epoch < last]
         logs.append(
@@ -128,7 +135,9 @@ def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
                 log=[*entries, _logged(last, row.report)],
             )
         )
-    return logs[0] if len(logs) == 1 else logs
+    if len(logs) == 1:
+        return logs[0]
+    return logs
 
 
 def _logged(epoch: int, report: DiagnosticReport) -> dict[str, Any]:
@@ -150,7 +159,8 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:
-    """The row's report with what the row knows in addition, so that reading the file gives the row back.
+    """The row's report with what the row knows in addition, so that reading the file gives the row
+    back.
 
     A baseline that was only assumed is left out: in a file it would be a measured one.
     """
@@ -172,8 +182,8 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     """A key per row: ``<method>_s<seed>`` and the axes that differ among the method's runs.
 
-    Where runs share it the run folder's name follows, then also its folder's; the order of the rows does not matter.
-    A number sets apart what even those do not.
+    Where runs share it the run folder's name follows, then also its folder's; the order of the rows
+    does not matter. A number sets apart what even those do not.
     """
     axes = differing_axes((row.method, row) for row in rows)
     keys = [_own_key(row, axes[row.method]) for row in rows]
@@ -189,13 +199,20 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 
 def _own_key(row: AuditRow, axes: Iterable[str]) -> str:
-    key = row.method if row.seed is None else f"{row.method}_s{row.seed}"
+    if row.seed is None:
+        key = row.method
+    else:
+        key = f"{row.method}_s{row.seed}"
     return key + "".join(f"_{axis}{row.axes[axis]}" for axis in sorted(axes) if axis in row.axes)
 
 
 def _folder(row: AuditRow) -> str:
-    return f"@{Path(row.checkpoint).name}" if row.checkpoint else ""
+    if row.checkpoint:
+        return f"@{Path(row.checkpoint).name}"
+    return ""
 
 
 def _place(row: AuditRow) -> str:
-    return f"@{Path(row.checkpoint).parent.name}" if row.checkpoint else ""
+    if row.checkpoint:
+        return f"@{Path(row.checkpoint).parent.name}"
+    return ""

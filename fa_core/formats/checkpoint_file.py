@@ -1,7 +1,8 @@
-"""Format 6: a checkpoint, recognised by its first bytes and named by its file or folder. Never loaded here: no torch.
+"""Format 6: a checkpoint, recognised by its first bytes and named by its file or folder. Never
+loaded here: no torch.
 
-A model-hub folder is one run: the index of its shards, or its only file. A folder of torch's distributed checkpoints
-is one, too, by its ``.metadata``; it has to be converted first.
+A model-hub folder is one run: the index of its shards, or its only file. A folder of torch's
+distributed checkpoints is one, too, by its ``.metadata``; it has to be converted first.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ _NO_RUN = re.compile(
 
 
 def kind_of(head: bytes, path: str) -> str:
-    """What a file's first bytes and name say: safetensors, zip, pickle, distributed, or ``""`` for no checkpoint.
+    """What a file's first bytes and name say: safetensors, zip, pickle, distributed, or ``""`` for
+    no checkpoint.
 
-    A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets, too).
+    A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets,
+    too).
     """
     if distributed(path):
-        return "distributed" if head[:1] == b"\x80" else ""
+        if head[:1] == b"\x80":
+            return "distributed"
+        return ""
     if (
         len(head) >= 10
         and head[8:9] == b"{"
@@ -56,14 +61,19 @@ def kind_of(head: bytes, path: str) -> str:
     ):
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
-        return "zip" if b"data.pkl" in head or promises_checkpoint(path) else ""
+        if b"data.pkl" in head or promises_checkpoint(path):
+            return "zip"
+        return ""
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return "pickle" if _LEGACY_MAGIC in head[:32] or promises_checkpoint(path) else ""
+        if _LEGACY_MAGIC in head[:32] or promises_checkpoint(path):
+            return "pickle"
+        return ""
     return ""
 
 
 def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
-    """The checkpoint as a row without measurements; its safetensors metadata may name method and seed.
+    """The checkpoint as a row without measurements; its safetensors metadata may name method and
+    seed.
 
     Args:
         path: the file.
@@ -94,7 +104,10 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
             f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
     refusal = distributed(path)
-    report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}") if refusal else row.report
+    if refusal:
+        report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
+    else:
+        report = row.report
     yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
@@ -113,7 +126,8 @@ def no_run(path: str, named: bool = False) -> str:
 
     Args:
         path: the file.
-        named: whether the user named it: of weights that a hub folder has in two formats, either may be named.
+        named: whether the user named it: of weights that a hub folder has in two formats, either
+            may be named.
     """
     folder, name = os.path.split(path)
     match = _NO_RUN.fullmatch(name)
@@ -153,11 +167,14 @@ def files_of(path: Path) -> list[Path]:
     Raises:
         UnreadableInput: a damaged index.
     """
-    return [path, *dict.fromkeys(shards(path).values())] if path.name.endswith(_INDEX) else [path]
+    if path.name.endswith(_INDEX):
+        return [path, *dict.fromkeys(shards(path).values())]
+    return [path]
 
 
 def distributed(path: str) -> UnreadableInput | None:
-    """What to say about one of torch's distributed checkpoints: how to convert it; None for other files."""
+    """What to say about one of torch's distributed checkpoints: how to convert it; None for other
+    files."""
     folder, name = os.path.split(path)
     if name != DISTRIBUTED:
         return None
@@ -171,7 +188,8 @@ def distributed(path: str) -> UnreadableInput | None:
 
 
 def _named(path: str) -> AuditRow:
-    """The row of a checkpoint: named by its folder where files of all such folders are called the same."""
+    """The row of a checkpoint: named by its folder where files of all such folders are called the
+    same."""
     folder, name = os.path.split(path)
     hub = name == WEIGHTS and os.path.exists(os.path.join(folder, "config.json"))  # noqa: PTH110, PTH118
     if hub or name in HUB_FILES:
@@ -180,7 +198,8 @@ def _named(path: str) -> AuditRow:
 
 
 def damage(path: Path) -> UnreadableInput | None:
-    """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they show no damage."""
+    """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they
+    show no damage."""
     if path.name.endswith(_INDEX):
         return None
     if refusal := distributed(str(path)):
@@ -199,7 +218,10 @@ def damage(path: Path) -> UnreadableInput | None:
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """What to say about a file that only promises to be a checkpoint."""
-    what = "not a checkpoint" if head else "empty file"
+    if head:
+        what = "not a checkpoint"
+    else:
+        what = "empty file"
     return UnreadableInput(
         what, where=path, hint="expected safetensors or a state dict saved by torch"
     )
@@ -226,7 +248,9 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
                 f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN
             )
     metadata = header.get("__metadata__")
-    return metadata if isinstance(metadata, dict) else {}
+    if isinstance(metadata, dict):
+        return metadata
+    return {}
 
 
 def promises_checkpoint(path: str) -> bool:

@@ -1,6 +1,8 @@
-"""One JSON file as a document: an object, a list, or lines. The reports of a big table stay undecoded until asked for.
+"""One JSON file as a document: an object, a list, or lines. The reports of a big table stay
+undecoded until asked for.
 
-A format reads a document part by part, so that a part that is not sane (`fa_core.decode`) spoils no other.
+A format reads a document part by part, so that a part that is not sane (`fa_core.decode`) spoils no
+other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ T = TypeVar("T")
 
 
 LAZY_FROM = 1 << 20
-"""Bytes from which the reports of a table stay undecoded; a smaller one is decoded at once, without NumPy."""
+"""Bytes from which the reports of a table stay undecoded; a smaller one is decoded at once, without
+NumPy."""
 
 
 class _Table(msgspec.Struct):
@@ -68,11 +71,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     def place(self, index: int) -> str:
         """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
-        return (
-            f"{self.path}: line {index}"
-            if self.kind == "lines"
-            else f"{self.path}: {self.at}[{index}]"
-        )
+        if self.kind == "lines":
+            return f"{self.path}: line {index}"
+        return f"{self.path}: {self.at}[{index}]"
 
     def fields(self) -> dict[str, Any]:
         """The members of an object.
@@ -85,12 +86,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     def listed(self, name: str) -> Document | None:
         """A member that is a list, as a document; None if there is none."""
         items = plain(self.members.get(name))
-        items = list(enumerate(items)) if isinstance(items, list) else None
-        return (
-            None
-            if items is None
-            else Document(path=self.path, kind="list", items=items, at=f"$.{name}")
-        )
+        if isinstance(items, list):
+            items = list(enumerate(items))
+        else:
+            items = None
+        if items is None:
+            return None
+        return Document(path=self.path, kind="list", items=items, at=f"$.{name}")
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The items that are sane JSON objects, with their index."""
@@ -131,8 +133,8 @@ def open_document(path: str, data: bytes) -> Document:
 def _undecoded(data: bytes) -> dict[str, msgspec.Raw]:
     """The reports of an audit table, not decoded; those of diverged runs may hold NaN and Infinity.
 
-    msgspec refuses these literals, so it splits a copy of the text that has numbers of the same length in their
-    places; the members are views of the text itself.
+    msgspec refuses these literals, so it splits a copy of the text that has numbers of the same
+    length in their places; the members are views of the text itself.
 
     Raises:
         ValueError: no object of reports, malformed, or a key holds one of these numbers.
@@ -156,10 +158,12 @@ def _undecoded(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the members fill their object from the first to the last, supposing equal gaps between all.
+    """Whether the members fill their object from the first to the last, supposing equal gaps
+    between all.
 
-    A decoder drops the earlier of two equal keys silently; then bytes are left over. Adding lengths costs a hundredth
-    of reading; what is in doubt (mixed indentation, escaped keys, ``reports`` twice) is read slowly.
+    A decoder drops the earlier of two equal keys silently; then bytes are left over. Adding lengths
+    costs a hundredth of reading; what is in doubt (mixed indentation, escaped keys, ``reports``
+    twice) is read slowly.
     """
     names = list(members)
     joined = "".join(names)
@@ -251,7 +255,8 @@ class Attempts:
 def convert_spelled(
     found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]
 ) -> T:
-    """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as `.h_norms[1]`."""
+    """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as
+    `.h_norms[1]`."""
     try:
         return convert(found, kind, where)
     except UnreadableInput as error:
@@ -259,7 +264,10 @@ def convert_spelled(
         name = re.split(r"[.\[]", inner, maxsplit=1)[0]
         if name not in spelled:
             raise
-        separator = "" if where.endswith("]") else ": $"
+        if where.endswith("]"):
+            separator = ""
+        else:
+            separator = ": $"
         place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
         raise UnreadableInput(error.what, where=place, hint=error.hint) from error
 

@@ -1,4 +1,5 @@
-"""Logs that are not JSON: CSV of epochs and TensorBoard's event files, read with the standard library alone."""
+"""Logs that are not JSON: CSV of epochs and TensorBoard's event files, read with the standard
+library alone."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def read(path: str, head: bytes, file: BinaryIO, size: int, named: bool) -> Iter
         named: whether the user named the file.
 
     Raises:
-        UnreadableInput: a log that cannot be read; a named event file that is not the newest of its run.
+        UnreadableInput: a log that cannot be read; a named event file that is not the newest of its
+            run.
     """
     if is_events(head):
         yield from _events(Path(path), named)
@@ -93,9 +95,11 @@ def _value(text: Any) -> Any:
 
 
 def _events(path: Path, named: bool) -> Iterator[Finding]:
-    """The scalars of the folder's event files, as one run: a run that was started again goes on in a new file.
+    """The scalars of the folder's event files, as one run: a run that was started again goes on in
+    a new file.
 
-    The last file that can be read speaks for all of them. A file that ends inside a record is read up to there.
+    The last file that can be read speaks for all of them. A file that ends inside a record is read
+    up to there.
     """
     parts, listed = [path], [path.name]
     if _OF_EVENTS in path.name:
@@ -134,7 +138,8 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
 
 _OF_EVENTS = "tfevents"
 _PARTS = 1000
-"""Event files of a folder that are read, the newest: a run that was started again has one for each start."""
+"""Event files of a folder that are read, the newest: a run that was started again has one for each
+start."""
 
 
 @lru_cache(maxsize=1)
@@ -189,7 +194,9 @@ def _why_no_events(path: Path) -> str:
         return error.strerror or "cannot be read"
     if not head:
         return "empty"
-    return "" if is_events(head) else "no event file"
+    if is_events(head):
+        return ""
+    return "no event file"
 
 
 def is_events(head: bytes) -> bool:
@@ -198,15 +205,20 @@ def is_events(head: bytes) -> bool:
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
-    """What the records of an event file hold (images and graphs left out), and None if the last one is not whole.
+    """What the records of an event file hold (images and graphs left out), and None if the last one
+    is not whole.
 
-    A record: its length in 8 bytes, their checksum in 4, the data, its checksum in 4. The checksums are not looked at.
+    A record: its length in 8 bytes, their checksum in 4, the data, its checksum in 4. The checksums
+    are not looked at.
     """
     at = 0
     while at < size:
         file.seek(at)
         head = file.read(12)
-        length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else size
+        if len(head) == 12:
+            length = struct.unpack("<Q", head[:8])[0]
+        else:
+            length = size
         at += 16 + length
         if at > size:
             yield None
@@ -215,7 +227,8 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
 
 
 def _event(data: bytes, budget: _Budget) -> tuple[int, dict[str, float]]:
-    """Step and scalars of an event: 2 = step, 5 = summary, in it 1 = value, in it 1 = tag, 2 = number or 8 = tensor.
+    """Step and scalars of an event: 2 = step, 5 = summary, in it 1 = value, in it 1 = tag, 2 =
+    number or 8 = tensor.
 
     Of a tensor 1 is the type (1 = float), 4 its bytes or 5 the list of its numbers.
 

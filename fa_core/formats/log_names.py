@@ -1,8 +1,10 @@
-"""Which number of a run a logged name means: the one table that every reader of logs and lists asks.
+"""Which number of a run a logged name means: the one table that every reader of logs and lists
+asks.
 
-A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and ``val_acc`` are one. The
-``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out. Where a log has a number under ``fa/`` and
-under another name too, ``fa/`` counts: both sides of (d) are then measured on the same samples.
+A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and
+``val_acc`` are one. The ``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out.
+Where a log has a number under ``fa/`` and under another name too, ``fa/`` counts: both sides of (d)
+are then measured on the same samples.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "notes": ("notes",),
     "verdict": ("verdict",),
 }
-"""Field → its names, of which the first one with a value counts; an accuracy is that of one name in all of a run."""
+"""Field → its names, of which the first one with a value counts; an accuracy is that of one name in
+all of a run."""
 
 JUDGED = frozenset(
     {
@@ -103,7 +106,8 @@ _GAMMA_OF = re.compile(r"gamma_[a-z]+(?:_[a-z]+)*")
 
 
 class Columns(NamedTuple):
-    """Field → the name that counts; and for numbers logged layer by layer field → layer (``"L"``: the last) → name."""
+    """Field → the name that counts; and for numbers logged layer by layer field → layer (``"L"``:
+    the last) → name."""
 
     whole: dict[str, str]
     layers: dict[str, dict[str, str]]
@@ -114,7 +118,8 @@ def columns_of(names: tuple[str, ...]) -> Columns:
     """What the names of an entry, or of a run, stand for.
 
     >>> columns_of(("acc", "Accuracy/val", "fa/h_3", "val_loss", "gamma_dfa"))
-    Columns(whole={'test_acc': 'Accuracy/val', 'gamma': 'gamma_dfa'}, layers={'residual_norms': {'3': 'fa/h_3'}})
+    Columns(whole={'test_acc': 'Accuracy/val', 'gamma': 'gamma_dfa'}, layers={'residual_norms':
+    {'3': 'fa/h_3'}})
     """
     columns, ranks = Columns({}, {}), dict.fromkeys(NAMES, len(_RANKS))
     for name in names:
@@ -128,7 +133,10 @@ def columns_of(names: tuple[str, ...]) -> Columns:
         if field and rank < ranks[field]:
             columns.whole[field], ranks[field] = name, rank
         elif layer and not field:
-            at = DEEPEST if layer[2] == "l" else str(int(layer[2]))
+            if layer[2] == "l":
+                at = DEEPEST
+            else:
+                at = str(int(layer[2]))
             columns.layers.setdefault(_LAYERED.get(layer[1], "residual_norms"), {}).setdefault(
                 at, name
             )

@@ -1,10 +1,12 @@
-"""What a training log holds, whatever kind of file it is: its entries merged into the epochs of a run, with evidence.
+"""What a training log holds, whatever kind of file it is: its entries merged into the epochs of a
+run, with evidence.
 
-Every reader of logs hands over its entries as mappings from logged names to values; which name is which number is
-decided in `fa_core.formats.log_names`.
+Every reader of logs hands over its entries as mappings from logged names to values; which name is
+which number is decided in `fa_core.formats.log_names`.
 
-Those that are JSON are read here: format 5, a trace, one object per epoch on a line or in a list, or transformers'
-``trainer_state.json``; format 4, the log of a penalty run, which is an audit of its last epoch as well.
+Those that are JSON are read here: format 5, a trace, one object per epoch on a line or in a list,
+or transformers' ``trainer_state.json``; format 4, the log of a penalty run, which is an audit of
+its last epoch as well.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "his
 
 
 def named_by_place(path: str) -> AuditRow:
-    """The row of a log: named by its file, or by its folder where every run's log has that file's name.
+    """The row of a log: named by its file, or by its folder where every run's log has that file's
+    name.
 
     >>> named_by_place("out/dfa_s1/metrics.csv").key, named_by_place("dfa_s1.csv").key
     ('dfa_s1', 'dfa_s1')
@@ -66,9 +69,10 @@ def named_by_place(path: str) -> AuditRow:
     place = PurePath(path)
     if place.name.split(".")[0] not in _GENERAL or not place.parent.name:
         return row_of_file(path)
-    folder = (
-        place.parent.parent if re.fullmatch(r"checkpoint-\d+", place.parent.name) else place.parent
-    )
+    if re.fullmatch(r"checkpoint-\d+", place.parent.name):
+        folder = place.parent.parent
+    else:
+        folder = place.parent
     return msgspec.structs.replace(row_of_file(str(folder)), source=path)
 
 
@@ -79,7 +83,8 @@ def traces_of(
     unfinished: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Trace | Problem]:
-    """The traces of a log, one per method and seed where its entries name them, and the entries that are none.
+    """The traces of a log, one per method and seed where its entries name them, and the entries
+    that are none.
 
     Args:
         name: the log's row.
@@ -94,7 +99,10 @@ def traces_of(
         epochs, problems, said = epochs_of(logged)
         yield from problems
         if epochs:
-            key = name.key if len(runs) == 1 else f"{method}_s{seed}"
+            if len(runs) == 1:
+                key = name.key
+            else:
+                key = f"{method}_s{seed}"
             run = msgspec.structs.replace(name, key=key, method=method, seed=seed)
             yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
 
@@ -125,12 +133,13 @@ def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
-    """The epochs in increasing order, the entries that are none, and what else there is to know, a line each.
+    """The epochs in increasing order, the entries that are none, and what else there is to know, a
+    line each.
 
     The entries of one epoch are merged, the value logged last counting.
 
-    An accuracy most of whose values are above 1 (and none above 100) is in percent. This project's own numbers count
-    before those of others (`outdone`).
+    An accuracy most of whose values are above 1 (and none above 100) is in percent. This project's
+    own numbers count before those of others (`outdone`).
 
     Args:
         entries: in the order in which they were logged.
@@ -206,7 +215,8 @@ def _without(entries: Sequence[Entry], names: Container[str]) -> list[Entry]:
 
 
 def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[Entry], list[str]]:
-    """The entries that have the own position, where the log has one: another logger counts other steps."""
+    """The entries that have the own position, where the log has one: another logger counts other
+    steps."""
     own = columns.whole.get("step", "")
     if not is_own(own):
         return entries, []
@@ -231,7 +241,8 @@ def _in_percent(entries: Sequence[Entry], name: str) -> bool:
 
 
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
-    """The epoch of each entry, or its step where epochs do not number what was measured; and what is said of it."""
+    """The epoch of each entry, or its step where epochs do not number what was measured; and what
+    is said of it."""
     epochs, steps = (
         [number_in(fields, columns.whole.get(at, "")) for _, fields in entries]
         for at in ("epoch", "step")
@@ -259,7 +270,9 @@ _NEAR = 0.05
 
 def _at_end(position: float | None) -> int | None:
     """The epoch (or step) at whose end an entry counts: 0.5 is a part of epoch 1."""
-    return None if position is None or not math.isfinite(position) else math.ceil(position - _NEAR)
+    if position is None or not math.isfinite(position):
+        return None
+    return math.ceil(position - _NEAR)
 
 
 def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
@@ -325,9 +338,9 @@ def _by_layer(
 ) -> dict[str, Any]:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
-    (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean, from
-    two layers and how many blocks lie between; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier
-    layer; a norm over all parameters is neither.
+    (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the
+    geometric mean, from two layers and how many blocks lie between; else not measured. (b) is exact
+    at ‖g_L‖ and a proxy at an earlier layer; a norm over all parameters is neither.
     """
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
@@ -346,11 +359,13 @@ def _by_layer(
     growth = number_in(fields, columns.whole.get("growth", ""))
     norms = found.get("residual_norms")
     h_0, depth = _ends_of(fields)
-    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else depth
+    if isinstance(norms, list) and len(norms) > 1:
+        depth = len(norms) - 1
     if norms is None and h.keys() - {"0"}:
         norms, last = _stream(h, depth, depth is None)
         new["residual_norms"] = norms
-        depth = depth if last else len(norms) - 1
+        if not last:
+            depth = len(norms) - 1
         if last:
             layers["residual_norms"] = last
             bounds = _bounds(h, depth, h_0)
@@ -398,7 +413,8 @@ def _bounds(h: Mapping[str, float], depth: int | None, h_0: float | None) -> lis
 def _stream(
     by_layer: Mapping[str, float], depth: int | None, whole: bool
 ) -> tuple[list[float], str]:
-    """The norms of layers 0, 1, … and ``""`` where they are of all layers; else the deepest, and which layer it is.
+    """The norms of layers 0, 1, … and ``""`` where they are of all layers; else the deepest, and
+    which layer it is.
 
     Args:
         by_layer: norms.
@@ -412,7 +428,10 @@ def _stream(
     known = by_layer.get(DEEPEST, stream[-1] if whole and stream else None) in stream[-1:]
     if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and known)):
         return stream, ""
-    last = DEEPEST if DEEPEST in by_layer or str(depth) in by_layer else max(by_layer, key=int)
+    if DEEPEST in by_layer or str(depth) in by_layer:
+        last = DEEPEST
+    else:
+        last = max(by_layer, key=int)
     return [by_layer[last if last in by_layer else str(depth)]], last
 
 
@@ -439,13 +458,11 @@ def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
         if isinstance(place, Mapping):
             columns = given_in(place)
             first = columns.layers.get("residual_norms", {}).get("0", "")
-            h_0 = number_in(place, first) if h_0 is None else h_0
+            if h_0 is None:
+                h_0 = number_in(place, first)
             blocks = number_in(place, columns.whole.get("depth", ""))
-            depth = (
-                int(blocks)
-                if depth is None and blocks is not None and 1 <= blocks <= 1e6
-                else depth
-            )
+            if depth is None and blocks is not None and 1 <= blocks <= 1e6:
+                depth = int(blocks)
     return h_0, depth
 
 
@@ -457,7 +474,9 @@ def is_number(value: Any) -> bool:
 def number_in(fields: Mapping[str, Any], name: str) -> float | None:
     """A logged number as a float; None where there is none."""
     value: Any = fields.get(name)
-    return float(value) if is_number(value) else None
+    if is_number(value):
+        return float(value)
+    return None
 
 
 def _file(where: str) -> str:
@@ -470,16 +489,19 @@ _HISTORY = "log_history"
 
 
 def sniff(document: Document) -> bool:
-    """Whether some of the first entries (or the only one) have an epoch or step, and something known of it."""
+    """Whether some of the first entries (or the only one) have an epoch or step, and something
+    known of it."""
     if document.kind == "object":
         return is_log(document.members) or {_HISTORY, "global_step"} <= document.members.keys()
     return any(is_log(fields) for _, fields in document.objects(_PEEK))
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The traces of the file (one per method and seed, where entries name them) and its bad entries.
+    """The traces of the file (one per method and seed, where entries name them) and its bad
+    entries.
 
-    Of a Trainer's states that lie in the checkpoints of one run the last is read; it holds the others' history.
+    Of a Trainer's states that lie in the checkpoints of one run the last is read; it holds the
+    others' history.
     """
     yield from document.problems
     logged: list[Entry] = []
@@ -516,29 +538,29 @@ def _superseded(path: Path) -> bool:
 
 
 def sniff_log(document: Document) -> bool:
-    """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log is of."""
+    """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log
+    is of."""
     if document.kind == "lines":
         return False
-    first = (
-        next(document.objects(1), (0, dict[str, Any]()))[1]
-        if document.kind == "list"
-        else document.members
-    )
+    if document.kind == "list":
+        first = next(document.objects(1), (0, dict[str, Any]()))[1]
+    else:
+        first = document.members
     log = plain(first.get("log"))
-    epochs = (
-        [entry for entry in log if isinstance(entry, dict) and "epoch" in entry]
-        if isinstance(log, list)
-        else []
-    )
+    if isinstance(log, list):
+        epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry]
+    else:
+        epochs = []
     return "log" in first and (bool(epochs) or not {"final_test_acc", "lam"}.isdisjoint(first))
 
 
 def read_log(document: Document) -> Iterator[Finding]:
-    """Of a penalty run's log (format 4), or of each in a list: one audit row, judged at the last epoch, and the trace.
+    """Of a penalty run's log (format 4), or of each in a list: one audit row, judged at the last
+    epoch, and the trace.
 
-    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, where the file names ‖h_0‖ and L, and
-    not measured otherwise; (b) is judged at the logged layer as a proxy; (d) is exact once a baseline is
-    given; (c) is not in such logs. What is logged of all layers is exact.
+    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, where the file names ‖h_0‖ and L,
+    and not measured otherwise; (b) is judged at the logged layer as a proxy; (d) is exact once a
+    baseline is given; (c) is not in such logs. What is logged of all layers is exact.
 
     Raises:
         UnreadableInput: no list of epochs.
@@ -552,7 +574,10 @@ def read_log(document: Document) -> Iterator[Finding]:
     for index, header in document.objects():
         place = f"$[{index}]"
         name = header.get("run")
-        named = row_of_file(name) if isinstance(name, str) else row_of_file(document.path)
+        if isinstance(name, str):
+            named = row_of_file(name)
+        else:
+            named = row_of_file(document.path)
         row = msgspec.structs.replace(
             named, source=document.path, key=named.key if name else f"{named.key}{place}"
         )
@@ -622,7 +647,8 @@ _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 def _final(
     header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
 ) -> DiagnosticReport:
-    """The last epoch's report with the header's final accuracy, baseline and verdict, where it has them."""
+    """The last epoch's report with the header's final accuracy, baseline and verdict, where it has
+    them."""
     final = {
         "headline_acc": header.get("final_test_acc"),
         "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),

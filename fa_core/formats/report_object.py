@@ -1,4 +1,5 @@
-"""A report object: decoded, checked and named as a row; format 2, one report alone; format 3, a list of short ones.
+"""A report object: decoded, checked and named as a row; format 2, one report alone; format 3, a
+list of short ones.
 
 An entry of a list has a method, a seed and verdicts like ``walk-back: (a)``.
 """
@@ -75,7 +76,8 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
 
 
 def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
-    """Method, seed, axes and checkpoint: from the key, and from the report where the key names no seed.
+    """Method, seed, axes and checkpoint: from the key, and from the report where the key names no
+    seed.
 
     A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
     """
@@ -88,12 +90,19 @@ def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
         method, seed, axes = split_key(key.rpartition("#")[0] or key)
         axes = {**axes, **(report.axes or {})}
     if seed is None:
-        seed = seed_in_words(report.notes) if report.seed is None else report.seed
+        if report.seed is None:
+            seed = seed_in_words(report.notes)
+        else:
+            seed = report.seed
         if report.method_name.strip():
             method, trained_by = control_of(_canonical(report.method_name))
             axes = {**trained_by, **axes}
-    checkpoint = report.provenance.get("checkpoint") if report.provenance else None
-    checkpoint = checkpoint if isinstance(checkpoint, str) else None
+    if report.provenance:
+        checkpoint = report.provenance.get("checkpoint")
+    else:
+        checkpoint = None
+    if not isinstance(checkpoint, str):
+        checkpoint = None
     return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
 
 
@@ -105,7 +114,8 @@ def _method_before_seed(head: str) -> str | None:
 
 
 def sniff(document: Document) -> bool:
-    """Whether the object has a measured field of a report, and is no epoch and no run's manifest."""
+    """Whether the object has a measured field of a report, and is no epoch and no run's
+    manifest."""
     if (
         document.kind != "object"
         or MEASURED.isdisjoint(document.members)
@@ -126,7 +136,10 @@ def read(document: Document) -> Iterator[Finding]:
     name = row_of_file(document.path)
     row = row_of(document.path, name.key, report)
     if row.seed is None and name.seed is not None:
-        method = row.method if report.method_name.strip() else name.method
+        if report.method_name.strip():
+            method = row.method
+        else:
+            method = name.method
         row = msgspec.structs.replace(
             row, method=method, seed=name.seed, axes={**name.axes, **row.axes}
         )
@@ -170,14 +183,18 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
     stated, named = fields.get("key"), method if report.seed is None else f"{method}_s{report.seed}"
-    key = stated if isinstance(stated, str) and stated else named
+    if isinstance(stated, str) and stated:
+        key = stated
+    else:
+        key = named
     return AuditRow(
         source=source, key=key, method=method, seed=report.seed, report=report, axes=axes
     )
 
 
 def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
-    """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
+    """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself,
+    not a bound."""
     columns = given_in(fields)
     names = {
         "method_name": "method",
@@ -190,7 +207,10 @@ def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> Diagnos
     unused = [
         printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED
     ]
-    said = f"in the list, not used: {listed(sorted(unused), 6)}" if unused else ""
+    if unused:
+        said = f"in the list, not used: {listed(sorted(unused), 6)}"
+    else:
+        said = ""
     measured = epoch_of(fields, where)
     return msgspec.structs.replace(
         measured.report(stated.method_name, stated.seed),

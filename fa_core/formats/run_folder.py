@@ -1,4 +1,5 @@
-"""A run folder of this project as one row: its manifest, its report once measured, its weights, its trace."""
+"""A run folder of this project as one row: its manifest, its report once measured, its weights, its
+trace."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from fa_core.rows import AuditRow, Problem
 
 
 def sniff(folder: Path) -> bool:
-    """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files too."""
+    """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files
+    too."""
     path = folder / runs.MANIFEST
     try:
         data = loads(read_file(path, runs.LARGEST_MANIFEST))
@@ -44,7 +46,8 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for; nothing if there is no manifest of ours.
+    """One row, and the trace if there is one and it is asked for; nothing if there is no manifest
+    of ours.
 
     A broken report or trace is a problem, not the end of the run.
 
@@ -120,7 +123,8 @@ def _bytes(path: Path) -> bytes | None:
 def judged_by_siblings(
     report: DiagnosticReport, folder: Path, manifest: runs.Manifest
 ) -> DiagnosticReport:
-    """The report with (d)'s baseline from the run folders next to its own, as their files record it."""
+    """The report with (d)'s baseline from the run folders next to its own, as their files record
+    it."""
     if manifest.method in WITHOUT_BASELINE:
         return report
     rule = rule_of(manifest.method, manifest.method_args)
@@ -128,11 +132,15 @@ def judged_by_siblings(
 
 
 def _siblings(folder: Path) -> FrozenRuns:
-    """The frozen runs next to a run folder; an unfinished one is none of the recipe that a run has."""
+    """The frozen runs next to a run folder; an unfinished one is none of the recipe that a run
+    has."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
-            manifest = runs.read_manifest(other) if other != folder and runs.is_run(other) else None
+            if other != folder and runs.is_run(other):
+                manifest = runs.read_manifest(other)
+            else:
+                manifest = None
         except FaError:
             continue
         if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:

@@ -55,7 +55,8 @@ class Scan(msgspec.Struct, frozen=True):
     """Everything found under some paths, in the order it was found.
 
     Attributes:
-        rows: audits, and checkpoints that are not measured yet (`coverage` of their report is ``""``).
+        rows: audits, and checkpoints that are not measured yet (`coverage` of their report is
+            ``""``).
         traces: runs over epochs.
         problems: what could not be read, with the reason.
     """
@@ -114,13 +115,15 @@ _KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAM
 def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
-    Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of ours is an
-    error when named and nothing to speak of in a folder. What cannot be read is listed, and the rest is returned.
+    Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of
+    ours is an error when named and nothing to speak of in a folder. What cannot be read is listed,
+    and the rest is returned.
 
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longer than all the rest.
-        lone_raises: whether an only path that cannot be read, or a file in which nothing can be, raises.
+        lone_raises: whether an only path that cannot be read, or a file in which nothing can be,
+            raises.
 
     Raises:
         UnreadableInput: as `lone_raises` says.
@@ -138,9 +141,11 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
 
 
 def scan_again(path: str) -> Scan:
-    """What one place found by `scan` in a folder holds now: a file, or a run folder without what lies deeper in it.
+    """What one place found by `scan` in a folder holds now: a file, or a run folder without what
+    lies deeper in it.
 
-    Nothing is raised: what cannot be read is a problem, and a file that is none of ours holds nothing.
+    Nothing is raised: what cannot be read is a problem, and a file that is none of ours holds
+    nothing.
 
     Args:
         path: the file or run folder.
@@ -168,19 +173,21 @@ def _collected(found: Iterable[Finding]) -> Scan:
 
 
 def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
-    """The audits under some paths as a table: rows with something measured. Checkpoints without audit are left out.
+    """The audits under some paths as a table: rows with something measured. Checkpoints without
+    audit are left out.
 
     Args:
         paths: files and folders, or one of them.
-        strict: None: raise if the only path given cannot be read, else list it in the table's `problems`;
-            True: raise on the first problem; False: never raise.
+        strict: None: raise if the only path given cannot be read, else list it in the table's
+            `problems`; True: raise on the first problem; False: never raise.
 
     Raises:
         UnreadableInput: as `strict` says.
     """
     from fa_core.table import AuditTable
 
-    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    if isinstance(paths, (str, Path)):
+        paths = [paths]
     with _without_collector():
         found = scan(paths, lone_raises=strict is not False)
         if strict and found.problems:
@@ -194,7 +201,8 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 def _under(
     path: str, seen: set[Identity], named_raises: bool, run_traces: bool
 ) -> Iterator[Finding]:
-    """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
+    """What one named path holds; what cannot be read becomes a problem, unless it is the named path
+    and that raises."""
     empty = True
     known = len(seen)
     try:
@@ -230,7 +238,8 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
 
 
 def _in_file(place: Place) -> Iterator[Finding]:
-    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
+    """What one file holds; a file that is none of ours raises if it was named and yields nothing if
+    not."""
     path = place.path
     if why := checkpoint_file.no_run(path, place.named):
         if place.named:
@@ -273,7 +282,8 @@ def _in_file(place: Place) -> Iterator[Finding]:
 
 
 def _brought(place: Place, head: bytes) -> Iterator[Finding]:
-    """What a plugin reads in a file that is of no format here; a named file that none of them knows raises."""
+    """What a plugin reads in a file that is of no format here; a named file that none of them knows
+    raises."""
     readers, broken = _readers()
     while broken:
         yield Problem(place.path, broken.pop())
@@ -312,7 +322,8 @@ def _may_be_known(head: bytes) -> bool:
 
 
 def _is_ours(place: Place, head: bytes) -> bool:
-    """Whether the first bytes may be JSON of ours; a file that only promises to be a checkpoint is complained about."""
+    """Whether the first bytes may be JSON of ours; a file that only promises to be a checkpoint is
+    complained about."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
@@ -325,7 +336,8 @@ def _is_ours(place: Place, head: bytes) -> bool:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to make many."""
+    """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to
+    make many."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -360,18 +372,24 @@ def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Plac
 
     Args:
         path: a file or folder.
-        seen: identities of what was visited before; shared between paths, so that nothing is read twice.
-        named: whether the user named it; what is inside a folder may go, or be a link that leads nowhere.
+        seen: identities of what was visited before; shared between paths, so that nothing is read
+            twice.
+        named: whether the user named it; what is inside a folder may go, or be a link that leads
+            nowhere.
 
     Raises:
-        UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
+        UnreadableInput: the named path does not exist, may not be read, or is neither file nor
+            folder.
     """
     waiting = [path]
     while waiting:
         path = waiting.pop()
         try:
             place = _place(path, seen, named)
-            listing = _listing(path) if place and place.is_folder else []
+            if place and place.is_folder:
+                listing = _listing(path)
+            else:
+                listing = []
         except UnreadableInput as error:
             if named:
                 raise
@@ -424,7 +442,8 @@ def _listing(path: str) -> list[os.DirEntry[str]]:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
-    """Whether a search looks at an entry: no hidden one, none that is kept as an old version (``audit.json.~1~``)."""
+    """Whether a search looks at an entry: no hidden one, none that is kept as an old version
+    (``audit.json.~1~``)."""
     if entry.name.endswith("~"):
         return False
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
@@ -434,7 +453,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 
 
 def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
-    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their own order."""
+    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their
+    own order."""
     parts: list[str | float] = [*_NUMBER.split(entry.name)]
     parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name

@@ -1,1 +1,2 @@
-"""From measured numbers to verdicts: thresholds, diagnostics, intervals, baselines. No torch, no input or output."""
+"""From measured numbers to verdicts: thresholds, diagnostics, intervals, baselines. No torch, no
+input or output."""

@@ -1,6 +1,8 @@
-"""The frozen baseline that (d) compares with: recorded, measured in the same audit, given by the user, or assumed.
+"""The frozen baseline that (d) compares with: recorded, measured in the same audit, given by the
+user, or assumed.
 
-Which frozen run is the baseline of which run: one trained by the same rule. Which runs get none, and why.
+Which frozen run is the baseline of which run: one trained by the same rule. Which runs get none,
+and why.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ FROZEN = "frozen"
 """The control whose accuracy is the baseline."""
 
 CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
-"""What methods are compared with. They have options of their own, not those of the method they are trained with."""
+"""What methods are compared with. They have options of their own, not those of the method they are
+trained with."""
 
 WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, and none applies to an untrained net."""
+"""Controls that get no frozen baseline: two are baselines themselves, and none applies to an
+untrained net."""
 
 BASELINE_FROM = "frozen_baseline_from"
-"""Provenance member that says where a recorded baseline came from that was not in the run's manifest."""
+"""Provenance member that says where a recorded baseline came from that was not in the run's
+manifest."""
 
 BASELINE_RULE = "frozen_baseline_rule"
 """And that says which rule trained the frozen net, where that is not the run's own."""
@@ -39,10 +44,12 @@ OTHER_BASELINES = "other_frozen_baselines"
 """And that holds the accuracies of frozen nets trained by other rules: rule → fraction."""
 
 TRAINED_BY = {FROZEN: "dfa", "shallow": "bp", "random_targets": "bp"}
-"""Controls that train by another rule, and by which one unless they say (`fa_core.methods.controls`)."""
+"""Controls that train by another rule, and by which one unless they say
+(`fa_core.methods.controls`)."""
 
 TRAINED_ON = "trained_on"
-"""Provenance member with the hash of the data that a run was trained with, which may not be those it is measured on."""
+"""Provenance member with the hash of the data that a run was trained with, which may not be those
+it is measured on."""
 
 GIVEN = "given"
 """What it says of one that the user gave while measuring the run."""
@@ -56,14 +63,18 @@ def why_no_baseline(method: str) -> str:
     """
     if method == "random_init":
         return "not applicable to an untrained net"
-    return f"{method} is a baseline itself" if method in WITHOUT_BASELINE else ""
+    if method in WITHOUT_BASELINE:
+        return f"{method} is a baseline itself"
+    return ""
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured one.
+    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured
+    one.
 
     Attributes:
-        default: for every run that recorded none (a fraction), or None; not for a control that is a baseline itself.
+        default: for every run that recorded none (a fraction), or None; not for a control that is a
+            baseline itself.
         by_method: canonical method name → accuracy for that method, in place of a recorded one too.
     """
 
@@ -94,29 +105,33 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return self.default is not None or bool(self.by_method)
 
     def assumed_for(self, method: str, recorded: float | None = None) -> float | None:
-        """The accuracy assumed for a method's runs that record this one, or none; None if none is assumed."""
+        """The accuracy assumed for a method's runs that record this one, or none; None if none is
+        assumed."""
         acc = self.by_method.get(method)
-        return (
-            self.default
-            if acc is None and recorded is None and method not in WITHOUT_BASELINE
-            else acc
-        )
+        if acc is None and recorded is None and method not in WITHOUT_BASELINE:
+            return self.default
+        return acc
 
     def lent_to(self, report: DiagnosticReport, method: str) -> DiagnosticReport:
         """The report of a run of this method, judged by the baseline."""
         acc = self.assumed_for(method, report.frozen_baseline_acc)
-        return report if acc is None else report.with_assumed_baseline(acc)
+        if acc is None:
+            return report
+        return report.with_assumed_baseline(acc)
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
         """The rows judged by the baseline; rows without a measurement stay as they are."""
-        return [self.filled(row) for row in rows] if self else list(rows)
+        if self:
+            return [self.filled(row) for row in rows]
+        return list(rows)
 
     def filled(self, row: AuditRow) -> AuditRow:
         """A row judged by the baseline, if anything of it was measured."""
         return row.judged_by(self)
 
     def recorded(self, row: AuditRow) -> AuditRow:
-        """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.
+        """A row with the baseline as its own if it has none: for a caller that measures it now, and
+        knows it.
 
         One that a run has is never lost: in its place another can only be assumed.
         """
@@ -133,9 +148,14 @@ def rule_of(method: str, args: Mapping[str, Any]) -> str:
     ('dfa', 'bp', 'ep(steps=5)')
     """
     options = dict(args)
-    rule = options.pop("of", TRAINED_BY[method]) if method in TRAINED_BY else method
+    if method in TRAINED_BY:
+        rule = options.pop("of", TRAINED_BY[method])
+    else:
+        rule = method
     listed = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
-    return f"{rule}({listed})" if listed else str(rule)
+    if listed:
+        return f"{rule}({listed})"
+    return str(rule)
 
 
 class FrozenRun(msgspec.Struct, frozen=True):
@@ -146,7 +166,8 @@ class FrozenRun(msgspec.Struct, frozen=True):
         rule: see `rule_of`.
         facts: see `facts_of`.
         acc: its accuracy, a fraction.
-        right: which samples it classified rightly, where that was recorded (`fa_core.judgement.intervals.packed`).
+        right: which samples it classified rightly, where that was recorded
+            (`fa_core.judgement.intervals.packed`).
     """
 
     source: str
@@ -162,10 +183,12 @@ def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -
     λ is left out: with frozen blocks the penalty trains nothing.
 
     Args:
-        known: the run's manifest as a mapping, or its report's provenance. What the two say of the data is the data it
-            was trained with; a provenance has the data it was measured on besides.
+        known: the run's manifest as a mapping, or its report's provenance. What the two say of the
+            data is the data it was trained with; a provenance has the data it was measured on
+            besides.
         seed: the run's.
-        frozen: it is a baseline itself, and so has to be trained to the end: its epochs are those that are done.
+        frozen: it is a baseline itself, and so has to be trained to the end: its epochs are those
+            that are done.
 
     Returns:
         Name → value; empty where the network or the seed is not known.
@@ -202,14 +225,19 @@ class FrozenRuns:
     def judge(
         self, report: DiagnosticReport, rule: str, facts: Mapping[str, Any]
     ) -> DiagnosticReport:
-        """A run's report with its baseline: of the frozen runs alike, the one trained by the same rule.
+        """A run's report with its baseline: of the frozen runs alike, the one trained by the same
+        rule.
 
-        One of another rule is taken where the run has no baseline yet, and `BASELINE_RULE` says so; those that are
-        not judged by are kept as `OTHER_BASELINES`. One of another recipe, network or data is never taken: the reason
-        why (d) was not measured names it. A baseline that the user gave stays.
+        One of another rule is taken where the run has no baseline yet, and `BASELINE_RULE` says so;
+        those that are not judged by are kept as `OTHER_BASELINES`. One of another recipe, network
+        or data is never taken: the reason why (d) was not measured names it. A baseline that the
+        user gave stays.
         """
         given = report.provenance.get(BASELINE_FROM) == GIVEN
-        alike = self._alike.get(_ORDERED.encode(facts), []) if facts else []
+        if facts:
+            alike = self._alike.get(_ORDERED.encode(facts), [])
+        else:
+            alike = []
         same = [run for run in alike if run.rule == rule]
         best = next(iter(same or (alike if report.frozen_baseline_acc is None else ())), None)
         if given or not facts or (best is None and report.frozen_baseline_acc is not None):
@@ -219,11 +247,9 @@ class FrozenRuns:
             why = min(
                 (_difference(run, facts) for run in near), default=None, key=lambda found: found[0]
             )
-            return (
-                report
-                if why is None
-                else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
-            )
+            if why is None:
+                return report
+            return replace(report, unmeasured={**report.unmeasured, "d": why[1]})
         found: dict[str, Any] = {
             BASELINE_FROM: best.source,
             BASELINE_RULE: "" if best.rule == rule else best.rule,
@@ -234,12 +260,13 @@ class FrozenRuns:
         known = {**report.provenance, **found}
         provenance = {name: value for name, value in known.items() if value or name not in found}
         judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
-        paired = paired_margin(report.right, best.right) if report.right and best.right else None
-        return (
-            judged
-            if paired is None
-            else replace(judged, intervals={**judged.intervals, "margin_pp": paired})
-        )
+        if report.right and best.right:
+            paired = paired_margin(report.right, best.right)
+        else:
+            paired = None
+        if paired is None:
+            return judged
+        return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
@@ -253,7 +280,8 @@ def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit (`FrozenRuns.judge`)."""
+    """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit
+    (`FrozenRuns.judge`)."""
     known = [
         (row, _rule(row), facts_of(row.report.provenance, row.seed, row.method == FROZEN))
         for row in rows

@@ -1,4 +1,5 @@
-"""How firm a verdict is: intervals and shares over the resamples that a report carries. Pure Python."""
+"""How firm a verdict is: intervals and shares over the resamples that a report carries. Pure
+Python."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ class Confidence(NamedTuple):
     """What the same audit would have said on other samples.
 
     Attributes:
-        intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled → (low, high), the
-            central `LEVEL` of the resamples, in the number's own unit.
+        intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled →
+            (low, high), the central `LEVEL` of the resamples, in the number's own unit.
         fired: diagnostic letter → share of resamples in which it fires, where resampled.
         same_verdict: share of resamples with the report's own verdict.
         resamples: R.
@@ -31,8 +32,8 @@ class Confidence(NamedTuple):
 def confidence(report: DiagnosticReport) -> Confidence | None:
     """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
 
-    A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
-    every resample.
+    A diagnostic that was measured but not resampled (the margin of an accuracy that was given)
+    stays as it is in every resample.
 
     Args:
         report: with `resampling`.
@@ -40,7 +41,8 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     Returns:
         Shares and percentile intervals; None where nothing was resampled.
 
-    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
+    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993
+    (percentile intervals).
 
     >>> from fa_core.report import Resampling
     >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
@@ -50,9 +52,10 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     """
     found, frozen = report.resampling or Resampling(), report.baseline_acc
     # rounded as `DiagnosticReport.margin_pp` is
-    margins = (
-        [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
-    )
+    if frozen is None:
+        margins = []
+    else:
+        margins = [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
     draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
     drawn = {
         letter: values for letter, values in draws.items() if values and letter in report.coverage
@@ -69,7 +72,10 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
         for letter, values in drawn.items()
     }
     own = tuple(letter in report.flags for letter in fires)
-    same = sum(fired == own for fired in zip(*fires.values(), strict=True)) if fires else n
+    if fires:
+        same = sum(fired == own for fired in zip(*fires.values(), strict=True))
+    else:
+        same = n
     numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | {
         "acc": found.headline_acc
     }
@@ -82,7 +88,8 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """The central `level` of some values: their (1 − level)/2 and (1 + level)/2 quantiles, linearly interpolated.
+    """The central `level` of some values: their (1 − level)/2 and (1 + level)/2 quantiles, linearly
+    interpolated.
 
     Args:
         values: one or more.
@@ -109,10 +116,14 @@ def percent(share: float) -> str:
     """
     if 0 < share < 0.01:
         return "<1%"
-    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+    if 0.99 < share < 1:
+        return ">99%"
+    return f"{share:.0%}"
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     place = share * (len(ordered) - 1)
     low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
-    return low if low == high else low + (place - math.floor(place)) * (high - low)
+    if low == high:
+        return low
+    return low + (place - math.floor(place)) * (high - low)

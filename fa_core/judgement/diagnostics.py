@@ -30,16 +30,19 @@ NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 UNDECIDED = "undecided"
 CONTROL = "control"
-"""What a control is called in place of a verdict: it makes no claim that could be trusted or walked back."""
+"""What a control is called in place of a verdict: it makes no claim that could be trusted or walked
+back."""
 
 BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
-"""Kinds of numbers that are not exact: a lower bound, another layer's, and (d) by a baseline that is not measured."""
+"""Kinds of numbers that are not exact: a lower bound, another layer's, and (d) by a baseline that
+is not measured."""
 
 NEVER_NEGATIVE: Mapping[str, str] = {
     "g_norm_floor": "a gradient norm",
     "h_norm_explosion_ratio": "growth per block",
 }
-"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
+"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is
+never negative."""
 
 Protocol = Literal["v1", "v2"]
 """A reading of the numbers: this protocol's, or its successor's (`READINGS`)."""
@@ -49,7 +52,8 @@ class Reading(NamedTuple):
     """What a protocol judges, and its words.
 
     Attributes:
-        checks: diagnostic → what it is called; one that is not here is not judged, listed, swept or slid.
+        checks: diagnostic → what it is called; one that is not here is not judged, listed, swept or
+            slid.
         passes: the verdict where nothing fires.
         fails: of several runs, that all are walked back.
         needs: what a run that fails does, and what several do.
@@ -71,7 +75,8 @@ READINGS: Mapping[Protocol, Reading] = {
         {"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True
     ),
 }
-"""The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is no check there.
+"""The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is
+no check there.
 
 Its own thresholds are not published: these are ours. Source: docs/protocol.md §3.
 """
@@ -113,7 +118,8 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
         g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
         h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
         stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
-        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
+        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage
+            points).
         protocol: which diagnostics are judged, and how a verdict is worded.
 
     Raises:
@@ -190,7 +196,8 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         digits: of its number: significant ones where it spans decades, else decimals.
         log: whether differences are ratios (a, b) or distances (c, d).
         span: what a track of it shows at least.
-        calibration: what is published of its number, to choose a threshold by (docs/protocol.md §5).
+        calibration: what is published of its number, to choose a threshold by (docs/protocol.md
+            §5).
         step: an arrow key's step on a linear track.
     """
 
@@ -216,9 +223,12 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit(DiagnosticThresholds())
 
     def limit(self, thresholds: DiagnosticThresholds) -> float:
-        """Its threshold in a threshold set; one that nothing is beyond where the protocol does not judge it."""
+        """Its threshold in a threshold set; one that nothing is beyond where the protocol does not
+        judge it."""
         if self.letter not in thresholds.judges:
-            return math.inf if self.fires_above else -math.inf
+            if self.fires_above:
+                return math.inf
+            return -math.inf
         value: float = getattr(thresholds, self.threshold)
         return value
 
@@ -232,7 +242,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self, value: float) -> str:
         """Its number as text, without its unit."""
-        return brief(value, self.digits) if self.log else f"{value:+.{self.digits}f}"
+        if self.log:
+            return brief(value, self.digits)
+        return f"{value:+.{self.digits}f}"
 
     def measured(self, report: DiagnosticReport) -> float | None:
         """Its number in a report; None where it was not measured."""
@@ -240,15 +252,22 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return value
 
     def beyond(self, values: Number, limit: float) -> Number:
-        """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for NaN."""
+        """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
+        NaN."""
         return values > limit if self.fires_above else values < limit  # type: ignore[operator, return-value]
 
     def distance(self, low: float, high: float) -> float | None:
-        """How far one value is from a lower one: their ratio where it spans decades (None from 0), or difference."""
-        return high - low if not self.log else high / low if low > 0 else None
+        """How far one value is from a lower one: their ratio where it spans decades (None from 0),
+        or difference."""
+        if not self.log:
+            return high - low
+        if low > 0:
+            return high / low
+        return None
 
     def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
-        """Whether a finite number fires; None (not measured) and NaN do not (`DiagnosticReport.nonfinite` does)."""
+        """Whether a finite number fires; None (not measured) and NaN do not
+        (`DiagnosticReport.nonfinite` does)."""
         return value is not None and bool(self.beyond(value, self.limit(thresholds)))
 
 
@@ -256,7 +275,8 @@ _FACTS = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic]
 )
 DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
-"""The diagnostics by letter, in the order of the verdict text; their facts are in `diagnostics.json`."""
+"""The diagnostics by letter, in the order of the verdict text; their facts are in
+`diagnostics.json`."""
 
 LETTERS = "".join(DIAGNOSTICS)
 """The letters in the order of the verdict text."""
@@ -284,8 +304,8 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
 
     Returns:
         ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
-        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``. Of the successor ``"PASS"``,
-        ``"not measured"``, or the checks that fail: ``"FAIL(D1+D2)"``.
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``. Of the successor
+        ``"PASS"``, ``"not measured"``, or the checks that fail: ``"FAIL(D1+D2)"``.
 
     Source: docs/protocol.md §3.
 
@@ -298,12 +318,16 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protoc
     if protocol == "v2":
         checks = READINGS["v2"].checks
         failed = "+".join(check for letter, check in checks.items() if letter in fired)
-        return (
-            f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(checks) else NOT_MEASURED
-        )
+        if failed:
+            return f"FAIL({failed})"
+        if set(coverage) & set(checks):
+            return "PASS"
+        return NOT_MEASURED
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
-    return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+    if any(True for _ in coverage):
+        return TRUSTWORTHY
+    return NOT_MEASURED
 
 
 def standing(
@@ -334,7 +358,9 @@ def standing(
         return CONTROL
     if flags:
         return READINGS[protocol].fails
-    return UNDECIDED if undecided or lacks_gamma else READINGS[protocol].passes
+    if undecided or lacks_gamma:
+        return UNDECIDED
+    return READINGS[protocol].passes
 
 
 def counts_text(
@@ -360,7 +386,9 @@ def counts_text(
         text += f", {undecided} {UNDECIDED}"
     if unmeasured := counts.get(NOT_MEASURED, 0):
         text += f", {unmeasured} {NOT_MEASURED}"
-    return f"{text}, {controls} {CONTROL}{'s' * (controls > 1)}" if controls else text
+    if controls:
+        return f"{text}, {controls} {CONTROL}{'s' * (controls > 1)}"
+    return text
 
 
 def _on(grounds: Mapping[str, int]) -> str:
@@ -368,9 +396,9 @@ def _on(grounds: Mapping[str, int]) -> str:
     partial = {said: count for said, count in Counter(grounds).most_common() if said}
     if len(grounds) == 1:
         return "".join(f" {said}" for said in partial)
-    return (
-        f" ({'; '.join(f'{count} {said}' for said, count in partial.items())})" if partial else ""
-    )
+    if partial:
+        return f" ({'; '.join(f'{count} {said}' for said, count in partial.items())})"
+    return ""
 
 
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
@@ -379,7 +407,8 @@ _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"
 def grounds_text(
     letters: Iterable[str], kinds: Mapping[str, str], protocol: Protocol = "v1"
 ) -> str:
-    """On what a verdict stands, as said behind it; ``""`` for all diagnostics of the protocol, measured exactly.
+    """On what a verdict stands, as said behind it; ``""`` for all diagnostics of the protocol,
+    measured exactly.
 
     Args:
         letters: the diagnostics that it stands on.
@@ -419,13 +448,15 @@ def cell_text(
     control: bool = False,
     ascii_only: bool = False,
 ) -> str:
-    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`cell_legend`).
+    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every
+    verdict (`cell_legend`).
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        undecided: letters whose interval holds the threshold, or of which only a bound is known: they show that, and
-            not whether they fire. Where nothing else was measured the mark is ``?``.
+        undecided: letters whose interval holds the threshold, or of which only a bound is known:
+            they show that, and not whether they fire. Where nothing else was measured the mark is
+            ``?``.
         control: whether it is a control's.
         ascii_only: for terminals without Unicode.
 
@@ -446,7 +477,12 @@ def cell_text(
         for letter in LETTERS
     )
     decided = set(coverage) - set(undecided)
-    mark = fires if flags else passes if decided else "?"
+    if flags:
+        mark = fires
+    elif decided:
+        mark = passes
+    else:
+        mark = "?"
     return (own if control and coverage else mark) + "".join(signs)
 
 
@@ -457,7 +493,9 @@ def doubt_text(undecided: Iterable[str], protocol: Protocol = "v1") -> str:
     ('undecided on a, c', '')
     """
     names = ", ".join(READINGS[protocol].checks[letter] for letter in sorted(undecided))
-    return f"undecided on {names}" if names else ""
+    if names:
+        return f"undecided on {names}"
+    return ""
 
 
 _WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
@@ -491,4 +529,6 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     }
     letters |= {check: letter for letter, check in READINGS["v2"].checks.items()}
     named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
-    return frozenset(named) if all(named) else None
+    if all(named):
+        return frozenset(named)
+    return None

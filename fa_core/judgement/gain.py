@@ -1,4 +1,5 @@
-"""The backward gain γ, free of the loss and of B, why (b) fired, and the mode in which a run fails. Pure Python."""
+"""The backward gain γ, free of the loss and of B, why (b) fired, and the mode in which a run fails.
+Pure Python."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ CONVERGED_BELOW = 1e-2
 """A median ‖e_T‖ under this means that there is hardly any error left to send back."""
 
 NOISE_BELOW = 0.1
-"""A mean cosine under this is what K = 10 batches without a shared direction have: 2·√(2/(K(K−1)(C−1))), C = 10."""
+"""A mean cosine under this is what K = 10 batches without a shared direction have:
+2·√(2/(K(K−1)(C−1))), C = 10."""
 
 
 def backward_gain(report: DiagnosticReport) -> list[float | None]:
@@ -33,10 +35,11 @@ def backward_gain(report: DiagnosticReport) -> list[float | None]:
         report: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
 
     Returns:
-        One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error, no gain);
-        an empty list where the report lacks one of the three.
+        One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error,
+        no gain); an empty list where the report lacks one of the three.
 
-    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
+    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero;
+    collapsed DFA ≤ 3e-5.
 
     >>> from fa_core.report import DiagnosticReport
     >>> backward_gain(DiagnosticReport(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
@@ -53,9 +56,10 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
     """Why (b) fired: the error cancelled on its way back, or there is none.
 
     Returns:
-        ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the logits grew with the
-        stream until the softmax was certain), else ``"converged"``; ``"both"``; or ``"undetermined"``. None where (b)
-        did not fire. Show γ_L and ‖e_T‖ next to the word.
+        ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
+        logits grew with the stream until the softmax was certain), else ``"converged"``;
+        ``"both"``; or ``"undetermined"``. None where (b) did not fire. Show γ_L and ‖e_T‖ next to
+        the word.
 
     Source: docs/protocol.md §8.
 
@@ -69,15 +73,25 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
     if "b" not in report.flags:
         return None
     gains = backward_gain(report)
-    deepest = gains[-1] if gains else None
+    if gains:
+        deepest = gains[-1]
+    else:
+        deepest = None
     cancelled = deepest is not None and deepest < CANCELLED_BELOW
     if report.error_norm is not None and report.error_norm < CONVERGED_BELOW:
-        return "both" if cancelled else "saturated" if "a" in report.flags else "converged"
-    return "cancelled" if cancelled else "undetermined"
+        if cancelled:
+            return "both"
+        if "a" in report.flags:
+            return "saturated"
+        return "converged"
+    if cancelled:
+        return "cancelled"
+    return "undetermined"
 
 
 def floor_in_words(report: DiagnosticReport) -> str | None:
-    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-8, ‖e_T‖ 0.9)"``; None where (b) did not fire.
+    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-8, ‖e_T‖ 0.9)"``; None where (b)
+    did not fire.
 
     A number that is missing is named; a gain that does not exist (no error) reads N/A.
 
@@ -108,13 +122,16 @@ def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
 
 
 def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
-    """In which mode a run fails, as text; ``""`` where it does not, or what would show it was not measured.
+    """In which mode a run fails, as text; ``""`` where it does not, or what would show it was not
+    measured.
 
-    *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires while (a) and (b)
-    were measured and do not fail so. It is a failure of *direction* only where deep Γ was measured and lies within
-    the null that was drawn beside it: then the credit is no better than that of fresh feedback. BP's credit is the
-    gradient, and of a control none is claimed: never said of these. Where (b) or (c) fires, (c) interprets the
-    gradient: *drift* if it fires (one direction in every batch), *noise* if it is below 0.1 (no common one), else
+    *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires
+    while (a) and (b) were measured and do not fail so. It is a failure of *direction* only where
+    deep Γ was measured and lies within the null that was drawn beside it: then the credit is no
+    better than that of fresh feedback. BP's credit is the gradient, and of a control none is
+    claimed: never said of these. Where (b) or (c) fires, (c) interprets the
+    gradient: *drift* if it fires (one direction in every batch), *noise* if it is below 0.1 (no
+        common one), else
     neither.
 
     Args:
@@ -140,13 +157,12 @@ def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
         and cosine is not None
         and math.isfinite(cosine)
     ):
-        word = (
-            "drift"
-            if "c" in flags
-            else "noise"
-            if cosine < NOISE_BELOW
-            else "neither drift nor noise"
-        )
+        if "c" in flags:
+            word = "drift"
+        elif cosine < NOISE_BELOW:
+            word = "noise"
+        else:
+            word = "neither drift nor noise"
         said.append(word if brief else f"{word} (cosine {cosine:+.3f})")
     return "; ".join(said)
 

@@ -1,4 +1,5 @@
-"""Γ of a run as one number: which layers its mean is over, its null, and which layers come free. Pure Python."""
+"""Γ of a run as one number: which layers its mean is over, its null, and which layers come free.
+Pure Python."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
-"""Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
+"""Methods whose credit at l = L comes free: from the head's true weights, or by matching the
+gradient there."""
 
 
 def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
-    """The layers whose credit comes free: as a credit table records them, else l = L of the methods in `FREE_AT_L`.
+    """The layers whose credit comes free: as a credit table records them, else l = L of the methods
+    in `FREE_AT_L`.
 
     >>> free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []}, "fa")
     ([2], [])
@@ -30,21 +33,28 @@ def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]
     if isinstance(recorded, list):
         return recorded
     known = known_method(canonical_method(method)) in FREE_AT_L
-    return [len(layers) - 1] if known and isinstance(layers, (list, tuple)) else []
+    if known and isinstance(layers, (list, tuple)):
+        return [len(layers) - 1]
+    return []
 
 
 def aggregation(free: Sequence[int]) -> str:
     """How deep Γ is averaged, given the layers whose credit comes free.
 
     >>> aggregation([]), aggregation([4])
-    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose credit comes free')
+    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose
+    credit comes free')
     """
-    left_out = f" without l = {', '.join(map(str, free))}, whose credit comes free" if free else ""
+    if free:
+        left_out = f" without l = {', '.join(map(str, free))}, whose credit comes free"
+    else:
+        left_out = ""
     return f"mean over samples; deep = l >= 1{left_out}"
 
 
 def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str = "gamma") -> float:
-    """Mean of a credit table's Γ_l over l ≥ 1 without the layers whose credit comes free; NaN where there is none.
+    """Mean of a credit table's Γ_l over l ≥ 1 without the layers whose credit comes free; NaN where
+    there is none.
 
     Args:
         credit: the table.
@@ -70,7 +80,8 @@ def deep_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]
 
 
 def mean_gamma(credit: Mapping[str, Any] | None) -> float:
-    """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that papers report.
+    """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that
+    papers report.
 
     >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
     0.4
@@ -79,11 +90,12 @@ def mean_gamma(credit: Mapping[str, Any] | None) -> float:
 
 
 def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
-    """How far one end of the network carries the mean of Γ over the layers: max(|Γ_0|, |Γ_L|) / Σ_l |Γ_l|.
+    """How far one end of the network carries the mean of Γ over the layers: max(|Γ_0|, |Γ_L|) / Σ_l
+    |Γ_l|.
 
-    1/(number of layers) where all layers have the same |Γ_l|, 1 where one end has it all; NaN of fewer than two
-    layers with a finite Γ, and where all are 0. The successor text names the failure without a number: the
-    definition is ours. Source: docs/protocol.md §4.
+    1/(number of layers) where all layers have the same |Γ_l|, 1 where one end has it all; NaN of
+    fewer than two layers with a finite Γ, and where all are 0. The successor text names the failure
+    without a number: the definition is ours. Source: docs/protocol.md §4.
 
     >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
     0.935
@@ -91,13 +103,17 @@ def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
     (0.25, nan)
     """
     sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
-    return max(sizes[0], sizes[-1]) / sum(sizes) if len(sizes) > 1 and any(sizes) else math.nan
+    if len(sizes) > 1 and any(sizes):
+        return max(sizes[0], sizes[-1]) / sum(sizes)
+    return math.nan
 
 
 def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
     """Mean of what is defined; NaN where nothing is."""
     known = _finite((credit or {}).get(metric), left_out)
-    return sum(known) / len(known) if known else math.nan
+    if known:
+        return sum(known) / len(known)
+    return math.nan
 
 
 def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
@@ -108,9 +124,11 @@ def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
 
 
 def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
-    """Mean and standard deviation of deep Γ over draws of fresh feedback, as a credit table has them; NaN without.
+    """Mean and standard deviation of deep Γ over draws of fresh feedback, as a credit table has
+    them; NaN without.
 
-    A table that does not record the free layers has the two over all l ≥ 1: the mean is then taken from its layers.
+    A table that does not record the free layers has the two over all l ≥ 1: the mean is then taken
+    from its layers.
 
     >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01, 0.79]}}, "fa")
     (0.01, nan)
@@ -127,16 +145,19 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
 def null_band(
     credit: Mapping[str, Any] | None, method: str, provenance: Mapping[str, Any]
 ) -> tuple[float, float] | None:
-    """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at any epoch.
+    """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at
+    any epoch.
 
-    As drawn afresh where that was measured; else in closed form 0 and 1/√(d·(C−1)·m), m the layers that deep Γ is over:
-    a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij cos(e_i, e_j)·cos(g_i, g_j), which is
-    1/(d·(C−1)) where gradients are spread as the errors are, in C−1 dimensions; layers are drawn independently.
+    As drawn afresh where that was measured; else in closed form 0 and 1/√(d·(C−1)·m), m the layers
+    that deep Γ is over: a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij
+    cos(e_i, e_j)·cos(g_i, g_j), which is 1/(d·(C−1)) where gradients are spread as the errors are,
+    in C−1 dimensions; layers are drawn independently.
 
     Args:
         credit: the run's credit table.
         method: canonical name.
-        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); else None where nothing was drawn.
+        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); else None where
+            nothing was drawn.
 
     Source: docs/protocol.md §4.
 
@@ -158,9 +179,10 @@ def within_null(report: DiagnosticReport) -> bool | None:
 
         |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
 
-    This is the 95 % prediction interval of one more draw, of a normal null, with t as near as `t_quantile` is: five
-    draws are judged by a wider one than two hundred. Where no feedback was drawn, m and s are `null_band`'s closed form
-    and R = ∞; R = ∞ also where a record does not say of how many draws its s is.
+    This is the 95 % prediction interval of one more draw, of a normal null, with t as near as
+    `t_quantile` is: five draws are judged by a wider one than two hundred. Where no feedback was
+    drawn, m and s are `null_band`'s closed form and R = ∞; R = ∞ also where a record does not say
+    of how many draws its s is.
 
     A Γ far below its null is not within it either.
 
@@ -183,8 +205,14 @@ def within_null(report: DiagnosticReport) -> bool | None:
         return None
     mean, std = band
     drawn = math.isfinite(null_gamma(report.credit, report.method_name)[1])
-    draws = null_draws(report.credit) if drawn else 0
-    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) if draws > 1 else t_quantile(math.inf)
+    if drawn:
+        draws = null_draws(report.credit)
+    else:
+        draws = 0
+    if draws > 1:
+        reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
+    else:
+        reach = t_quantile(math.inf)
     return abs(deep - mean) <= reach * std
 
 
@@ -195,8 +223,13 @@ def null_draws(credit: Mapping[str, Any] | None) -> int:
     (5, 0, 0)
     """
     null = (credit or {}).get("null")
-    draws = null.get("draws") if isinstance(null, Mapping) else None
-    return draws if type(draws) is int and draws > 0 else 0
+    if isinstance(null, Mapping):
+        draws = null.get("draws")
+    else:
+        draws = None
+    if type(draws) is int and draws > 0:
+        return draws
+    return 0
 
 
 Credit: TypeAlias = Mapping[str, Any] | None
@@ -208,10 +241,11 @@ CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
     "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
     "collapse": ("collapse", lambda credit, _: aggregation_collapse(credit)),
 }
-"""A run's credit as single numbers: name → heading, and the number of a credit table and a method; NaN for none.
+"""A run's credit as single numbers: name → heading, and the number of a credit table and a method;
+NaN for none.
 
-*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback; *collapse* is
-how far one end carries the mean of Γ.
+*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh
+feedback; *collapse* is how far one end carries the mean of Γ.
 Source: docs/protocol.md §4.
 """
 
@@ -246,6 +280,9 @@ def aggregations(credit: Credit) -> list[float]:
     pooled = (
         _finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated")
     )
-    median = statistics.median(layers) if layers else math.nan
+    if layers:
+        median = statistics.median(layers)
+    else:
+        median = math.nan
     means = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), median]
     return [*means, *(found[0] if found else math.nan for found in pooled)]

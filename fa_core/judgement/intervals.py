@@ -1,8 +1,9 @@
-"""How sure a measured number is: 95 % intervals in closed form, from what one audit measures anyway. Pure Python.
+"""How sure a measured number is: 95 % intervals in closed form, from what one audit measures
+anyway. Pure Python.
 
-No resampling: the same audit gives the same interval, and it costs nothing next to a forward pass. Coverage was
-simulated (`python -m tests.bench.coverage`; the table is in docs/protocol.md §3). A number without an interval (an old
-file, too few samples) is judged as a point.
+No resampling: the same audit gives the same interval, and it costs nothing next to a forward pass.
+Coverage was simulated (`python -m tests.bench.coverage`; the table is in docs/protocol.md §3). A
+number without an interval (an old file, too few samples) is judged as a point.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ SMALLEST = 1e-30
 """Smallest denominator of a growth ratio; a norm below it has no logarithm to speak of."""
 
 FEWEST = 20
-"""Fewer samples than this leave growth without an interval: too few to see a second group of samples."""
+"""Fewer samples than this leave growth without an interval: too few to see a second group of
+samples."""
 
 _EXACT_UP_TO = 1000
 """Numbers of samples for which binomial probabilities are summed."""
@@ -50,9 +52,9 @@ def growth_interval(
         s_l = (log high_l − log low_l)/2z,  s²(l) = s_l² + s_{l+1}² − 2·r_l·s_l·s_{l+1}
         (max_l q_l·exp(−z'·s(l)), max_l q_l·exp(z·s(l)))
 
-    low_l and high_l bound m_l (`median_ranks`) and so give the standard error of its logarithm; r_l is the correlation
-    of the two medians' errors, from how often a sample lies on the same side of both. z' is z for L comparisons, since
-    the largest of L lower bounds is reported.
+    low_l and high_l bound m_l (`median_ranks`) and so give the standard error of its logarithm; r_l
+    is the correlation of the two medians' errors, from how often a sample lies on the same side of
+    both. z' is z for L comparisons, since the largest of L lower bounds is reported.
 
     Args:
         medians, lows, highs: m_l and its bounds, l = 0..L.
@@ -60,8 +62,9 @@ def growth_interval(
         samples: n.
 
     Returns:
-        Ratios, which hold the growth. None for fewer than two layers or fewer than `FEWEST` samples; where a number is
-        not finite, or the growth itself is not; where a norm is below `SMALLEST`, as in a stream that is 0.
+        Ratios, which hold the growth. None for fewer than two layers or fewer than `FEWEST`
+        samples; where a number is not finite, or the growth itself is not; where a norm is below
+        `SMALLEST`, as in a stream that is 0.
 
     Source: McKean & Schrader, Communications in Statistics B 13, 1984 (standard error of a median).
 
@@ -102,10 +105,11 @@ def growth_interval(
 
 
 def median_ranks(samples: int) -> tuple[int, int] | None:
-    """(b): places in the sorted values, from 0, between which the population's median lies with probability ≥ `LEVEL`.
+    """(b): places in the sorted values, from 0, between which the population's median lies with
+    probability ≥ `LEVEL`.
 
-    The largest k with P(Binomial(n, ½) < k) ≤ (1 − LEVEL)/2 gives k − 1 and n − k: exact for every continuous
-    distribution; by the normal one above n = 1,000.
+    The largest k with P(Binomial(n, ½) < k) ≤ (1 − LEVEL)/2 gives k − 1 and n − k: exact for every
+    continuous distribution; by the normal one above n = 1,000.
 
     Args:
         samples: n.
@@ -134,13 +138,16 @@ def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
 
 
 def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
-    """(c): of the mean cosine over pairs of K batches: the jackknife over batches, and over one more that was not seen.
+    """(c): of the mean cosine over pairs of K batches: the jackknife over batches, and over one
+    more that was not seen.
 
         c = Σ_k s_k/K(K−1),  s_k = Σ_{j≠k} c_jk,  half = t_{K−1}·2·√(Σ(s_k − s̄)²/K(K−1))/(K−2)
-        from the lower of the two c − half to the higher c + half: of s_1..s_K, and of s_1..s_K and s_{K+1} = 0
+        from the lower of the two c − half to the higher c + half: of s_1..s_K, and of s_1..s_K and
+        s_{K+1} = 0
 
-    K batches that agree do not show that every batch would: the one more is orthogonal to them. Without it the
-    jackknife covers as little as 0.6 where one batch in ten is unlike the others, or the noise has heavy tails.
+    K batches that agree do not show that every batch would: the one more is orthogonal to them.
+    Without it the jackknife covers as little as 0.6 where one batch in ten is unlike the others, or
+    the noise has heavy tails.
 
     Args:
         drift: c, as it is reported.
@@ -149,8 +156,8 @@ def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
     Returns:
         Within [−1, 1], and holds c; None for K < 3 or a value that is not finite.
 
-    Source: Arvesen, Annals of Mathematical Statistics 40, 1969 (jackknifing U-statistics); the one more is ours, its
-    coverage is simulated in docs/protocol.md §3.1.
+    Source: Arvesen, Annals of Mathematical Statistics 40, 1969 (jackknifing U-statistics); the one
+    more is ours, its coverage is simulated in docs/protocol.md §3.1.
 
     >>> low, high = drift_interval(0.9, [8.1] * 10)
     >>> round(low, 2), high
@@ -174,7 +181,8 @@ def _jackknifed(sums: Sequence[float], t: float) -> Interval:
 
 @cache
 def t_quantile(freedom: float) -> float:
-    """Student's t at (1 + LEVEL)/2, by its expansion about the normal: within 2e-4 from 5 degrees of freedom on.
+    """Student's t at (1 + LEVEL)/2, by its expansion about the normal: within 2e-4 from 5 degrees
+    of freedom on.
 
     Args:
         freedom: degrees of freedom; ∞ gives the normal quantile.
@@ -215,7 +223,8 @@ def share_interval(hits: float, samples: int) -> Interval:
 
 
 def exact_share_interval(hits: int, samples: int) -> Interval:
-    """Of a share hits/n of few runs: Clopper and Pearson's bounds, which never cover less than `LEVEL`.
+    """Of a share hits/n of few runs: Clopper and Pearson's bounds, which never cover less than
+    `LEVEL`.
 
     Of more than 1,000, Wilson's.
 
@@ -259,8 +268,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
         b samples are right in the run alone, c in the baseline alone, of n:
         all δ with |b − c − n·δ| − ½ ≤ z·√(n·(2q + δ(1 − δ))),  q the likeliest share of c under δ
 
-    It stays within ±100 and has width also where all samples differ, or none. The ½ is for counts being whole: without
-    it one end is missed in up to 4 % of the cases instead of 2.5 %.
+    It stays within ±100 and has width also where all samples differ, or none. The ½ is for counts
+    being whole: without it one end is missed in up to 4 % of the cases instead of 2.5 %.
 
     Args:
         right, baseline_right: as `packed` gives them, of the same samples in the same order.
@@ -283,7 +292,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
 
 
 def _score_bound(b: int, c: int, n: int) -> float:
-    """The largest difference of two paired shares that b and c of n samples leave possible, by bisection."""
+    """The largest difference of two paired shares that b and c of n samples leave possible, by
+    bisection."""
     low, high = (b - c) / n, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -303,7 +313,9 @@ def _bits_of(text: str) -> tuple[int, int]:
         samples, bits = int(count), binascii.a2b_base64(code)
     except ValueError:
         return 0, 0
-    return (samples, int.from_bytes(bits, "little")) if len(bits) == (samples + 7) // 8 else (0, 0)
+    if len(bits) == (samples + 7) // 8:
+        return (samples, int.from_bytes(bits, "little"))
+    return (0, 0)
 
 
 def at_reference_batch(drift: float, batch_size: int) -> float:
@@ -314,11 +326,14 @@ def at_reference_batch(drift: float, batch_size: int) -> float:
     >>> round(at_reference_batch(0.68, 1000), 2), at_reference_batch(-0.1, 1000)
     (0.21, -0.1)
     """
-    return drift if drift <= 0 else drift / (drift + (1 - drift) * batch_size / REFERENCE_BATCH)
+    if drift <= 0:
+        return drift
+    return drift / (drift + (1 - drift) * batch_size / REFERENCE_BATCH)
 
 
 def noise_scale(drift: float, batch_size: int) -> float:
-    """N = B·(1/c − 1), the gradient noise scale in samples: at B = N half of a batch-mean gradient is noise.
+    """N = B·(1/c − 1), the gradient noise scale in samples: at B = N half of a batch-mean gradient
+    is noise.
 
     Returns:
         +inf for c ≤ 0, where the batches share no direction that K of them could show.
@@ -328,4 +343,6 @@ def noise_scale(drift: float, batch_size: int) -> float:
     >>> round(noise_scale(0.26, 128))
     364
     """
-    return math.inf if drift <= 0 else batch_size * (1 / drift - 1)
+    if drift <= 0:
+        return math.inf
+    return batch_size * (1 / drift - 1)

@@ -48,7 +48,8 @@ class AccuracyMeter:
     """Streaming accuracy: samples whose largest logit is the label's, over samples.
 
     A sample with a NaN among its logits is wrong: it has no prediction. Exact ties go to the lowest
-    class. Near-ties of a float32 network are run again in float64, in a copy made at the first of them.
+    class. Near-ties of a float32 network are run again in float64, in a copy made at the first of
+    them.
 
     Args:
         net: the borrowed network.
@@ -66,7 +67,8 @@ class AccuracyMeter:
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
         """Count one batch: inputs and labels on the network's device, logits (B, C).
 
-        Labels (B, T) with logits (B, T, C) count one by one, where they are not ignored; near-ties as they come out.
+        Labels (B, T) with logits (B, T, C) count one by one, where they are not ignored; near-ties
+        as they come out.
         """
         right = classified(logits, y)
         if y.dim() == 2:
@@ -107,7 +109,8 @@ class Float64Twin:
 
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:
-    """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never right."""
+    """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never
+    right."""
     largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
     return (predicted == y) & (largest == largest)
 
@@ -122,7 +125,8 @@ def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin)
 def accuracy(
     model: nn.Module, batches: Iterable[Any], taps: Taps = None, dtype: str | None = None
 ) -> float:
-    """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and errors: `run_accuracy`.
+    """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and
+    errors: `run_accuracy`.
 
     >>> net = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.eye_(net.weight)

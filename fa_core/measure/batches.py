@@ -26,14 +26,17 @@ _BY_LUCK = 32
 """Fewer samples may be of one class by chance."""
 
 _SAME = 1e-5
-"""Fingerprints closer than this, times the largest, are of one sample: sums of 150,000 float32 terms differ by less."""
+"""Fingerprints closer than this, times the largest, are of one sample: sums of 150,000 float32
+terms differ by less."""
 
 
 class BatchLog:
-    """Remembers two numbers and the label of every sample; nothing waits for the device until `judged`.
+    """Remembers two numbers and the label of every sample; nothing waits for the device until
+    `judged`.
 
-    A sample's fingerprint is V·(x_i − x_0) in float32, with rows V = (sin k, cos k), k = 1, 2, … and x_0 the very first
-    sample, so that a large value that all samples share does not drown their differences.
+    A sample's fingerprint is V·(x_i − x_0) in float32, with rows V = (sin k, cos k), k = 1, 2, …
+    and x_0 the very first sample, so that a large value that all samples share does not drown their
+    differences.
     """
 
     def __init__(self) -> None:
@@ -80,7 +83,10 @@ class BatchLog:
                 what = f"eval batches {min(one, other)} and {max(one, other)} hold the same samples"
                 hint = "(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)"
                 raise MeasureError(what, hint=hint)
-        said = [SORTED] if not self._per_token and sorted_by_class(labels) else []
+        if not self._per_token and sorted_by_class(labels):
+            said = [SORTED]
+        else:
+            said = []
         if again := repeats(np.concatenate(prints), np.concatenate(labels)):
             said.append(
                 f"{again} eval samples occur more than once: (c) is higher than on different ones"
@@ -99,7 +105,8 @@ def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
 
 
 def repeats(prints: Array, labels: Array) -> int:
-    """How many samples are another one again: the same label, and fingerprints that differ by rounding alone.
+    """How many samples are another one again: the same label, and fingerprints that differ by
+    rounding alone.
 
     >>> repeats(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 0, 0]))
     1

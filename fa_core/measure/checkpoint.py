@@ -1,8 +1,10 @@
-"""The network of a checkpoint: its tensors, read without ever running code that a file names, and their network.
+"""The network of a checkpoint: its tensors, read without ever running code that a file names, and
+their network.
 
-``.safetensors`` files cannot hold code; what torch wrote is read by `fa_core.measure.safe_unpickle`. Files are recognised by
-their first bytes, so that a large file of another kind is never read. Of several mappings of tensors in a file, the
-first one that fits the network is taken.
+``.safetensors`` files cannot hold code; what torch wrote is read by
+`fa_core.measure.safe_unpickle`. Files are recognised by their first bytes, so that a large file of
+another kind is never read. Of several mappings of tensors in a file, the first one that fits the
+network is taken.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from fa_core.models import arch_of, planned, recognise
 from fa_core.models.named import Weights, hub_folder, network_of, own_names
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
-"""Where a training script's checkpoint keeps the network's state dict: preferred to other places."""
+"""Where a training script's checkpoint keeps the network's state dict: preferred to other
+places."""
 
 AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
@@ -38,7 +41,8 @@ FEEDBACK = re.compile(
     r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?",
     re.I,
 )
-"""Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
+"""Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``,
+``feedback_weights``."""
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 """What torch.compile, FSDP and activation checkpointing put into names, anywhere."""
 
@@ -58,12 +62,15 @@ class Checkpoint:
 
     Attributes:
         path: the file.
-        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` for the whole file), in the
-            order of preference; once it is `fitted`, the one that fits the network.
-        feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has none.
+        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` for the
+            whole file), in the order of preference; once it is `fitted`, the one that fits the
+            network.
+        feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has
+            none.
         metadata: a safetensors file's own notes, e.g. method and seed.
         contents: names of what the file holds besides tensors.
-        taken: which mapping fits, and what was left out or renamed; empty where all is taken as it is.
+        taken: which mapping fits, and what was left out or renamed; empty where all is taken as it
+            is.
     """
 
     path: Path
@@ -83,9 +90,10 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
     """Read a checkpoint.
 
     Args:
-        path: a ``.safetensors`` file, the index of several, or what torch wrote: a state dict, or anything that holds
-            one, or a whole network; feedback next to it (see `FEEDBACK`).
-        weights: place of the mapping to take, or the end of it; None = the first that fits the network.
+        path: a ``.safetensors`` file, the index of several, or what torch wrote: a state dict, or
+            anything that holds one, or a whole network; feedback next to it (see `FEEDBACK`).
+        weights: place of the mapping to take, or the end of it; None = the first that fits the
+            network.
 
     Raises:
         UnsafeCheckpoint: a TorchScript program.
@@ -93,7 +101,10 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         UsageError: no mapping has that place.
     """
     with reading(path, _NONE, COPY_AGAIN):
-        found = _read_shards(path) if path.suffix == ".json" else _read(path)
+        if path.suffix == ".json":
+            found = _read_shards(path)
+        else:
+            found = _read(path)
     if weights is None:
         return found
     parted = _parted(found)
@@ -129,7 +140,10 @@ def _read(path: Path) -> Checkpoint:
                 f"is no checkpoint (it starts with {head[:8]!r})", where=path, hint=hint
             )
         archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    content = _zipped(path, archive) if head.startswith(_ZIP_MAGIC) else archive.pickled()
+    if head.startswith(_ZIP_MAGIC):
+        content = _zipped(path, archive)
+    else:
+        content = archive.pickled()
     return _from_content(path, content, size)
 
 
@@ -179,20 +193,21 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
     names = [key for key in root if isinstance(key, str)]
     if not found:
         kind = getattr(content, "name", None) or type(content).__name__.strip("_").lower()
-        held = (
-            f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
-            if names
-            else f"a {kind}, not a state dict"
-        )
+        if names:
+            held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
+        else:
+            held = f"a {kind}, not a state dict"
         arrays = any(getattr(value, "name", "").startswith("numpy") for value in root.values())
-        hint = (
-            "turn its NumPy arrays into tensors (torch.from_numpy)"
-            if arrays
-            else "save the network's state_dict()"
-        )
+        if arrays:
+            hint = "turn its NumPy arrays into tensors (torch.from_numpy)"
+        else:
+            hint = "save the network's state_dict()"
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     stacked = tensor_of(root.get(kept))
-    kept_as = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
+    if stacked is None:
+        kept_as = inside(root.get(kept))
+    else:
+        kept_as = dict(enumerate(stacked))
     matrices = ((name, tensor_of(one)) for name, one in kept_as.items())
     feedback = {
         n if isinstance(n, str) else f"B_{n}": matrix
@@ -220,7 +235,8 @@ def _preference(found: tuple[str, Mapping[str, Tensor]]) -> tuple[bool, bool, in
 
 
 def _parted(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with the tensors under each first component of their names as a mapping of their own.
+    """The checkpoint with the tensors under each first component of their names as a mapping of
+    their own.
 
     >>> flat = {"student.w": torch.ones(1), "teacher.w": torch.ones(1)}
     >>> list(_parted(Checkpoint(Path("a.pt"), {"net": flat})).mappings)
@@ -244,9 +260,9 @@ def _parted(checkpoint: Checkpoint) -> Checkpoint:
 def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
     """The checkpoint with the tensors that fit a network, called as the network calls them.
 
-    Of several mappings that fit, the first in the order of preference is taken. Prefixes are taken off if, and only
-    if, all names fit then. Where no whole mapping fits, the parts of each are tried: a network next to its loss.
-    Where nothing fits, the checkpoint is as it was.
+    Of several mappings that fit, the first in the order of preference is taken. Prefixes are taken
+    off if, and only if, all names fit then. Where no whole mapping fits, the parts of each are
+    tried: a network next to its loss. Where nothing fits, the checkpoint is as it was.
 
     Args:
         checkpoint: as it was read.
@@ -273,7 +289,8 @@ def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
 
 
 def _fits(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> dict[str, dict[str, str]]:
-    """The places of the mappings that fit a network → the names of their tensors → those of the network."""
+    """The places of the mappings that fit a network → the names of their tensors → those of the
+    network."""
     fits: dict[str, dict[str, str]] = {}
     for place, tensors in checkpoint.mappings.items():
         for names in (_unwrapped(tensors, own), {name: name for name in tensors}):
@@ -293,7 +310,8 @@ def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, st
     found = {}
     for name in names:
         first, *parts = name.split(".")
-        parts = parts if parts and len(shared) == 1 and name not in known else [first, *parts]
+        if not (parts and len(shared) == 1 and name not in known):
+            parts = [first, *parts]
         while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
             del parts[0]
         short = ".".join(parts)
@@ -302,7 +320,9 @@ def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, st
             if short in known
             else ".".join(part for part in parts if part not in INNER_WRAPPERS)
         )
-    return found if len({*found.values()}) == len(found) else {name: name for name in names}
+    if len({*found.values()}) == len(found):
+        return found
+    return {name: name for name in names}
 
 
 def network_for(
@@ -316,7 +336,8 @@ def network_for(
     Args:
         checkpoint: the tensors.
         manifest: the run's manifest, if it has one: names a built-in network.
-        model: a SPEC of `fa_core.models.named`; it goes before the manifest. Only ever what the user typed.
+        model: a SPEC of `fa_core.models.named`; it goes before the manifest. Only ever what the
+            user typed.
         as_is: keep half-precision weights in half precision instead of float32.
 
     Raises:
@@ -345,8 +366,8 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     """Put tensors into a network; each is converted to the network's own precision.
 
     Raises:
-        UnreadableInput: missing or unknown tensors, or shapes that differ (both are said); integers, booleans or
-            complex numbers where the network has floating-point tensors.
+        UnreadableInput: missing or unknown tensors, or shapes that differ (both are said);
+            integers, booleans or complex numbers where the network has floating-point tensors.
     """
     own = network.state_dict()
     _check_shapes(own, tensors, where)
@@ -388,7 +409,8 @@ def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
 
 
 def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Refuse what would be taken for weights by value: quantised ones are only weights together with their scale."""
+    """Refuse what would be taken for weights by value: quantised ones are only weights together
+    with their scale."""
     floating = [name for name in own if name in tensors and own[name].is_floating_point()]
     wrong = [name for name in floating if not tensors[name].is_floating_point()]
     if not wrong:

@@ -1,4 +1,5 @@
-"""Credit quality of one batch: Γ, ρ and nudge at every layer, in float64; of a trained method, and its null."""
+"""Credit quality of one batch: Γ, ρ and nudge at every layer, in float64; of a trained method, and
+its null."""
 
 from __future__ import annotations
 
@@ -81,8 +82,9 @@ def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         y: (M, B).
 
     Returns:
-        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; not defined where M < 2 or a
-        variance is 0. A variance of rounding noise counts as 0: centred values below 4 ulp of the largest.
+        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; not defined where M < 2
+        or a variance is 0. A variance of rounding noise counts as 0: centred values below 4 ulp of
+        the largest.
 
     >>> r, defined = pearson(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[2.0], [4.0], [6.0]]))
     >>> round(r.item(), 12), defined.item()
@@ -109,17 +111,19 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
 
         ρ_l = mean_i corr_m(⟨a_l,i, ε·v_m,i⟩, CE_i(h_l,i + ε·v_m,i) − CE_i(h_l,i))
 
-    Pooling over samples would be another number. With directions v drawn from the whole sphere and small steps this
-    is Γ_l again: E⟨a, v⟩⟨g, v⟩ = ⟨a, g⟩/D, so the correlation is cos(a, g), but for a sampling error of about
-    (1 − Γ²)/√(M·B). It checks the gradient and is no second piece of evidence. At finite steps the loss's curvature
-    adds to the change what no linear credit predicts, and ρ of g itself falls below 1.
+    Pooling over samples would be another number. With directions v drawn from the whole sphere and
+    small steps this is Γ_l again: E⟨a, v⟩⟨g, v⟩ = ⟨a, g⟩/D, so the correlation is cos(a, g), but
+    for a sampling error of about (1 − Γ²)/√(M·B). It checks the gradient and is no second piece of
+    evidence. At finite steps the loss's curvature adds to the change what no linear credit
+    predicts, and ρ of g itself falls below 1.
 
     Args:
         predicted: ⟨a_l, ε·v⟩, (M, B).
         change: of CE per sample, (M, B).
 
     Returns:
-        In [−1, 1]; None where no sample's variances are both above 0; NaN where a value is not finite.
+        In [−1, 1]; None where no sample's variances are both above 0; NaN where a value is not
+        finite.
 
     Source: docs/protocol.md §4.
     """
@@ -145,8 +149,9 @@ Tail: TypeAlias = Callable[[int, Tensor], Tensor]
 def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     """How to run `model` from h_l on.
 
-    A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole network runs
-    and the tapped output is replaced on its way, which costs the part before l as well.
+    A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole
+    network runs and the tapped output is replaced on its way, which costs the part before l as
+    well.
 
     Args:
         model: the network.
@@ -205,11 +210,12 @@ class CreditQuality:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
         rho: ρ_l with steps of ε = 1e-3.
         rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
-        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions. The two before estimate Γ_l (see `rho`).
+        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions. The two before estimate
+            Γ_l (see `rho`).
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         nudge_relative: the same with η·‖h_l‖, comparable across scales.
-        zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the credit's own
-            arithmetic lost, or a unit that takes no part.
+        zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the
+            credit's own arithmetic lost, or a unit that takes no part.
         samples: B.
         directions: M per sample.
         missing: what is None for a reason other than a norm or variance of 0.
@@ -232,11 +238,13 @@ class CreditQuality:
     rho_finite: Series = field(default_factory=list)
 
     def deep(self, metric: str = "gamma") -> float | None:
-        """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
+        """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is
+        defined."""
         return mean_over(getattr(self, metric), without=self.free)
 
     def to_dict(self) -> dict[str, Any]:
-        """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
+        """What goes into a report's ``credit``: the series, with any single number named by its
+        aggregation."""
         named = {name: series for name in _SERIES if (series := getattr(self, name))}
         summary = {
             "deep_gamma": self.deep(),
@@ -282,9 +290,9 @@ def credit_quality(
 ) -> CreditQuality:
     """Measure a credit signal against the true gradient and against what the loss really does.
 
-    Per layer, batched runs of the tail from h_l on carry the 3·M random steps of ρ and the two steps of nudge for
-    every sample. Everything is float64: in a collapsed network the loss changes by less than
-    float32 can hold.
+    Per layer, batched runs of the tail from h_l on carry the 3·M random steps of ρ and the two
+    steps of nudge for every sample. Everything is float64: in a collapsed network the loss changes
+    by less than float32 can hold.
 
     Args:
         net: the network; it comes back as it was.
@@ -348,15 +356,17 @@ def credit_quality(
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
     """Γ of the hidden layers l ≥ 1 by the two aggregations that per-layer values do not give.
 
-    ``gamma_of_batch_means``: per layer cos(Σ_i a_l,i, Σ_i g_l,i), mean over layers; ``gamma_concatenated``: per sample
-    the cosine of its layers' vectors one behind another, mean over samples.
+    ``gamma_of_batch_means``: per layer cos(Σ_i a_l,i, Σ_i g_l,i), mean over layers;
+    ``gamma_concatenated``: per sample the cosine of its layers' vectors one behind another, mean
+    over samples.
 
     Args:
         credit: a_0..a_L, each (B, D_l); None where there is none.
         gradients: g_0..g_L, likewise.
 
     Returns:
-        Both in [−1, 1], None where undefined (see `gamma`); nothing where no hidden layer has credit.
+        Both in [−1, 1], None where undefined (see `gamma`); nothing where no hidden layer has
+        credit.
 
     Source: docs/protocol.md §12.5.
 
@@ -383,7 +393,8 @@ def own_credit_quality(
     taps: Taps = None,
     dtype: str | None = None,
 ) -> CreditQuality:
-    """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
+    """`credit_quality` of what a network's own backward pass gives, in the arithmetic that
+    `diagnose` would use.
 
     Args:
         net: a network with custom Functions or backward hooks; it comes back as it was.
@@ -412,7 +423,8 @@ def _moves(
     m: int,
     draws: torch.Generator,
 ) -> tuple[float | None, ...]:
-    """(ρ, with relative ε, with finite ε, nudge, nudge with relative η) of one layer: what the loss does as h_l moves.
+    """(ρ, with relative ε, with finite ε, nudge, nudge with relative η) of one layer: what the loss
+    does as h_l moves.
 
     Args:
         changed: steps (M, B, D) → CE's change (M, B); a run of the tail.
@@ -478,12 +490,15 @@ class NullGamma:
     Attributes:
         deep: deep Γ (see `CreditQuality.deep`) of every draw where it is defined.
         observed: deep Γ under the training feedback, or None.
-        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
-            head alone), Γ_l is no null but the rule's own, and the layer is none of the deep ones.
+        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes
+            from the head alone), Γ_l is no null but the rule's own, and the layer is none of the
+            deep ones.
 
-    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` judges by their number.
+    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` judges by
+    their number.
 
-    Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
+    Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the
+    training feedback).
     """
 
     deep: list[float]
@@ -493,21 +508,26 @@ class NullGamma:
     @property
     def mean(self) -> float | None:
         """Mean over draws."""
-        return statistics.fmean(self.deep) if self.deep else None
+        if self.deep:
+            return statistics.fmean(self.deep)
+        return None
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for fewer than two."""
+        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for
+        fewer than two."""
         if not all(map(math.isfinite, self.deep)):
             return math.nan
-        return statistics.stdev(self.deep) if len(self.deep) > 1 else None
+        if len(self.deep) > 1:
+            return statistics.stdev(self.deep)
+        return None
 
     @property
     def rank(self) -> float | None:
         """The one-sided p-value of the observed deep Γ: (1 + k)/(1 + n), k of n draws reach it.
 
-        The 1 is the observed one itself, so that p is never 0 and is right for every n. None where there is nothing to
-        compare, or a value that is not finite compares with nothing.
+        The 1 is the observed one itself, so that p is never 0 and is right for every n. None where
+        there is nothing to compare, or a value that is not finite compares with nothing.
 
         Source: Phipson & Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010.
 
@@ -536,7 +556,8 @@ def method_credit_quality(
     directions: int = DIRECTIONS,
     seed: int = 0,
 ) -> CreditQuality:
-    """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
+    """`credit_quality` of the signal that a method trains with: in the network's own arithmetic
+    (see `borrow`).
 
     Args:
         net: a network with its own stream.
@@ -556,11 +577,14 @@ def method_credit_quality(
 
 def _free(method: Method, layers: Sequence[object]) -> list[int]:
     """The layers whose credit comes free; a rule that does not say has none."""
-    return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
+    if getattr(method, "free_at_L", False):
+        return [len(layers) - 1]
+    return []
 
 
 def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[float | None]:
-    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
+    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality`
+    without the rest.
 
     Args:
         net: a network with its own stream.
@@ -587,8 +611,8 @@ def null_gamma(
         method: as trained.
         x: inputs (B, ...).
         y: (B,) class indices.
-        draws: how many feedbacks to draw; None = as many as the rule is quick enough for (`usual_draws`). The first of
-            many draws are those of few.
+        draws: how many feedbacks to draw; None = as many as the rule is quick enough for
+            (`usual_draws`). The first of many draws are those of few.
         seed: of the draws.
 
     Raises:
@@ -615,7 +639,8 @@ def null_gamma(
 
 
 FAR = 2.0
-"""Feedback works in one orientation where deep Γ is so many times as far from its null as one more draw would be."""
+"""Feedback works in one orientation where deep Γ is so many times as far from its null as one more
+draw would be."""
 
 
 def oriented(
@@ -626,10 +651,13 @@ def oriented(
     null: NullGamma,
     foreign: bool = True,
 ) -> tuple[Method, NullGamma, str]:
-    """A rule with its square feedback matrices in the orientation that training used, where the two differ enough.
+    """A rule with its square feedback matrices in the orientation that training used, where the two
+    differ enough.
 
-    Saved as `nn.Linear` holds them, they are transposed, and no shape shows it. Transposed feedback is a fresh
-    draw: its deep Γ lies within the null. The one that lies far outside is taken where the other lies within.
+    Saved as `nn.Linear` holds them, they are transposed, and no shape shows it. Transposed feedback
+    is a fresh
+    draw: its deep Γ lies within the null. The one that lies far outside is taken where the other
+        lies within.
 
     Args:
         net: a network with its own stream.
@@ -640,12 +668,15 @@ def oriented(
         foreign: whether another program may have saved it; else only a clear case is spoken of.
 
     Returns:
-        (the rule, its null, what a report has to say): "" where the matrices as saved are the right ones, or none is
-        square.
+        (the rule, its null, what a report has to say): "" where the matrices as saved are the right
+        ones, or none is square.
 
     Source: docs/protocol.md §4.
     """
-    twin = method.turned() if _is_linear(method) and isinstance(method, RandomFeedback) else None
+    if _is_linear(method) and isinstance(method, RandomFeedback):
+        twin = method.turned()
+    else:
+        twin = None
     mean, std, observed = null.mean, null.std, null.observed
     if twin is None or mean is None or observed is None or not std:
         return method, null, ""
@@ -687,7 +718,8 @@ def _is_linear(method: Method) -> bool:
 
 
 class _Credit(nn.Module):
-    """A rule as a module that answers with its credit, as vectors: many feedbacks can be put into it at once."""
+    """A rule as a module that answers with its credit, as vectors: many feedbacks can be put into
+    it at once."""
 
     def __init__(self, rule: Method, reading: Reading) -> None:
         super().__init__()
@@ -702,7 +734,8 @@ class _Gammas:
     """Γ_l of what rules train with, against one batch's float64 gradients.
 
     Attributes:
-        batch: what a rule is asked with, in the network's arithmetic: network, stream, logits, labels.
+        batch: what a rule is asked with, in the network's arithmetic: network, stream, logits,
+            labels.
         hidden: h_0..h_L.
         gradients: g_0..g_L as float64 vectors.
         reading: how states become those.
@@ -785,7 +818,8 @@ def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Gammas]:
 def _training_batch(
     net: nn.Module, x: Inputs, y: Tensor
 ) -> Iterator[tuple[Any, list[Tensor], Tensor, Tensor]]:
-    """What rules are asked with in training: network, stream, logits and labels, in the network's arithmetic."""
+    """What rules are asked with in training: network, stream, logits and labels, in the network's
+    arithmetic."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)
         network: Any = own.model

@@ -49,26 +49,29 @@ def diagnose(
 
     Args:
         model: any network whose stream can be tapped. It comes back as it went in.
-        eval_batches: (x, y) pairs, or mappings of ``labels`` and what the network is called with by name, in a list,
-            a DataLoader or any iterable; (c) needs 8 or more, disjoint, of 128 samples. Labels are (B,) class
-            indices, or (B, T), one per token, -100 where none counts (see `fa_core.measure.fused.placed`).
-        headline_acc: the accuracy claimed, a fraction; None = measured on the eval batches and marked so.
+        eval_batches: (x, y) pairs, or mappings of ``labels`` and what the network is called with by
+            name, in a list, a DataLoader or any iterable; (c) needs 8 or more, disjoint, of 128
+            samples. Labels are (B,) class indices, or (B, T), one per token, -100 where none counts
+            (see `fa_core.measure.fused.placed`).
+        headline_acc: the accuracy claimed, a fraction; None = measured on the eval batches and
+            marked so.
         frozen_baseline_acc: the accuracy with blocks frozen at init; None leaves (d) unmeasured.
         method_name: for the report.
         notes: for the report.
         thresholds: what the verdict is judged by; None = the defaults.
-        taps: None = ``model(x, return_hidden=True)``, or, where it has none, a guess that the notes and the provenance
-            say; patterns of modules whose outputs are the states, ``["embed", "blocks.*"]``, or, with ``:in``, whose
-            inputs are: ``["blocks.*:in", "head:in"]`` where the network adds ``h + block(h)`` itself; or a function
-            (model, x) -> (logits, [h_0..h_L]).
+        taps: None = ``model(x, return_hidden=True)``, or, where it has none, a guess that the notes
+            and the provenance say; patterns of modules whose outputs are the states, ``["embed",
+            "blocks.*"]``, or, with ``:in``, whose inputs are: ``["blocks.*:in", "head:in"]`` where
+            the network adds ``h + block(h)`` itself; or a function (model, x) -> (logits,
+            [h_0..h_L]).
         device: where to measure; None = where the network is.
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many batches (a) and (b) pool their samples from.
         dtype: None = float32 for half-precision networks, others as they are; or ``"float32"``,
             ``"float64"``, ``"as-is"``.
         on_batch: called with (done, total) after every batch.
-        largest_pass: samples per forward and backward pass, where a whole batch does not fit into memory;
-            the numbers stay the same.
+        largest_pass: samples per forward and backward pass, where a whole batch does not fit into
+            memory; the numbers stay the same.
 
     Returns:
         A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
@@ -109,26 +112,30 @@ def diagnose(
 
 
 def residual_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
-    """(a)'s numbers alone: the median over samples of ‖h_l‖₂, l = 0..L. Arguments, errors and source: `diagnose`."""
+    """(a)'s numbers alone: the median over samples of ‖h_l‖₂, l = 0..L. Arguments, errors and
+    source: `diagnose`."""
     return diagnose(model, eval_batches, **options).residual_norms
 
 
 def bp_gradient_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
-    """(b)'s numbers alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B. The rest as for `diagnose`."""
+    """(b)'s numbers alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B. The rest as
+    for `diagnose`."""
     return diagnose(model, eval_batches, **options).bp_grad_norms
 
 
 def cross_batch_stability(
     model: nn.Module, eval_batches: Iterable[Any], **options: Any
 ) -> float | None:
-    """(c)'s number alone, a mean cosine in [-1, 1]; None where `diagnose` would not measure it. The rest as there."""
+    """(c)'s number alone, a mean cosine in [-1, 1]; None where `diagnose` would not measure it. The
+    rest as there."""
     return diagnose(model, eval_batches, **options).cross_batch_stability
 
 
 def depth_utility(
     model: nn.Module, eval_batches: Iterable[Any], frozen_baseline_acc: float, **options: Any
 ) -> float | None:
-    """(d)'s number alone: the margin over frozen blocks, in percentage points. The rest as for `diagnose`."""
+    """(d)'s number alone: the margin over frozen blocks, in percentage points. The rest as for
+    `diagnose`."""
     return diagnose(
         model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options
     ).margin_pp
@@ -178,7 +185,10 @@ def run_diagnosis(
                 if on_batch is not None:
                     on_batch(index + 1, total)
         moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-        drew = DREW if net.draws.noticed else ""
+        if net.draws.noticed:
+            drew = DREW
+        else:
+            drew = ""
         remarks = [log.judged(), drew, SHIFTED if moved else "", tapped.remark]
         if isinstance(tapped, GuessedTaps):
             tally.facts["guessed_taps"] = list(tapped.taps)
@@ -198,6 +208,9 @@ def check_accuracies(**accuracies: float | None) -> None:
         UsageError: an accuracy outside [0, 1].
     """
     for name, acc in accuracies.items():
-        number = math.nan if acc is None else as_float(acc, name)
+        if acc is None:
+            number = math.nan
+        else:
+            number = as_float(acc, name)
         if math.isfinite(number) and not 0.0 <= number <= 1.0:
             raise UsageError(f"{name} is {number}", hint="accuracies are fractions in [0, 1]")

@@ -1,8 +1,9 @@
 """The model comes back as it was: how a network is borrowed for measuring, and given back.
 
-`borrow` puts a network, or a copy where device or precision have to change, into eval mode with frozen parameters,
-full float32 arithmetic and random draws from a fixed seed. Modes, requires_grad, gradients, buffers, the caller's
-random generators and PyTorch's precision switches are restored afterwards, also when a pass raises.
+`borrow` puts a network, or a copy where device or precision have to change, into eval mode with
+frozen parameters, full float32 arithmetic and random draws from a fixed seed. Modes, requires_grad,
+gradients, buffers, the caller's random generators and PyTorch's precision switches are restored
+afterwards, also when a pass raises.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ _SEED = 0
 class Draws:
     """What a network's passes draw, apart from the caller's draws, which may pick the batches.
 
-    The first passes start from a fixed seed, the next ones where those before left off. This goes for the global
-    generators of torch, NumPy and Python; draws from one of the network's own are neither steadied nor noticed.
+    The first passes start from a fixed seed, the next ones where those before left off. This goes
+    for the global generators of torch, NumPy and Python; draws from one of the network's own are
+    neither steadied nor noticed.
 
     Attributes:
         noticed: a pass drew random numbers.
@@ -53,15 +55,19 @@ class Draws:
         self.noticed = False
 
     def over(self, batches: object) -> AbstractContextManager[None]:
-        """Around the passes over all batches: one `passing` where they are a list, as no loader draws in between then.
+        """Around the passes over all batches: one `passing` where they are a list, as no loader
+        draws in between then.
 
         Saving, comparing and restoring the generators takes 1 % of a pass of the published size.
         """
-        return self.passing() if isinstance(batches, (list, tuple)) else nullcontext()
+        if isinstance(batches, (list, tuple)):
+            return self.passing()
+        return nullcontext()
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Around passes of the network; the caller's generators are as before after it. May be nested."""
+        """Around passes of the network; the caller's generators are as before after it. May be
+        nested."""
         if self._inside:
             yield
             return
@@ -117,7 +123,8 @@ class Borrowed:
     """A network ready to be measured.
 
     Attributes:
-        model: the network itself, or a copy where dtype or device had to change; in eval mode, frozen.
+        model: the network itself, or a copy where dtype or device had to change; in eval mode,
+            frozen.
         device: where batches go.
         dtype: what floating-point inputs are cast to; None leaves them alone.
         as_is: half precision is measured as it runs, so its near-ties stay as they come out.
@@ -137,7 +144,8 @@ def borrow(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
 ) -> Iterator[Borrowed]:
-    """Lend `model` out for measuring: eval mode, parameters frozen, gradients on, TF32 and autocast off.
+    """Lend `model` out for measuring: eval mode, parameters frozen, gradients on, TF32 and autocast
+    off.
 
     Args:
         model: the network; it comes back as it went in (see `as_found`).
@@ -148,16 +156,15 @@ def borrow(
 
     Raises:
         UsageError: an unknown dtype.
-        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a TorchScript program,
-            a class, a function or a state_dict.
+        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a
+            TorchScript program, a class, a function or a state_dict.
     """
     working = model = as_written(model)
     if not isinstance(model, nn.Module):
-        kind = (
-            f"the class {model.__name__}"
-            if isinstance(model, type)
-            else f"a {type(model).__name__}"
-        )
+        if isinstance(model, type):
+            kind = f"the class {model.__name__}"
+        else:
+            kind = f"a {type(model).__name__}"
         hint = "give an nn.Module instance: build the network, net.load_state_dict(weights) where they were saved"
         raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
@@ -219,7 +226,8 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
             parameter.grad = grad
         for module, name, buffer, version, content in buffers:
             module._buffers[name] = buffer
-            # writing bumps the version, which would break a graph of the caller's that saved this buffer
+            # writing bumps the version, which would break a graph of the caller's that saved this
+            # buffer
             if buffer._version != version or not torch.equal(buffer, content):
                 with torch.no_grad():
                     buffer.copy_(content)
@@ -228,7 +236,8 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
 
 @contextmanager
 def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
-    """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was written."""
+    """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was
+    written."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
     with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _as_written():
         yield
@@ -236,7 +245,8 @@ def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[N
 
 @contextmanager
 def _as_written() -> Iterator[None]:
-    """Run what is compiled inside of a network as it was before, also where its operations are traced."""
+    """Run what is compiled inside of a network as it was before, also where its operations are
+    traced."""
     compiler: Any = sys.modules.get("torch._dynamo")
     if compiler is None:
         # nothing is compiled then, and loading it takes seconds
@@ -253,8 +263,8 @@ def _as_written() -> Iterator[None]:
 def full_float32() -> Iterator[None]:
     """Compute float32 products in float32: no TF32 in matmul, convolution or RNN, no bf16 on CPUs.
 
-    Both generations of PyTorch's switches are set and restored, because either may have been used by
-    the caller and reading one after setting the other is an error there.
+    Both generations of PyTorch's switches are set and restored, because either may have been used
+    by the caller and reading one after setting the other is an error there.
 
     Source: docs/protocol.md §3 ("fp32 forward and backward with TF32 off").
 
@@ -294,7 +304,8 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
 
 
 Inputs: TypeAlias = Any
-"""What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first tensor (B, ...)."""
+"""What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first
+tensor (B, ...)."""
 
 
 def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
@@ -305,7 +316,9 @@ def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
     """
     if isinstance(x, Mapping):
         return {name: each(value, change) for name, value in x.items()}
-    return change(x) if isinstance(x, Tensor) else x
+    if isinstance(x, Tensor):
+        return change(x)
+    return x
 
 
 def tensors_of(x: Inputs) -> list[Tensor]:
@@ -323,21 +336,25 @@ def first_of(x: Inputs) -> Tensor:
 
 
 def rows(x: Inputs, chosen: Any) -> Inputs:
-    """Some of the samples, by a slice or an index; tensors of another length than theirs stay whole."""
+    """Some of the samples, by a slice or an index; tensors of another length than theirs stay
+    whole."""
     count = len(first_of(x))
     return each(x, lambda t: t[chosen] if t.dim() and len(t) == count else t)
 
 
 def answer(model: nn.Module, x: Inputs, **more: Any) -> Any:
     """What a network returns, called with the tensor or with the keyword arguments."""
-    return model(**x, **more) if isinstance(x, Mapping) else model(x, **more)
+    if isinstance(x, Mapping):
+        return model(**x, **more)
+    return model(x, **more)
 
 
 def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
-    """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a copy.
+    """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a
+    copy.
 
-    The samples are the caller's, and a network may write into them. Copying takes 2 % of a pass with gradients,
-    5 % of one without.
+    The samples are the caller's, and a network may write into them. Copying takes 2 % of a pass
+    with gradients, 5 % of one without.
 
     Args:
         model: the network.
@@ -351,7 +368,9 @@ def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
         mine = tensor.data
         if gradients and mine.is_floating_point() and torch.is_grad_enabled():
             mine.requires_grad_()
-        return mine if built_in else mine.clone()
+        if built_in:
+            return mine
+        return mine.clone()
 
     return each(x, one)
 
@@ -363,7 +382,8 @@ def as_written(model: nn.Module) -> nn.Module:
 
 
 def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> torch.dtype | None:
-    """What a network's floating-point tensors are converted to for measuring; None = they stay as they are.
+    """What a network's floating-point tensors are converted to for measuring; None = they stay as
+    they are.
 
     Raises:
         UsageError: an unknown dtype.
@@ -374,7 +394,9 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
     if dtype == AS_IS:
         return None
     if dtype is None:
-        return torch.float32 if any(t.dtype in HALF for t in _floating(model)) else None
+        if any(t.dtype in HALF for t in _floating(model)):
+            return torch.float32
+        return None
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise UsageError(
@@ -413,7 +435,9 @@ def _floating(model: nn.Module) -> list[Tensor]:
 def _device(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is None:
         first = next(chain(model.parameters(), model.buffers()), None)
-        return torch.device("cpu") if first is None else first.device
+        if first is None:
+            return torch.device("cpu")
+        return first.device
     try:
         # an index makes "cuda" and the "cuda:0" of a parameter comparable
         return torch.empty(0, device=torch.device(device)).device

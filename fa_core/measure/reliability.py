@@ -56,7 +56,10 @@ def reference_precision(
     """
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
-    reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
+    if reference.counting is not None:
+        reading = Reading(PER_TOKEN, reference.counting)
+    else:
+        reading = None
     reading = reading or Reading.of(reference.hidden, reference.gradients[-1])
     vectors = (map(reading.vectors, done.gradients) for done in (judged, reference))
     pairs = list(zip(*vectors, strict=True))
@@ -88,7 +91,9 @@ def _cosines(g: Tensor, exact: Tensor) -> tuple[Tensor, Tensor, int]:
 
 def _ratio(g: Tensor, exact: Tensor) -> float | None:
     reference = float(lower_median(sample_norms(exact)))
-    return None if reference == 0 else float(lower_median(sample_norms(g))) / reference
+    if reference == 0:
+        return None
+    return float(lower_median(sample_norms(g))) / reference
 
 
 RESAMPLES = 1000
@@ -101,18 +106,21 @@ def bootstrap(
     seed: int = 0,
     counted_on: int | None = None,
 ) -> Resampling:
-    """Resample what a report was computed from; `fa_core.judgement.confidence` judges the resamples.
+    """Resample what a report was computed from; `fa_core.judgement.confidence` judges the
+    resamples.
 
-    (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at every layer. (c): the
-    mean cosine over pairs of *different* batches among K drawn ones (a batch with itself has cosine 1 and says
-    nothing). Accuracy: Binomial(n, accuracy)/n, n the samples it was counted on; one that was given stays as given.
+    (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at
+    every layer. (c): the mean cosine over pairs of *different* batches among K drawn ones (a batch
+    with itself has cosine 1 and says nothing). Accuracy: Binomial(n, accuracy)/n, n the samples it
+    was counted on; one that was given stays as given.
 
     Args:
         samples: from the same diagnosis as `report`.
         report: what was reported.
         resamples: R.
         seed: of the draws.
-        counted_on: how many samples the report's accuracy was counted on, where those are not the eval batches.
+        counted_on: how many samples the report's accuracy was counted on, where those are not the
+            eval batches.
 
     Raises:
         UsageError: R < 1.
@@ -143,7 +151,8 @@ def bootstrap(
 
 
 def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator) -> list[float]:
-    """(c) of batches drawn with replacement: Σ w_j·w_k·c_jk / Σ w_j·w_k over j ≠ k, w = how often each was drawn.
+    """(c) of batches drawn with replacement: Σ w_j·w_k·c_jk / Σ w_j·w_k over j ≠ k, w = how often
+    each was drawn.
 
     Args:
         cosines: (K, K).
@@ -173,7 +182,9 @@ def _resampled_medians(per_batch: list[Tensor], index: Tensor) -> list[list[floa
 
 def _growth(norms: list[float]) -> float:
     growth = DiagnosticReport(residual_norms=norms).max_per_block_growth
-    return math.nan if growth is None else growth
+    if growth is None:
+        return math.nan
+    return growth
 
 
 def _resampled_accuracy(
@@ -185,11 +196,10 @@ def _resampled_accuracy(
 ) -> list[float]:
     """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
     if counted_on is None:
-        counted_on = (
-            sum(map(len, right))
-            if (report.headline_acc_source or "").startswith("measured")
-            else None
-        )
+        if (report.headline_acc_source or "").startswith("measured"):
+            counted_on = sum(map(len, right))
+        else:
+            counted_on = None
     # the tokens of a sample are no independent draws
     if counted_on is None or report.headline_acc is None or report.flatten == PER_TOKEN:
         return []

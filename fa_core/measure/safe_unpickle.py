@@ -1,7 +1,9 @@
-"""Pickles read as data: nothing that a file names is imported or called, and no attribute is set for it.
+"""Pickles read as data: nothing that a file names is imported or called, and no attribute is set
+for it.
 
-Numbers, texts and plain containers come out as they are, sets as lists. Every other object becomes a `Placeholder`
-that keeps what the file says of it. Tensors are made of placeholders afterwards, with their storages mapped from the
+Numbers, texts and plain containers come out as they are, sets as lists. Every other object becomes
+a `Placeholder` that keeps what the file says of it. Tensors are made of placeholders afterwards,
+with their storages mapped from the
 file: those that are never asked for cost nothing.
 """
 
@@ -72,7 +74,8 @@ LARGEST_DIRECTORY = 1 << 23
 """Bytes of a zip archive's list of entries: about 100,000 of torch's."""
 
 REPEATS, SLACK = 64, 1 << 20
-"""A mapping's tensors may be this many times as large as their file, and some bytes more: they may share storages."""
+"""A mapping's tensors may be this many times as large as their file, and some bytes more: they may
+share storages."""
 
 _SETS = {
     f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("set", "frozenset")
@@ -243,7 +246,8 @@ class Archive:
         self.kinds: dict[str, str] = {}
 
     def open_zip(self) -> None:
-        """Find the entries of a zip archive; compressed ones, which torch never writes, are left out.
+        """Find the entries of a zip archive; compressed ones, which torch never writes, are left
+        out.
 
         Raises:
             zipfile.BadZipFile: it is none.
@@ -270,7 +274,8 @@ class Archive:
         return content
 
     def pickled(self) -> Any:
-        """What a bare pickle holds, or torch's old format: magic number, version, system, content, then storages."""
+        """What a bare pickle holds, or torch's old format: magic number, version, system, content,
+        then storages."""
         file = self._file()
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
@@ -285,7 +290,8 @@ class Archive:
         return content
 
     def exported(self) -> dict[str, Tensor]:
-        """The weights that ``torch.export.save`` put into an opened archive: a list of them, and raw bytes."""
+        """The weights that ``torch.export.save`` put into an opened archive: a list of them, and
+        raw bytes."""
         found = {}
         for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
             meta, key = entry["tensor_meta"], f"data/weights/{entry['path_name']}"
@@ -302,7 +308,9 @@ class Archive:
         return bytes(self.data[start : start + length])
 
     def _file(self) -> Any:
-        return self.data if isinstance(self.data, mmap.mmap) else io.BytesIO(self.data)
+        if isinstance(self.data, mmap.mmap):
+            return self.data
+        return io.BytesIO(self.data)
 
     def _unpickled(self, file: Any) -> Any:
         return _Unpickler(file, self).load()
@@ -329,7 +337,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         self._archive = archive
         self._effort = archive.effort
         self.dispatch = _Opcodes(self.dispatch, archive.effort)
-        # what was made of a text or of bytes, by their identity; both are kept, so that it stays theirs
+        # what was made of a text or of bytes, by their identity; both are kept, so that it stays
+        # theirs
         self._made_of: dict[int, tuple[Any, Any]] = {}
 
     def find_class(self, module: str, name: str) -> Placeholder:
@@ -431,7 +440,9 @@ def tensor_of(value: Any) -> Tensor | None:
         ValueError: one that reaches out of its storage.
     """
     if not isinstance(value, Placeholder):
-        return value if isinstance(value, Tensor) else None
+        if isinstance(value, Tensor):
+            return value
+        return None
     if value.tensor is None:
         value.tensor = _rebuilt(value)
     return value.tensor
@@ -439,7 +450,10 @@ def tensor_of(value: Any) -> Tensor | None:
 
 def _rebuilt(value: Any) -> Tensor | None:
     for _ in range(MOST_WRAPPERS):
-        match = _REBUILDS.fullmatch(value.name) if isinstance(value, Placeholder) else None
+        if isinstance(value, Placeholder):
+            match = _REBUILDS.fullmatch(value.name)
+        else:
+            match = None
         if match is None:
             return None
         if match[1] in ("parameter", "parameter_with_state"):
@@ -464,12 +478,16 @@ def _dense_tensor(kind: str, args: Any) -> Tensor:
         storage = storage.content
     if not isinstance(storage, _Storage):
         raise ValueError("a tensor without a storage")
-    dtype = DTYPES[args[6].name[6:]] if kind == "tensor_v3" else None
+    if kind == "tensor_v3":
+        dtype = DTYPES[args[6].name[6:]]
+    else:
+        dtype = None
     return storage.tensor(dtype, *args[1:4])
 
 
 def mappings(content: Any, size: int) -> dict[str, Mapping[str, Tensor]]:
-    """Every mapping of tensors in a file, and the tensors of every module, by where it is: ``""``, ``"state.model"``.
+    """Every mapping of tensors in a file, and the tensors of every module, by where it is: ``""``,
+    ``"state.model"``.
 
     The states of optimizers are left out.
 
@@ -510,9 +528,15 @@ def _parted(
     """The tensors that a container holds by name, and the containers in it with their places."""
     tensors: dict[str, Tensor] = {}
     deeper: list[tuple[str, Any]] = []
-    lead = f"{place}." if place else ""
+    if place:
+        lead = f"{place}."
+    else:
+        lead = ""
     for number, (name, one) in enumerate(held.items()):
-        tensor = tensor_of(one) if isinstance(name, str) else None
+        if isinstance(name, str):
+            tensor = tensor_of(one)
+        else:
+            tensor = None
         if tensor is not None:
             effort.spend(STEPS_A_TENSOR)
             tensors[name] = tensor
@@ -545,16 +569,27 @@ def inside(value: Any) -> dict[Any, Any]:
         return held
     if isinstance(value, (list, tuple)):
         return dict(enumerate(value))
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def _members(value: Any) -> list[Any]:
-    """The containers that `inside` looks through: a placeholder's arguments, members, entries and states."""
+    """The containers that `inside` looks through: a placeholder's arguments, members, entries and
+    states."""
     if not isinstance(value, Placeholder):
-        return [value] if isinstance(value, (dict, list, tuple)) else []
-    args = value.args if isinstance(value.args, (list, tuple)) else ()
+        if isinstance(value, (dict, list, tuple)):
+            return [value]
+        return []
+    if isinstance(value.args, (list, tuple)):
+        args = value.args
+    else:
+        args = ()
     # pickle's own state of a class with slots is a pair
-    states = value.state[:2] if isinstance(value.state, tuple) else (value.state,)
+    if isinstance(value.state, tuple):
+        states = value.state[:2]
+    else:
+        states = (value.state,)
     return [args, value.members, value, *(state for state in states if isinstance(state, dict))]
 
 
@@ -585,7 +620,8 @@ def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tens
 def _own_tensors(module: Mapping[Any, Any], effort: Effort) -> Iterator[tuple[str, Any]]:
     """Parameters, and buffers that are saved, of one module."""
     passing = module.get("_non_persistent_buffers_set")
-    passing = passing if isinstance(passing, list) else []
+    if not isinstance(passing, list):
+        passing = []
     held = {**module["_parameters"], **module["_buffers"]}
     effort.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}

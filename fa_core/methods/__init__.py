@@ -1,4 +1,5 @@
-"""The credit rules and controls by name, behind one small interface: made for a network, or restored as saved."""
+"""The credit rules and controls by name, behind one small interface: made for a network, or
+restored as saved."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: Any) -> Met
 
 
 def is_built_in(name: str, args: Mapping[str, Any]) -> bool:
-    """Whether a method, and the rule it trains by (option ``of``), are built in, so that nothing is imported for it."""
+    """Whether a method, and the rule it trains by (option ``of``), are built in, so that nothing is
+    imported for it."""
     return all(canonical_method(str(asked)) in METHODS for asked in (name, args.get("of", name)))
 
 
@@ -80,10 +82,14 @@ def restore_method(
 
     Raises:
         UsageError: an option that the method does not have.
-        MeasureError: not built in; or a tensor is missing, not known, or of another shape than the network needs.
+        MeasureError: not built in; or a tensor is missing, not known, or of another shape than the
+            network needs.
     """
     if not is_built_in(name, args):
-        asked = name if canonical_method(name) not in METHODS else args["of"]
+        if canonical_method(name) not in METHODS:
+            asked = name
+        else:
+            asked = args["of"]
         raise MeasureError(f"the credit of method {asked!r} is not known here")
     method = make_method(name, net, **args)
     needed = method.state_dict()
@@ -91,11 +97,23 @@ def restore_method(
         raise MeasureError("its feedback was not saved with the run")
     tensors = method.as_saved_elsewhere(tensors)
     for key in [*needed, *(key for key in tensors if key not in needed)]:
-        want = tuple(needed[key].shape) if key in needed else None
-        have = tuple(tensors[key].shape) if key in tensors else None
+        if key in needed:
+            want = tuple(needed[key].shape)
+        else:
+            want = None
+        if key in tensors:
+            have = tuple(tensors[key].shape)
+        else:
+            have = None
         if want != have:
-            told = "is missing" if have is None else f"has shape {have}"
-            fits = "it has no such tensor" if want is None else f"this network needs {want}"
+            if have is None:
+                told = "is missing"
+            else:
+                told = f"has shape {have}"
+            if want is None:
+                fits = "it has no such tensor"
+            else:
+                fits = f"this network needs {want}"
             raise MeasureError(f"feedback of {method.name}: {key} {told}; {fits}")
     method.load_state_dict(dict(tensors))
     return method

@@ -1,6 +1,7 @@
 """What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
 
-A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry point:
+A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry
+point:
 
     [project.entry-points."fa_core.methods"]
     my_rule = "my_package.my_rule:MyRule"
@@ -42,8 +43,8 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
         branches: f_0(h_0)..f_{L-1}(h_{L-1}), each (B, ...); at least one.
 
     Returns:
-        A scalar with the graph of the branches. For a local method they were computed on sg[h_l], so
-        each term reaches its own block only; for backprop it reaches the earlier blocks too.
+        A scalar with the graph of the branches. For a local method they were computed on sg[h_l],
+        so each term reaches its own block only; for backprop it reaches the earlier blocks too.
 
     Source: docs/protocol.md §5, λ ∈ {1e-4, 1e-3, 1e-2}.
 
@@ -54,11 +55,13 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
 
 
 Credit = list[Tensor | None]
-"""a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that layer."""
+"""a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that
+layer."""
 
 
 def local_pass(net: StreamNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """embed(x), f_0(sg[h_0])..f_{L-1}(sg[h_{L-1}]), each with its own graph, and the stream h_0..h_L without one."""
+    """embed(x), f_0(sg[h_0])..f_{L-1}(sg[h_{L-1}]), each with its own graph, and the stream
+    h_0..h_L without one."""
     outputs = [net.embed_input(x)]
     stream = [outputs[0].detach()]
     for l in range(net.n_blocks):
@@ -68,7 +71,8 @@ def local_pass(net: StreamNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def local_term(outputs: Sequence[Tensor], credit: Sequence[Tensor | None]) -> Tensor:
-    """Σ over layers of the batch mean of ⟨output, sg[a]⟩; a layer whose credit is None has no term."""
+    """Σ over layers of the batch mean of ⟨output, sg[a]⟩; a layer whose credit is None has no
+    term."""
     total = outputs[0].new_zeros(())
     for output, a in zip(outputs, credit, strict=True):
         if a is not None:
@@ -86,7 +90,8 @@ class StepInfo:
         stream: h_0..h_L.
         credit: a_0..a_L as used in the loss (empty for ordinary backprop).
         ce: batch mean of the cross entropy.
-        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, with the embedding's term (0 for ordinary backprop).
+        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, with the embedding's term (0 for ordinary
+            backprop).
         penalty: Σ_l batch mean of ‖f_l(h_l)‖², before λ.
         targets: what `Method.extra_step` needs from before the block step.
     """
@@ -115,8 +120,8 @@ class Method(nn.Module, ABC):
     Attributes:
         name: the canonical name.
         draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
-        linear_feedback: whether it is a product with the buffers, and nothing else, at every layer: many draws then
-            take one batched product (`torch.vmap` over `credit`).
+        linear_feedback: whether it is a product with the buffers, and nothing else, at every layer:
+            many draws then take one batched product (`torch.vmap` over `credit`).
         free_at_L: whether a_L comes free, so that deep Γ leaves l = L out.
         no_credit: why no hidden state has a credit, for a rule that learns without one.
         trains: False for a control that is never trained.
@@ -129,7 +134,8 @@ class Method(nn.Module, ABC):
     no_credit: str = "the method gives no credit signal"
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
-        """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""
+        """A subclass registers its buffers or submodules for `net`, then draws them with
+        `redraw(generator)`."""
         super().__init__()
         self.free_at_L = self.name in FREE_AT_L
 
@@ -143,8 +149,9 @@ class Method(nn.Module, ABC):
             logits: (B, C) of the same pass.
             y: labels (B,).
 
-        Training and measuring both ask this, in the network's own arithmetic. In float64 (``net.double()``), a rule
-        with learned nets must be in float64 as well (``method.double()``).
+        Training and measuring both ask this, in the network's own arithmetic. In float64
+        (``net.double()``), a rule with learned nets must be in float64 as well
+        (``method.double()``).
         """
 
     def loss(
@@ -152,10 +159,11 @@ class Method(nn.Module, ABC):
     ) -> tuple[Tensor, StepInfo]:
         """The scalar to differentiate for one step.
 
-            CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩ + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l ‖f_l(sg[h_l])‖²
+            CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩ + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l
+            ‖f_l(sg[h_l])‖²
 
-        Every term is a mean over the batch; sg = stop-gradient; a is constant; a layer whose credit is
-        None has no term.
+        Every term is a mean over the batch; sg = stop-gradient; a is constant; a layer whose credit
+        is None has no term.
 
         Args:
             net: the network, in train mode.
@@ -174,8 +182,14 @@ class Method(nn.Module, ABC):
             credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
         local = local_term(outputs, credit)
-        penalty = branch_penalty(outputs[1:]) if net.n_blocks else logits.new_zeros(())
-        total = ce + local + lam * penalty if lam else ce + local
+        if net.n_blocks:
+            penalty = branch_penalty(outputs[1:])
+        else:
+            penalty = logits.new_zeros(())
+        if lam:
+            total = ce + local + lam * penalty
+        else:
+            total = ce + local
         return total, StepInfo(
             seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets
         )
@@ -191,7 +205,8 @@ class Method(nn.Module, ABC):
         return {}
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
-        """Train what the rule itself learns, after the block step; returns that loss, or None if nothing learns."""
+        """Train what the rule itself learns, after the block step; returns that loss, or None if
+        nothing learns."""
         return None
 
     @classmethod
@@ -204,11 +219,13 @@ class Method(nn.Module, ABC):
         return
 
     def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What another program saved of the method's ``state_dict``, as this one has it; else as it was saved."""
+        """What another program saved of the method's ``state_dict``, as this one has it; else as it
+        was saved."""
         return tensors
 
     def fresh(self, generator: torch.Generator) -> Self:
-        """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the CPU."""
+        """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the
+        CPU."""
         twin = copy.deepcopy(self)
         twin.redraw(generator)
         return twin
@@ -223,7 +240,8 @@ class Method(nn.Module, ABC):
 
 
 def feedback_generator(seed: int) -> torch.Generator:
-    """A CPU generator for a method's own draws, apart from the stream that drew the network's weights.
+    """A CPU generator for a method's own draws, apart from the stream that drew the network's
+    weights.
 
     The offset keeps feedback drawn under a seed independent of weights drawn under the same seed.
     """
@@ -237,9 +255,11 @@ def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> No
 
 
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """e_T = softmax(logits) − onehot(y) of every sample: the gradient of the summed CE by the logits.
+    """e_T = softmax(logits) − onehot(y) of every sample: the gradient of the summed CE by the
+    logits.
 
-    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
+    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly
+    certain.
 
     Args:
         logits: (..., B, C).
@@ -283,9 +303,11 @@ def by_name(*classes: type[Method]) -> Named:
 
 
 def find_class(name: str, built_in: Named) -> type[Method]:
-    """The built-in class of that name, in any spelling (``"Credit Bridge"`` is ``credit_bridge``), or a plugin.
+    """The built-in class of that name, in any spelling (``"Credit Bridge"`` is ``credit_bridge``),
+    or a plugin.
 
-    A plugin is imported, so `name` must come from the user, not from a file. It cannot take a built-in name.
+    A plugin is imported, so `name` must come from the user, not from a file. It cannot take a
+    built-in name.
 
     Raises:
         UsageError: unknown, or a plugin that does not import or is no `Method`.
@@ -314,5 +336,8 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
     options = [p.name for p in parameters]
     for option in args:
         if option not in options:
-            hint = nearest(option, options) if options else "it has none"
+            if options:
+                hint = nearest(option, options)
+            else:
+                hint = "it has none"
             raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)

@@ -33,8 +33,14 @@ class Backprop(Method):
             stream.append(stream[l] + branches[l] if net.residual else branches[l])
         logits = net.readout(stream[-1])
         ce = F.cross_entropy(logits, y)
-        penalty = branch_penalty(branches) if branches else logits.new_zeros(())
-        total = ce + lam * penalty if lam else ce
+        if branches:
+            penalty = branch_penalty(branches)
+        else:
+            penalty = logits.new_zeros(())
+        if lam:
+            total = ce + lam * penalty
+        else:
+            total = ce
         seen = [h.detach() for h in stream]
         return total, StepInfo(
             logits.detach(), y, seen, [], ce.detach(), ce.new_zeros(()), penalty.detach()
@@ -44,9 +50,13 @@ class Backprop(Method):
 def summed_gradients(
     net: StreamNet, h_0: Tensor, y: Tensor, objective: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[Tensor, ...]:
-    """g_0..g_L of the summed CE (per sample, no 1/B), or of another objective of the logits, by a pass of its own."""
+    """g_0..g_L of the summed CE (per sample, no 1/B), or of another objective of the logits, by a
+    pass of its own."""
     with torch.enable_grad():
         stream = net.onward(h_0.detach().requires_grad_())
         logits = net.readout(stream[-1])
-        total = objective(logits) if objective else F.cross_entropy(logits, y, reduction="sum")
+        if objective:
+            total = objective(logits)
+        else:
+            total = F.cross_entropy(logits, y, reduction="sum")
         return torch.autograd.grad(total, stream)

@@ -1,7 +1,8 @@
 """The two bridge methods, whose credit comes from a small learned net on (h_l, t_l, s).
 
-State Bridge: predict where the stream will end, and take the loss's gradient through the prediction.
-Credit Bridge: learn the loss to come as a function of the state, and take that function's gradient.
+State Bridge: predict where the stream will end, and take the loss's gradient through the
+prediction. Credit Bridge: learn the loss to come as a function of the state, and take that
+function's gradient.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class BridgeNet(nn.Module):
 
 @torch.no_grad()
 def draw_linear_(net: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's initial weights of a net's linear layers, U(±1/√inputs), drawn from `generator` on the CPU."""
+    """PyTorch's initial weights of a net's linear layers, U(±1/√inputs), drawn from `generator` on
+    the CPU."""
     for layer in net.modules():
         if isinstance(layer, nn.Linear):
             for parameter in (layer.weight, layer.bias):
@@ -132,7 +134,8 @@ class BridgeMethod(Method):
 
 
 class StateBridge(BridgeMethod):
-    """a_l = ∇_{h_l} CE(head(out_ln(G(h_l, t_l, s))), y), l = 0..L, with a learned G ≈ h_L and s = e_T.
+    """a_l = ∇_{h_l} CE(head(out_ln(G(h_l, t_l, s))), y), l = 0..L, with a learned G ≈ h_L and s =
+    e_T.
 
     G predicts the part of h_L that the head reads, so on a token stream the cls token.
 
@@ -201,7 +204,8 @@ Value = Callable[[int, Tensor, Tensor], Tensor]
 
 
 class Variant(NamedTuple):
-    """What distinguishes the two variants: LayerNorm on V's input, and the weight w of gradient matching."""
+    """What distinguishes the two variants: LayerNorm on V's input, and the weight w of gradient
+    matching."""
 
     normalise: bool
     weight: float
@@ -329,7 +333,9 @@ def bridge_error(
         (value(l, stream[l], s).squeeze(1) - target).square().mean()
         for l, target in enumerate(soft)
     ]
-    return torch.stack(errors).mean() if errors else s.new_zeros(())
+    if errors:
+        return torch.stack(errors).mean()
+    return s.new_zeros(())
 
 
 @torch.no_grad()

@@ -94,7 +94,8 @@ class Control(Method):
 
 
 class FrozenBlocks(Control):
-    """Blocks stay at random init; embedding, terminal LN and head learn: the baseline of diagnostic (d).
+    """Blocks stay at random init; embedding, terminal LN and head learn: the baseline of diagnostic
+    (d).
 
     The embedding learns from the a_0 of another rule; no other layer has credit.
 

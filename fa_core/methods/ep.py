@@ -1,4 +1,5 @@
-"""Equilibrium propagation: nudge the settled network towards the label and see how its states move."""
+"""Equilibrium propagation: nudge the settled network towards the label and see how its states
+move."""
 
 from __future__ import annotations
 
@@ -29,31 +30,36 @@ class EquilibriumPropagation(Method):
         displacement       −(h_l^nudged − h_l^free)/β
         prediction_error   −ε_l/β,   ε_0 = h_0 − embed(x),   ε_{l+1} = h_{l+1} − h_l − f_l(h_l),   at h^nudged
 
-    At β = 0 the forward pass minimises the energy (see `energies`); the nudged phase is a few descent steps on all
-    states at once at small β. `displacement` is the published estimator, with K = 5, η = 0.1, β = 0.1: after so few
-    steps h_l has moved along −g_l, far less than the gradient at the early layers (about η per layer).
-    `prediction_error` is the theorem's: where the nudged phase has settled, ∂E/∂h_l = 0 reads ε_L = −β·g_L and
-    ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l = g_l up to O(β), scale included. A settled displacement is the sum of the
-    errors of all earlier layers, carried forward to l, and so biased (cosine to g_L 0.7 in a trained network of L = 4).
+    At β = 0 the forward pass minimises the energy (see `energies`); the nudged phase is a few
+    descent steps on all states at once at small β. `displacement` is the published estimator, with
+    K = 5, η = 0.1, β = 0.1: after so few steps h_l has moved along −g_l, far less than the gradient
+    at the early layers (about η per layer). `prediction_error` is the theorem's: where the nudged
+    phase has settled, ∂E/∂h_l = 0 reads ε_L = −β·g_L and ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l =
+    g_l up to O(β), scale included. A settled displacement is the sum of the errors of all earlier
+    layers, carried forward to l, and so biased (cosine to g_L 0.7 in a trained network of L = 4).
 
-    As first published weights descend the nudged energy at the nudged states. Here they descend the local loss at the
-    states of the free phase, which is that update with a cosine of at least 0.99 (docs/protocol.md §5).
+    As first published weights descend the nudged energy at the nudged states. Here they descend the
+    local loss at the states of the free phase, which is that update with a cosine of at least 0.99
+    (docs/protocol.md §5).
 
-    Moves are far below float32's resolution of h_l, so they are computed in float64 and relative to the free phase:
-    nothing is subtracted from a state. Training and measuring use the same credit.
+    Moves are far below float32's resolution of h_l, so they are computed in float64 and relative to
+    the free phase: nothing is subtracted from a state. Training and measuring use the same credit.
 
     Args:
         beta: β.
         eta: step size η at the start, per sample.
-        steps: descent steps K; default 5, or L+1 where that is more (a nudge travels one layer a step).
+        steps: descent steps K; default 5, or L+1 where that is more (a nudge travels one layer a
+            step).
         estimator: ``"displacement"`` or ``"prediction_error"``.
-        arithmetic: ``"float64"``; or ``"float32"``, which descends on the states themselves in float32, to show what
-            that costs: moves below half an ulp of h_l are lost, and the credit there is exactly 0.
+        arithmetic: ``"float64"``; or ``"float32"``, which descends on the states themselves in
+            float32, to show what that costs: moves below half an ulp of h_l are lost, and the
+            credit there is exactly 0.
 
     Raises:
         UsageError: an unknown estimator or arithmetic.
 
-    Source: docs/protocol.md §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11, 2017.
+    Source: docs/protocol.md §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11,
+    2017.
     """
 
     name = "ep"
@@ -84,7 +90,10 @@ class EquilibriumPropagation(Method):
                 raise UsageError(f"ep: {option} is {value}", hint="give a number above 0")
         self.beta = beta
         self.eta = eta
-        self.steps = max(5, net.n_blocks + 1) if steps is None else steps
+        if steps is None:
+            self.steps = max(5, net.n_blocks + 1)
+        else:
+            self.steps = steps
         self.estimator = estimator
         self.dtype = ARITHMETIC[arithmetic]
 
@@ -93,7 +102,10 @@ class EquilibriumPropagation(Method):
         h_0, y = stream[0].detach().to(twin.head.weight), y.to(twin.head.weight.device)
         with torch.no_grad():
             free = twin.onward(h_0)
-        origin = free if self.dtype == torch.float64 else [torch.zeros_like(h) for h in free]
+        if self.dtype == torch.float64:
+            origin = free
+        else:
+            origin = [torch.zeros_like(h) for h in free]
         moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
         if self.estimator == "displacement":
             moves = [m - (h - o) for m, h, o in zip(moved, free, origin, strict=True)]
@@ -118,7 +130,10 @@ def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
         return net
     twin = _TWINS.get(net)
     if twin is None or twin.head.weight.dtype != dtype:
-        place = torch.device("cpu") if weight.device.type == "mps" else weight.device
+        if weight.device.type == "mps":
+            place = torch.device("cpu")
+        else:
+            place = weight.device
         twin = _TWINS[net] = copy.deepcopy(net).requires_grad_(False).to(place, dtype)
     for ours, theirs in zip(twin.modules(), net.modules(), strict=True):
         ours.training = theirs.training
@@ -137,7 +152,8 @@ def prediction_errors(
         h_0: embed(x).
         origin: default 0; with the free phase, moves far below an ulp of h_l keep their digits.
     """
-    origin = [torch.zeros_like(h) for h in moved] if origin is None else origin
+    if origin is None:
+        origin = [torch.zeros_like(h) for h in moved]
     states = [o + m for o, m in zip(origin, moved, strict=True)]
     expected = [h_0, *(net.advance(l, states[l]) for l in range(net.n_blocks))]
     return [m - (e - o) for m, e, o in zip(moved, expected, origin, strict=True)]
@@ -158,7 +174,10 @@ def energies(
     """
     with torch.enable_grad():
         leaves = [m.detach().requires_grad_() for m in moved]
-        last = leaves[-1] if origin is None else origin[-1] + leaves[-1]
+        if origin is None:
+            last = leaves[-1]
+        else:
+            last = origin[-1] + leaves[-1]
         energy = beta * F.cross_entropy(net.readout(last), y, reduction="none")
         for error in prediction_errors(net, leaves, h_0, origin):
             energy = energy + 0.5 * error.flatten(1).square().sum(1)
@@ -174,13 +193,16 @@ def nudged_phase(
     steps: int,
     origin: States | None = None,
 ) -> list[Tensor]:
-    """`steps` simultaneous descent steps on all states from the free phase; a sample whose energy rises
-    (or is no longer finite) keeps its state and halves its step size.
+    """`steps` simultaneous descent steps on all states from the free phase; a sample whose energy
+    rises (or is no longer finite) keeps its state and halves its step size.
 
     Returns:
         h_0..h_L of the nudged phase, less `origin` (see `prediction_errors`).
     """
-    moved = list(free) if origin is None else [h - o for h, o in zip(free, origin, strict=True)]
+    if origin is None:
+        moved = list(free)
+    else:
+        moved = [h - o for h, o in zip(free, origin, strict=True)]
     size = free[0].new_full((len(y),), eta)
     energy, gradients = energies(net, moved, free[0], y, beta, origin)
     for _ in range(steps):

@@ -1,4 +1,5 @@
-"""Feedback alignment and its direct kinds: the error, or the label, comes back through fixed random matrices."""
+"""Feedback alignment and its direct kinds: the error, or the label, comes back through fixed random
+matrices."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class RandomFeedback(Method):
     def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Matrices by their order, and transposed where only that fits.
 
-        One matrix fewer than there are layers is those of h_1..h_L, which the blocks' losses use: B_0 is 0 then, so
-        that a_0 and Γ_0 are undefined.
+        One matrix fewer than there are layers is those of h_1..h_L, which the blocks' losses use:
+        B_0 is 0 then, so that a_0 and Γ_0 are undefined.
         """
         needed = self.state_dict()
         names, found = [*needed], dict(tensors)
@@ -61,14 +62,16 @@ class RandomFeedback(Method):
     def turned(self) -> Self | None:
         """The same rule with every square matrix transposed; None where none is square.
 
-        The shape of a square matrix does not show whether it was saved as ``B`` or, as `nn.Linear` holds it,
-        as ``B.T``.
+        The shape of a square matrix does not show whether it was saved as ``B`` or, as `nn.Linear`
+        holds it, as ``B.T``.
         """
         twin = copy.deepcopy(self)
         square = [B for B in twin.buffers() if B.ndim == 2 and len(B) == B.shape[1] > 1]
         for B in square:
             B.copy_(B.T.clone())
-        return twin if square else None
+        if square:
+            return twin
+        return None
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
@@ -76,22 +79,24 @@ class RandomFeedback(Method):
 
 
 class FeedbackAlignment(RandomFeedback):
-    """a_L = e_T·W_head, then a_l = a_{l+1}·B_l with fixed Gaussian B_l (d × d) of variance 1/d, l < L.
+    """a_L = e_T·W_head, then a_l = a_{l+1}·B_l with fixed Gaussian B_l (d × d) of variance 1/d, l <
+    L.
 
-    The error enters by the head's true weights (weight transport at l = L), so Γ_L is near 1 whatever B_l is, and no
-    evidence of alignment; the terminal LayerNorm is left out on purpose, so Γ_L < 1. Where layers differ in size, B_l
-    is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector, also those that
-    the head does not read.
+    The error enters by the head's true weights (weight transport at l = L), so Γ_L is near 1
+    whatever B_l is, and no evidence of alignment; the terminal LayerNorm is left out on purpose, so
+    Γ_L < 1. Where layers differ in size, B_l is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token
+    stream every token gets its sample's vector, also those that the head does not read.
 
-    As first published the error goes back along the skip path too, a_l = a_{l+1} + a_{l+1}·B_l, and through random
-    matrices inside a block as well: that is `fa_weights`. Here, as the audit's protocol defines it, the skip path is
-    left out and a block has its true derivatives. Updates of the embedding and of w2, w1 have a cosine of 0.3–0.6,
-    0.6–0.7 and about 0 to the published ones (docs/protocol.md §5).
+    As first published the error goes back along the skip path too, a_l = a_{l+1} + a_{l+1}·B_l, and
+    through random matrices inside a block as well: that is `fa_weights`. Here, as the audit's
+    protocol defines it, the skip path is left out and a block has its true derivatives. Updates of
+    the embedding and of w2, w1 have a cosine of 0.3–0.6, 0.6–0.7 and about 0 to the published ones
+    (docs/protocol.md §5).
 
-    In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a map receives a mixture
-    of all units of the next one, without the locality and weight sharing that a transposed convolution with random
-    kernels has: that is `fa_weights`. B_l is large there (4·10⁷ entries in `smallcnn`). A network whose head reads the
-    mean over a map is refused.
+    In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a
+    map receives a mixture of all units of the next one, without the locality and weight sharing
+    that a transposed convolution with random kernels has: that is `fa_weights`. B_l is large there
+    (4·10⁷ entries in `smallcnn`). A network whose head reads the mean over a map is refused.
 
     Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
     """
@@ -118,12 +123,14 @@ class FeedbackAlignment(RandomFeedback):
 class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
-    On a token stream every token gets its sample's vector, also those that the head does not read, whose gradient at
-    h_L is 0; on a feature map every unit has its own column of B_l. The error enters at the end of every block.
+    On a token stream every token gets its sample's vector, also those that the head does not read,
+    whose gradient at h_L is 0; on a feature map every unit has its own column of B_l. The error
+    enters at the end of every block.
 
-    As first published it enters at every layer, by a matrix of that layer: that is `dfa_layers`. Here, as the audit's
-    protocol defines it, the inner weights of a block (w1) get it through the block's true weights, so that their update
-    is unrelated to the published one (cosine about 0); all other updates are the published ones (docs/protocol.md §5).
+    As first published it enters at every layer, by a matrix of that layer: that is `dfa_layers`.
+    Here, as the audit's protocol defines it, the inner weights of a block (w1) get it through the
+    block's true weights, so that their update is unrelated to the published one (cosine about 0);
+    all other updates are the published ones (docs/protocol.md §5).
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
@@ -144,15 +151,17 @@ class DirectFeedbackAlignment(RandomFeedback):
 
 
 class DirectRandomTargetProjection(DirectFeedbackAlignment):
-    """a_l = −onehot(y)·B_l: `DirectFeedbackAlignment` with the label in place of the error, of which it has the sign.
+    """a_l = −onehot(y)·B_l: `DirectFeedbackAlignment` with the label in place of the error, of
+    which it has the sign.
 
-    No layer but the head waits for the output. The credit of a class is one constant vector, which does not fade as the
-    loss falls: a residual stream, which nothing bounds, runs away along it, and the head cannot follow. Measured on the
-    synthetic task (16 inputs, ResMLP d = 24, L = 2, AdamW 1e-3, 300 steps): accuracy 0.14, ‖h_L‖ = 9e2, near chance;
-    with the penalty λ = 1 0.46, ‖h_L‖ = 4. Its published networks end every layer in a bounded nonlinearity.
+    No layer but the head waits for the output. The credit of a class is one constant vector, which
+    does not fade as the loss falls: a residual stream, which nothing bounds, runs away along it,
+    and the head cannot follow. Measured on the synthetic task (16 inputs, ResMLP d = 24, L = 2,
+    AdamW 1e-3, 300 steps): accuracy 0.14, ‖h_L‖ = 9e2, near chance; with the penalty λ = 1 0.46,
+    ‖h_L‖ = 4. Its published networks end every layer in a bounded nonlinearity.
 
-    As first published the label enters at every layer; inside a block and at tokens that nobody reads this departs from
-    it as `DirectFeedbackAlignment` does.
+    As first published the label enters at every layer; inside a block and at tokens that nobody
+    reads this departs from it as `DirectFeedbackAlignment` does.
 
     Source: docs/protocol.md §5; Frenkel, Lefebvre & Bol, Frontiers in Neuroscience 15, 2021.
     """
@@ -164,7 +173,8 @@ class DirectRandomTargetProjection(DirectFeedbackAlignment):
 
 
 class SparseDirectFeedback(DirectFeedbackAlignment):
-    """`DirectFeedbackAlignment` whose B_l has `connections` entries per column, of variance 1/connections; 0 elsewhere.
+    """`DirectFeedbackAlignment` whose B_l has `connections` entries per column, of variance
+    1/connections; 0 elsewhere.
 
     With one connection, the published extreme, a unit sees the error of a single class.
 
@@ -174,7 +184,8 @@ class SparseDirectFeedback(DirectFeedbackAlignment):
     Raises:
         UsageError: another number of them.
 
-    Source: docs/protocol.md §5; Crafton, Parihar, Gebhardt & Raychowdhury, Frontiers in Neuroscience 13, 2019.
+    Source: docs/protocol.md §5; Crafton, Parihar, Gebhardt & Raychowdhury, Frontiers in
+    Neuroscience 13, 2019.
     """
 
     name = "sparse_dfa"

@@ -15,10 +15,11 @@ from fa_core.models.base import StreamNet
 
 
 class ForwardOnly(base.Method):
-    """A rule that trains embedding and blocks by what `F` (C × inputs, Gaussian) adds to the input; no credit anywhere.
+    """A rule that trains embedding and blocks by what `F` (C × inputs, Gaussian) adds to the input;
+    no credit anywhere.
 
-    The head has its true gradient on the clean input, on which the network is evaluated too. A frozen baseline by such
-    a rule trains the head alone.
+    The head has its true gradient on the clean input, on which the network is evaluated too. A
+    frozen baseline by such a rule trains the head alone.
 
     Args:
         scale: deviation of an entry of F; the default is the rule's.
@@ -66,15 +67,17 @@ class ForwardOnly(base.Method):
 
 
 class Pepita(ForwardOnly):
-    """PEPITA: ⟨f_l(sg[h̃_l]), sg[h_{l+1} − h̃_{l+1}]⟩ per block, h̃ the stream of the input x + e_T·F; h_0 likewise.
+    """PEPITA: ⟨f_l(sg[h̃_l]), sg[h_{l+1} − h̃_{l+1}]⟩ per block, h̃ the stream of the input x +
+    e_T·F; h_0 likewise.
 
-    Embedding and last weight of a block move by the difference that the error makes to the state behind them, times
-    their input in the second pass. F has the published deviation 0.05·√(2/inputs).
+    Embedding and last weight of a block move by the difference that the error makes to the state
+    behind them, times their input in the second pass. F has the published deviation
+    0.05·√(2/inputs).
 
-    As first published so does every weight. Here a block is one layer: its inner weights (w1) get the difference behind
-    the block, carried back through the block's own derivatives. Their update has a cosine of 0.02–0.04 to the published
-    one at init and of 0.68–0.74 after 300 steps; the head's, which takes its state from the clean pass, of 0.999
-    (docs/protocol.md §5).
+    As first published so does every weight. Here a block is one layer: its inner weights (w1) get
+    the difference behind the block, carried back through the block's own derivatives. Their update
+    has a cosine of 0.02–0.04 to the published one at init and of 0.68–0.74 after 300 steps; the
+    head's, which takes its state from the clean pass, of 0.999 (docs/protocol.md §5).
 
     Args:
         scale: deviation of an entry of F.
@@ -99,17 +102,19 @@ class Pepita(ForwardOnly):
 
 
 class ForwardForward(ForwardOnly):
-    """Forward-forward: Σ_l softplus(θ − G_l⁺) + softplus(G_l⁻ − θ), G_l the mean square of embed(x), f_0, .. f_{L-1}.
+    """Forward-forward: Σ_l softplus(θ − G_l⁺) + softplus(G_l⁻ − θ), G_l the mean square of
+    embed(x), f_0, .. f_{L-1}.
 
-    The positive pass sees x + onehot(y)·F, the negative one x + onehot(ỹ)·F with a wrong label ỹ, drawn at every step
-    from torch's global generator: the label is added, not painted over inputs. Evaluation is the one-pass form: the
-    head on the state of the clean x.
+    The positive pass sees x + onehot(y)·F, the negative one x + onehot(ỹ)·F with a wrong label ỹ,
+    drawn at every step from torch's global generator: the label is added, not painted over inputs.
+    Evaluation is the one-pass form: the head on the state of the clean x.
 
-    As first published every layer has a goodness, of its own output behind a ReLU. Here a block is one layer: its inner
-    weights (w1) learn for the goodness of its end, through the block's own derivatives. Their update has a cosine of
-    0.83–0.84 to that of a goodness behind their GELU at init, and of −0.05 to 0.59 after 300 steps (docs/protocol.md
-    §5). A block behind a LayerNorm does not see the length of its input, as the rule asks;
-    in networks without one, a block can pass on the goodness of the one before.
+    As first published every layer has a goodness, of its own output behind a ReLU. Here a block is
+    one layer: its inner weights (w1) learn for the goodness of its end, through the block's own
+    derivatives. Their update has a cosine of 0.83–0.84 to that of a goodness behind their GELU at
+    init, and of −0.05 to 0.59 after 300 steps (docs/protocol.md §5). A block behind a LayerNorm
+    does not see the length of its input, as the rule asks; in networks without one, a block can
+    pass on the goodness of the one before.
 
     Args:
         scale: deviation of an entry of F.

@@ -1,4 +1,5 @@
-"""Rules that learn a small net per layer: an inverse of every block, or a classifier on every state."""
+"""Rules that learn a small net per layer: an inverse of every block, or a classifier on every
+state."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from fa_core.models.base import StreamNet
 
 
 class LocalLoss(BridgeMethod):
-    """a_l = ∇_{h_l} CE(C_l(h_l), y) with a linear classifier C_l on the flattened state, l < L; a_L = g_L.
+    """a_l = ∇_{h_l} CE(C_l(h_l), y) with a linear classifier C_l on the flattened state, l < L; a_L
+    = g_L.
 
-    C_l learns by AdamW on the same cross entropy, one step per training step. Every block is trained for what the next
-    state already shows, and nothing of what later blocks make of it. This is the prediction loss alone, without the
-    similarity loss that is published with it.
+    C_l learns by AdamW on the same cross entropy, one step per training step. Every block is
+    trained for what the next state already shows, and nothing of what later blocks make of it. This
+    is the prediction loss alone, without the similarity loss that is published with it.
 
     Args:
         lr: learning rate of the classifiers.
@@ -52,15 +54,17 @@ class LocalLoss(BridgeMethod):
 
 
 class TargetPropagation(BridgeMethod):
-    """Difference target propagation: a_l = (V_l(h_{l+1}) − V_l(h_{l+1} − η·a_{l+1}))/η, a_L = g_L, with learned V_l.
+    """Difference target propagation: a_l = (V_l(h_{l+1}) − V_l(h_{l+1} − η·a_{l+1}))/η, a_L = g_L,
+    with learned V_l.
 
-    V_l(h_{l+1}) ≈ h_l inverts block l: two linear layers around a GELU on the flattened state, plus h_{l+1} itself in a
-    residual network. The target of layer l is h_l − η·a_l; a_l is about (∂V_l/∂h_{l+1})·a_{l+1}, the inverse of the
-    block's Jacobian where backprop has its transpose, so Γ < 1 also with exact inverses. V_l minimises
-    ‖V_l(h_{l+1}) − h_l‖²/‖h_l‖² at states h_l + ξ, ξ Gaussian of σ times the root mean square of h_l, by AdamW, a step
-    per training step.
+    V_l(h_{l+1}) ≈ h_l inverts block l: two linear layers around a GELU on the flattened state, plus
+    h_{l+1} itself in a residual network. The target of layer l is h_l − η·a_l; a_l is about
+    (∂V_l/∂h_{l+1})·a_{l+1}, the inverse of the block's Jacobian where backprop has its transpose,
+    so Γ < 1 also with exact inverses. V_l minimises ‖V_l(h_{l+1}) − h_l‖²/‖h_l‖² at states h_l + ξ,
+    ξ Gaussian of σ times the root mean square of h_l, by AdamW, a step per training step.
 
-    In a residual network V_l starts near the identity, so fresh inverses, the null of Γ, already have a high Γ.
+    In a residual network V_l starts near the identity, so fresh inverses, the null of Γ, already
+    have a high Γ.
 
     Args:
         eta: η.
@@ -84,7 +88,8 @@ class TargetPropagation(BridgeMethod):
     ) -> None:
         super().__init__(net, generator, lr)
         self.eta, self.sigma, self.residual = eta, sigma, net.residual
-        width = 2 * net.head.in_features if width is None else width
+        if width is None:
+            width = 2 * net.head.in_features
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
         self.inverses = nn.ModuleList(
             nn.Sequential(nn.Linear(size, width), nn.GELU(), nn.Linear(width, before))
@@ -96,7 +101,9 @@ class TargetPropagation(BridgeMethod):
         """V_l(h_{l+1}), flattened."""
         h = h.flatten(1)
         found: Tensor = self.inverses[l](h)
-        return h + found if self.residual else found
+        if self.residual:
+            return h + found
+        return found
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         credit = [summed_gradients(net, stream[0], y)[-1]]

@@ -1,4 +1,5 @@
-"""Predictive coding: hidden states settle between what the layer below predicts and what the label asks for."""
+"""Predictive coding: hidden states settle between what the layer below predicts and what the label
+asks for."""
 
 from __future__ import annotations
 
@@ -12,19 +13,23 @@ from fa_core.models.base import StreamNet
 
 
 class PredictiveCoding(EquilibriumPropagation):
-    """a_l = −ε_l of E = Σ_l ½‖ε_l‖² + CE after `steps` descent steps on h_0..h_L: EP's energy at β = 1.
+    """a_l = −ε_l of E = Σ_l ½‖ε_l‖² + CE after `steps` descent steps on h_0..h_L: EP's energy at β
+    = 1.
 
-    ε_l is the prediction error of layer l (see `EquilibriumPropagation`). The states move as far as the label pulls
-    them, so a_l is the gradient at other states than h_l, and Γ < 1; after few steps a_l is small at early layers.
+    ε_l is the prediction error of layer l (see `EquilibriumPropagation`). The states move as far as
+    the label pulls them, so a_l is the gradient at other states than h_l, and Γ < 1; after few
+    steps a_l is small at early layers.
 
-    `fixed` keeps predictions and derivatives at their values of the forward pass ("fixed prediction assumption"). The
-    errors then obey a_l ← a_l − eta·(a_l − (∂h_{l+1}/∂h_l)ᵀ·a_{l+1}), a_L = g_L, whose rest is a_l = g_l: with eta = 1
-    it is reached exactly after L steps, and learning is backprop.
+    `fixed` keeps predictions and derivatives at their values of the forward pass ("fixed prediction
+    assumption"). The errors then obey a_l ← a_l − eta·(a_l − (∂h_{l+1}/∂h_l)ᵀ·a_{l+1}), a_L = g_L,
+    whose rest is a_l = g_l: with eta = 1 it is reached exactly after L steps, and learning is
+    backprop.
 
-    As first published all weights, those of the head too, descend E where the states have settled. Here embedding and
-    blocks descend ⟨f_l(h_l), a_{l+1}⟩ at the states of the forward pass, in both variants, and head and out_ln the true
-    cross entropy there. The updates of w1 and w2 have a cosine of 0.92–0.94 to the published ones at init, the head's
-    of 0.70; after 300 steps 0.83–0.99, 0.89–0.998 and about 0, as a settled h_L leaves the head little to learn
+    As first published all weights, those of the head too, descend E where the states have settled.
+    Here embedding and blocks descend ⟨f_l(h_l), a_{l+1}⟩ at the states of the forward pass, in both
+    variants, and head and out_ln the true cross entropy there. The updates of w1 and w2 have a
+    cosine of 0.92–0.94 to the published ones at init, the head's of 0.70; after 300 steps
+    0.83–0.99, 0.89–0.998 and about 0, as a settled h_L leaves the head little to learn
     (docs/protocol.md §5).
 
     Args:
@@ -32,7 +37,8 @@ class PredictiveCoding(EquilibriumPropagation):
         steps: descent steps; default 5·(L + 1), or L where `fixed`.
         fixed: whether predictions are fixed.
 
-    Source: docs/protocol.md §5; Whittington & Bogacz, Neural Computation 29, 2017; Millidge, Tschantz & Buckley, 2022.
+    Source: docs/protocol.md §5; Whittington & Bogacz, Neural Computation 29, 2017; Millidge,
+    Tschantz & Buckley, 2022.
     """
 
     name = "pc"

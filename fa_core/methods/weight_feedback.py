@@ -1,7 +1,9 @@
-"""Backward passes of the network itself, in which every weight is replaced by feedback of its own shape.
+"""Backward passes of the network itself, in which every weight is replaced by feedback of its own
+shape.
 
-FA per weight, sign symmetry (uSF, brSF, frSF) and learned feedback (Kolen–Pollack, weight mirror) differ only in that
-feedback; on a convolution it is a kernel. DFA per layer cuts the graph at the same places.
+FA per weight, sign symmetry (uSF, brSF, frSF) and learned feedback (Kolen–Pollack, weight mirror)
+differ only in that feedback; on a convolution it is a kernel. DFA per layer cuts the graph at the
+same places.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ LINEAR: frozenset[Any] = frozenset(
 
 
 def carrying_weights(net: StreamNet) -> list[nn.Parameter]:
-    """The weights behind the embedding, in the network's order: parameters of two dimensions or more, biases apart."""
+    """The weights behind the embedding, in the network's order: parameters of two dimensions or
+    more, biases apart."""
     before = {id(parameter) for parameter in net.embed.parameters()}
     named = ((name, weight) for name, weight in net.named_parameters() if id(weight) not in before)
     return [weight for name, weight in named if weight.ndim > 1 and not name.endswith("bias")]
@@ -72,7 +75,8 @@ class WeightMode(TorchFunctionMode):
     def linear(
         self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
     ) -> Tensor:
-        """What the operation on weight i (or a view of it) gives; `rest` are its further arguments."""
+        """What the operation on weight i (or a view of it) gives; `rest` are its further
+        arguments."""
         raise NotImplementedError
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -91,7 +95,8 @@ def _place(weight: Tensor) -> tuple[int, int]:
 
 
 class CarriedBack(WeightMode):
-    """Inside, the error goes back through `feedback` instead of the weights; values, and gradients by weights, stay.
+    """Inside, the error goes back through `feedback` instead of the weights; values, and gradients
+    by weights, stay.
 
         y = W·sg[x] + (B·x − sg[B·x]),   so that   ∂y/∂x = B,   ∂y/∂W = x,   and the last two terms are exactly 0
 
@@ -116,15 +121,18 @@ class CarriedBack(WeightMode):
 
 
 class WeightFeedback(RandomFeedback, Backprop):
-    """FA per weight: backprop in which every weight behind the embedding carries the error back through a fixed B.
+    """FA per weight: backprop in which every weight behind the embedding carries the error back
+    through a fixed B.
 
-    a_l is what reaches h_l; the weights' own gradients are formed from it too, inside the blocks as well. B is Gaussian
-    of variance 1/(3·fan_in), that of the weights as PyTorch draws them: behind a BatchNorm, whose derivative is
-    1/deviation, a larger B multiplies the error at every layer (in ResNet-56 to gradients of 1e8). Norms and
-    nonlinearities have their true derivatives. Γ_L is not free: the head is replaced as well.
+    a_l is what reaches h_l; the weights' own gradients are formed from it too, inside the blocks as
+    well. B is Gaussian of variance 1/(3·fan_in), that of the weights as PyTorch draws them: behind
+    a BatchNorm, whose derivative is 1/deviation, a larger B multiplies the error at every layer (in
+    ResNet-56 to gradients of 1e8). Norms and nonlinearities have their true derivatives. Γ_L is not
+    free: the head is replaced as well.
 
-    A rule with other feedback of that kind is a subclass with a `feedback` of its own. The operations are those of
-    `LINEAR` with the weight on the right; a network that multiplies by its weights otherwise has its true derivative.
+    A rule with other feedback of that kind is a subclass with a `feedback` of its own. The
+    operations are those of `LINEAR` with the weight on the right; a network that multiplies by its
+    weights otherwise has its true derivative.
 
     Source: docs/protocol.md §5; Lillicrap et al., 2016; kernels: Sanfiz & Akrout, 2021 (BioTorch).
     """
@@ -166,7 +174,8 @@ class WeightFeedback(RandomFeedback, Backprop):
 
 
 def initial_variances(net: StreamNet) -> list[float]:
-    """1/(3·fan_in) of each of `carrying_weights`: the variance with which PyTorch draws linear maps and kernels."""
+    """1/(3·fan_in) of each of `carrying_weights`: the variance with which PyTorch draws linear maps
+    and kernels."""
     kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
     weights = carrying_weights(net)
     return [
@@ -178,7 +187,8 @@ def initial_variances(net: StreamNet) -> list[float]:
 class UniformSigns(WeightFeedback):
     """uSF: B = sign(W)/√(3·fan_in), of one magnitude per weight tensor; nothing is drawn.
 
-    Source: docs/protocol.md §5; Liao, Leibo & Poggio, AAAI 2016; Moskovitz, Litwin-Kumar & Abbott, 2018.
+    Source: docs/protocol.md §5; Liao, Leibo & Poggio, AAAI 2016; Moskovitz, Litwin-Kumar & Abbott,
+    2018.
     """
 
     name = "usf"
@@ -192,7 +202,8 @@ class UniformSigns(WeightFeedback):
 
 
 class FixedMagnitudes(WeightFeedback):
-    """frSF: B = sign(W)·|M|, M drawn once as FA's B. Fresh magnitudes keep the signs, so the null of Γ is not near 0.
+    """frSF: B = sign(W)·|M|, M drawn once as FA's B. Fresh magnitudes keep the signs, so the null
+    of Γ is not near 0.
 
     Source: docs/protocol.md §5; Moskovitz, Litwin-Kumar & Abbott, 2018.
     """
@@ -234,18 +245,23 @@ class LearnedFeedback(WeightFeedback):
     def __init__(
         self, net: StreamNet, generator: torch.Generator, rate: float | None = None
     ) -> None:
-        self.rate = self.usual if rate is None else rate
+        if rate is None:
+            self.rate = self.usual
+        else:
+            self.rate = rate
         if not 0 < self.rate < 1:
             raise UsageError(f"{self.name}: rate is {rate}", hint="give a number between 0 and 1")
         super().__init__(net, generator)
 
 
 class KolenPollack(LearnedFeedback):
-    """B takes the step that W took, and both shrink: B ← (1 − rate)·(B + ΔW), W ← (1 − rate)·(W + ΔW).
+    """B takes the step that W took, and both shrink: B ← (1 − rate)·(B + ΔW), W ← (1 − rate)·(W +
+    ΔW).
 
-    So W − B = (1 − rate)^t·(W_0 − B_0): no weight is read, yet B → W and a_l → g_l. ΔW is the optimizer's step, its
-    weight decay included. The rate is a weight decay of its own, whatever the learning rate: at 1e-3 the distance falls
-    to 1/e in 1,000 steps, and Adam at a learning rate of 1e-3 cannot hold an entry of W above about 1.
+    So W − B = (1 − rate)^t·(W_0 − B_0): no weight is read, yet B → W and a_l → g_l. ΔW is the
+    optimizer's step, its weight decay included. The rate is a weight decay of its own, whatever the
+    learning rate: at 1e-3 the distance falls to 1/e in 1,000 steps, and Adam at a learning rate of
+    1e-3 cannot hold an entry of W above about 1.
 
     Source: docs/protocol.md §5; Kolen & Pollack, ICNN 1994; Akrout et al., NeurIPS 2019.
     """
@@ -268,11 +284,13 @@ class KolenPollack(LearnedFeedback):
 
 
 class WeightMirror(LearnedFeedback):
-    """B ← B + rate·(M − B), M = Σ x·yᵀ/Σ 1·1ᵀ for noise x ~ N(0, I) sent into every weight alone, and its answer y.
+    """B ← B + rate·(M − B), M = Σ x·yᵀ/Σ 1·1ᵀ for noise x ~ N(0, I) sent into every weight alone,
+    and its answer y.
 
-    E[M] = W, also at the edges of a padded map, where the denominator counts what a kernel's entry has seen; so a_l →
-    g_l, less the noise of M: per entry about ‖row of W‖·√(rate/(2·B·positions)). The mirror works after every step, on
-    noise of the training batch's size from torch's global generator.
+    E[M] = W, also at the edges of a padded map, where the denominator counts what a kernel's entry
+    has seen; so a_l → g_l, less the noise of M: per entry about ‖row of W‖·√(rate/(2·B·positions)).
+    The mirror works after every step, on noise of the training batch's size from torch's global
+    generator.
 
     Source: docs/protocol.md §5; Akrout, Wilson, Humphreys, Lillicrap & Tweed, NeurIPS 2019.
     """
@@ -291,7 +309,8 @@ class WeightMirror(LearnedFeedback):
 
 
 class LayerInputs(WeightMode):
-    """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph behind it."""
+    """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph
+    behind it."""
 
     def linear(
         self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
@@ -301,12 +320,15 @@ class LayerInputs(WeightMode):
 
 
 class LayerDirectFeedback(RandomFeedback, Backprop):
-    """DFA at every layer: e_T·B_i, projected on the whole activation, is the credit of what weight i is given.
+    """DFA at every layer: e_T·B_i, projected on the whole activation, is the credit of what weight
+    i is given.
 
-    From there it goes back through norms, nonlinearities and shortcuts to the weights before, and no further. a_l is
-    what reaches h_l: the sum over the layers that it is given to. B_i (C × values per sample) has variance 1/C.
+    From there it goes back through norms, nonlinearities and shortcuts to the weights before, and
+    no further. a_l is what reaches h_l: the sum over the layers that it is given to. B_i (C ×
+    values per sample) has variance 1/C.
 
-    Source: docs/protocol.md §5; Nøkland, NeurIPS 2016; on convolutions: Sanfiz & Akrout, 2021 (BioTorch).
+    Source: docs/protocol.md §5; Nøkland, NeurIPS 2016; on convolutions: Sanfiz & Akrout, 2021
+    (BioTorch).
     """
 
     name = "dfa_layers"
@@ -347,7 +369,8 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
 
 
 class Mirror(WeightMode):
-    """Sends noise into every weight, next to what the network does; `seen` holds M of each (see `WeightMirror`)."""
+    """Sends noise into every weight, next to what the network does; `seen` holds M of each (see
+    `WeightMirror`)."""
 
     def linear(
         self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]

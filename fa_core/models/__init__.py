@@ -1,4 +1,5 @@
-"""The built-in networks, each with an exposed residual stream: by name, and by the tensors of a checkpoint."""
+"""The built-in networks, each with an exposed residual stream: by name, and by the tensors of a
+checkpoint."""
 
 from __future__ import annotations
 
@@ -70,14 +71,18 @@ def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Normal numbers are not drawn: on the meta device that alone imports torch's compiler, which takes two seconds."""
+    """Normal numbers are not drawn: on the meta device that alone imports torch's compiler, which
+    takes two seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return kwargs["tensor"] if func is nn.init.normal_ else func(*args, **kwargs or {})
+        if func is nn.init.normal_:
+            return kwargs["tensor"]
+        return func(*args, **kwargs or {})
 
 
 def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
-    """As `build`, on the meta device: drawing initial weights takes longer than reading those that replace them.
+    """As `build`, on the meta device: drawing initial weights takes longer than reading those that
+    replace them.
 
     Args:
         arch: the network.
@@ -95,7 +100,8 @@ def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
 
 
 def arch_of(named: str, tensors: Mapping[str, object]) -> str:
-    """The network that a manifest names, by the tensors next to it: ``resmlp`` with a ``head`` is `WideResMLP`.
+    """The network that a manifest names, by the tensors next to it: ``resmlp`` with a ``head`` is
+    `WideResMLP`.
 
     Args:
         named: the manifest's ``arch``.
@@ -105,7 +111,9 @@ def arch_of(named: str, tensors: Mapping[str, object]) -> str:
     ('resmlp_wide', 'resmlp')
     """
     earlier = f"{WideResMLP.last}.weight" in tensors and f"{ResMLP.last}.weight" not in tensors
-    return WideResMLP.arch if named == ResMLP.arch and earlier else named
+    if named == ResMLP.arch and earlier:
+        return WideResMLP.arch
+    return named
 
 
 def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:
@@ -138,7 +146,10 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     if nearly:
         raise UnknownNetwork(min(nearly)[1], hint="name the network with --model module:callable")
     listed = ", ".join(f"{name} {shape}" for name, shape in list(seen.items())[:4]) or "no tensors"
-    more = f" and {len(seen) - 4} more" if len(seen) > 4 else ""
+    if len(seen) > 4:
+        more = f" and {len(seen) - 4} more"
+    else:
+        more = ""
     hint = f"name the network with --model module:callable; known: {', '.join(ARCHS)}"
     raise UnknownNetwork(f"tensors of no known network ({listed}{more})", hint=hint)
 

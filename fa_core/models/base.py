@@ -21,11 +21,13 @@ class StreamNet(nn.Module, ABC):
         h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l),   logits = head(out_ln(read(h_L)))
 
     A subclass builds ``embed``, ``blocks``, ``out_ln`` (``nn.Identity`` where there is no terminal
-    LayerNorm) and ``head``, and passes the shapes to `__init__`. Hidden states are never changed in place.
+    LayerNorm) and ``head``, and passes the shapes to `__init__`. Hidden states are never changed in
+    place.
 
     Attributes:
         arch: the registry name.
-        arch_args: every constructor argument, so that ``build(arch, **arch_args)`` makes the same shapes.
+        arch_args: every constructor argument, so that ``build(arch, **arch_args)`` makes the same
+            shapes.
         input_shape: shape of one sample; any input with as many values per sample is taken.
         state_shapes: shape of one sample's h_l, l = 0..L.
         residual: whether h_{l+1} = h_l + f_l(h_l); else h_{l+1} = f_l(h_l).
@@ -73,7 +75,8 @@ class StreamNet(nn.Module, ABC):
 
     @property
     def credit_sizes(self) -> list[int]:
-        """Length of the per-sample vector that a feedback matrix produces for h_l, l = 0..L (see `place`)."""
+        """Length of the per-sample vector that a feedback matrix produces for h_l, l = 0..L (see
+        `place`)."""
         return [math.prod(shape) for shape in self.state_shapes]
 
     def place(self, l: int, vector: Tensor) -> Tensor:
@@ -97,13 +100,16 @@ class StreamNet(nn.Module, ABC):
         return embedded
 
     def branch(self, l: int, h: Tensor) -> Tensor:
-        """f_l(h_l): what block l adds to the stream (or, where not `residual`, puts in its place)."""
+        """f_l(h_l): what block l adds to the stream (or, where not `residual`, puts in its
+        place)."""
         added: Tensor = self.blocks[l](h)
         return added
 
     def advance(self, l: int, h: Tensor) -> Tensor:
         """h_{l+1} of h_l."""
-        return h + self.branch(l, h) if self.residual else self.branch(l, h)
+        if self.residual:
+            return h + self.branch(l, h)
+        return self.branch(l, h)
 
     def onward(self, h_0: Tensor) -> list[Tensor]:
         """h_0..h_L of h_0."""
@@ -127,12 +133,16 @@ class StreamNet(nn.Module, ABC):
         """Logits (B, C); with ``return_hidden`` also the stream [h_0..h_L]."""
         stream = self.onward(self.embed_input(x))
         logits = self.readout(stream[-1])
-        return (logits, stream) if return_hidden else logits
+        if return_hidden:
+            return (logits, stream)
+        return logits
 
 
 def terminal_norm(width: int, on: bool) -> nn.Module:
     """The terminal LayerNorm, or nothing."""
-    return nn.LayerNorm(width) if on else nn.Identity()
+    if on:
+        return nn.LayerNorm(width)
+    return nn.Identity()
 
 
 def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, Any]:
@@ -161,7 +171,10 @@ def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str
     """
     args = {name: given[name] for name in signature(network).parameters}
     for name, size in args.items():
-        least = 0 if name == "L" else 1
+        if name == "L":
+            least = 0
+        else:
+            least = 1
         is_size = isinstance(size, int) and not isinstance(size, bool) and least <= size <= LARGEST
         if name != "terminal_ln" and not is_size:
             raise UsageError(

@@ -14,7 +14,8 @@ from fa_core.models.vit_mini import TokenStream, TransformerBlock
 
 
 class TokenEmbedding(nn.Module):
-    """Token numbers (B, T), also as floats, → (B, T, d): a vector per token, plus one per position."""
+    """Token numbers (B, T), also as floats, → (B, T, d): a vector per token, plus one per
+    position."""
 
     def __init__(self, vocab: int, length: int, d: int) -> None:
         super().__init__()
@@ -27,7 +28,8 @@ class TokenEmbedding(nn.Module):
 
 
 class Decoder(TokenStream):
-    """Token and position embedding; L pre-LayerNorm causal blocks; terminal LN and linear head on the last token.
+    """Token and position embedding; L pre-LayerNorm causal blocks; terminal LN and linear head on
+    the last token.
 
     Logits (B, C) are those of the token that follows, the label (B,).
 
@@ -57,8 +59,10 @@ class Decoder(TokenStream):
         terminal_ln: bool = True,
         num_classes: int | None = None,
     ) -> None:
-        hidden = 2 * d if hidden is None else hidden
-        num_classes = vocab if num_classes is None else num_classes
+        if hidden is None:
+            hidden = 2 * d
+        if num_classes is None:
+            num_classes = vocab
         args = checked_args(Decoder, locals())
         if d % heads:
             raise UsageError(f"decoder cannot cut d={d} into heads={heads}", hint="choose divisors")

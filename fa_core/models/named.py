@@ -1,8 +1,10 @@
-"""A network by what the user typed for ``--model``: a library's, a model-hub folder's, a plugin's, or their own code.
+"""A network by what the user typed for ``--model``: a library's, a model-hub folder's, a plugin's,
+or their own code.
 
 timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
 
-(…) are keyword arguments, literals only. Nothing is downloaded, and weights always come from the checkpoint.
+(…) are keyword arguments, literals only. Nothing is downloaded, and weights always come from the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ LARGEST_CONFIG = 1 << 22
 """Bytes of it."""
 
 LARGEST_SIZE = 1 << 24
-"""What every integer of it is at most: some are turned into lists of that length before anything is built."""
+"""What every integer of it is at most: some are turned into lists of that length before anything is
+built."""
 
 
 class Weights(NamedTuple):
-    """How much a checkpoint holds, to which a network that a file describes is compared before it is built.
+    """How much a checkpoint holds, to which a network that a file describes is compared before it
+    is built.
 
     Attributes:
         path: the checkpoint.
@@ -70,9 +74,10 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     elif kind:
         make = partial(_LIBRARIES[kind], name)
     else:
-        make = (
-            import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
-        )
+        if ":" in name:
+            make = import_callable(name, "--model")
+        else:
+            make = load_plugin(plugins(MODELS)[name])
     try:
         network = make(**args)
     except FaError:
@@ -80,9 +85,15 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     except Exception as error:
         if not kind and not isinstance(error, TypeError):
             raise  # of the user's own code, with its traceback
-        given = f"with {', '.join(args)}" if args else "without arguments"
+        if args:
+            given = f"with {', '.join(args)}"
+        else:
+            given = "without arguments"
         what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
-        hint = "" if kind == "hf" else f"give what it takes as literals: {name}(depth=4)"
+        if kind == "hf":
+            hint = ""
+        else:
+            hint = f"give what it takes as literals: {name}(depth=4)"
         raise UsageError(what, hint=hint) from error
     if not isinstance(network, nn.Module):
         raise UsageError(
@@ -92,9 +103,15 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
 
 
 def hub_folder(checkpoint: Path) -> Path | None:
-    """The model-hub folder that a checkpoint is, or lies in; None where no ``config.json`` is there."""
-    folder = checkpoint if is_folder(checkpoint) else checkpoint.parent
-    return folder if is_file(folder / CONFIG) else None
+    """The model-hub folder that a checkpoint is, or lies in; None where no ``config.json`` is
+    there."""
+    if is_folder(checkpoint):
+        folder = checkpoint
+    else:
+        folder = checkpoint.parent
+    if is_file(folder / CONFIG):
+        return folder
+    return None
 
 
 def _from_timm(name: str, **args: Any) -> Any:
@@ -186,9 +203,11 @@ def _built(build: Callable[[], Any], weights: Weights | None) -> Any:
 
 @contextmanager
 def _counted(weights: Weights) -> Iterator[None]:
-    """Stop the building of a network that has far more tensors, or far larger ones, than its checkpoint.
+    """Stop the building of a network that has far more tensors, or far larger ones, than its
+    checkpoint.
 
-    What a file lacks may be buffers, or tensors that share their memory; so a multiple of it is allowed.
+    What a file lacks may be buffers, or tensors that share their memory; so a multiple of it is
+    allowed.
 
     Raises:
         UnreadableInput: says how much it would be.
@@ -217,7 +236,8 @@ def _counted(weights: Weights) -> Iterator[None]:
 
 
 def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """A checkpoint's tensors under the names that a network of transformers has: it stores some under others.
+    """A checkpoint's tensors under the names that a network of transformers has: it stores some
+    under others.
 
     They stay as they are where one is missing, too many or of another shape.
     """
@@ -241,7 +261,8 @@ def _library(package: str) -> Any:
     """An optional package, imported.
 
     Raises:
-        UsageError: it is not installed, or does not import: builds of torchvision for another torch raise anything.
+        UsageError: it is not installed, or does not import: builds of torchvision for another torch
+            raise anything.
     """
     try:
         return importlib.import_module(package)
@@ -254,7 +275,10 @@ def _library(package: str) -> Any:
 def _unusable(package: str, error: Exception) -> UsageError:
     """The error for a package that does not import, or not all of it."""
     why = _first_line(error)
-    needed = "torchvision" if "torchvision" in why else package
+    if "torchvision" in why:
+        needed = "torchvision"
+    else:
+        needed = package
     hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
     return UsageError(f"{package} does not import here ({why})", hint=hint)
 

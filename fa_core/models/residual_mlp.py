@@ -25,7 +25,8 @@ class ResidualMLP(StreamNet):
     """
 
     block: ClassVar[type[PreNormBlock]]
-    """``block(d, hidden)`` makes an f_l: its two linear layers, from d to hidden and back, around a GELU."""
+    """``block(d, hidden)`` makes an f_l: its two linear layers, from d to hidden and back, around a
+    GELU."""
     last: ClassVar[str] = "head"
     """What the head is called."""
 
@@ -38,7 +39,8 @@ class ResidualMLP(StreamNet):
         terminal_ln: bool = True,
         num_classes: int = 10,
     ) -> None:
-        hidden = 2 * d if hidden is None else hidden
+        if hidden is None:
+            hidden = 2 * d
         super().__init__(checked_args(type(self), locals()), (input_dim,), [(d,)] * (L + 1))
         self.embed = nn.Linear(input_dim, d)
         self.blocks = nn.ModuleList(self.block(d, hidden) for _ in range(L))
@@ -47,10 +49,14 @@ class ResidualMLP(StreamNet):
 
     @classmethod
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
+        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and
+        ``head.weight``."""
         d, input_dim = shapes["embed.weight"]
         common = common_args(shapes, cls.last)
-        hidden = shapes[f"blocks.0.{cls.block.inner}.weight"][0] if common["L"] else 2 * d
+        if common["L"]:
+            hidden = shapes[f"blocks.0.{cls.block.inner}.weight"][0]
+        else:
+            hidden = 2 * d
         found = {"input_dim": input_dim, "d": d, "hidden": hidden, **common}
         return {name: found[name] for name in signature(cls).parameters}
 
@@ -87,7 +93,8 @@ class PublishedBlock(PreNormBlock):
 
 
 class ResMLP(ResidualMLP):
-    """The published network: h_0 = W·x + b; L pre-LN GELU blocks d → d → d; terminal LN; linear head.
+    """The published network: h_0 = W·x + b; L pre-LN GELU blocks d → d → d; terminal LN; linear
+    head.
 
     Args:
         input_dim: values per sample (3072 = a flattened 3×32×32 image).
@@ -96,7 +103,8 @@ class ResMLP(ResidualMLP):
         terminal_ln: whether the head reads LN(h_L).
         num_classes: C.
 
-    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12); its tensors have the published names.
+    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12); its tensors have the published
+    names.
     """
 
     arch = "resmlp"
@@ -145,8 +153,9 @@ class PlainBlock(PreNormBlock):
 class StudentNet(ResidualMLP):
     """h_0 = W·x + b; L residual GELU blocks without LayerNorm; linear head.
 
-    Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient: (b) fires only where the softmax is
-    saturated at the right labels, and its cause then is ``saturated``. Published: never.
+    Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient: (b) fires only
+    where the softmax is saturated at the right labels, and its cause then is ``saturated``.
+    Published: never.
 
     Args:
         input_dim: values per sample.

@@ -1,4 +1,5 @@
-"""Residual CNNs for small images, with BatchNorm and no LayerNorm; their tensors are named as BioTorch names them."""
+"""Residual CNNs for small images, with BatchNorm and no LayerNorm; their tensors are named as
+BioTorch names them."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ STAGES = 3
 class BasicBlock(nn.Module):
     """f(h) = ReLU(BN(conv(ReLU(BN(conv(h))))) + S(h)); (B, c, s, s) → (B, c', s', s').
 
-    S has no parameters ("option A"): h itself, or, where the map shrinks, every other row and column of it, with zeros
-    for the new channels, one half before and one half behind the old ones.
+    S has no parameters ("option A"): h itself, or, where the map shrinks, every other row and
+    column of it, with zeros for the new channels, one half before and one half behind the old ones.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -42,9 +43,11 @@ class BasicBlock(nn.Module):
 
 
 class SmallResNet(StreamNet):
-    """A convolution; three stages of L/3 blocks with w, 2w and 4w channels; mean over the map; linear head.
+    """A convolution; three stages of L/3 blocks with w, 2w and 4w channels; mean over the map;
+    linear head.
 
-    h_0 is the first convolution's output after BatchNorm and ReLU. A block ends in a ReLU, so h_{l+1} = f_l(h_l).
+    h_0 is the first convolution's output after BatchNorm and ReLU. A block ends in a ReLU, so
+    h_{l+1} = f_l(h_l).
 
     Args:
         image: side of the square image; a larger or smaller one is taken as well.
@@ -75,8 +78,10 @@ class SmallResNet(StreamNet):
         terminal_ln: bool = False,
         num_classes: int = 10,
     ) -> None:
-        width = self.usual[0] if width is None else width
-        L = self.usual[1] if L is None else L
+        if width is None:
+            width = self.usual[0]
+        if L is None:
+            L = self.usual[1]
         args = checked_args(type(self), locals())
         if L % STAGES:
             raise UsageError(
@@ -124,7 +129,8 @@ class SmallResNet(StreamNet):
 
     @classmethod
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``conv1``, ``fc`` and the blocks; the image's side does not show in them."""
+        """Arguments from ``conv1``, ``fc`` and the blocks; the image's side does not show in
+        them."""
         width, channels, _, _ = shapes["conv1.weight"]
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
         if cls.exactly not in (L, None):

@@ -91,15 +91,18 @@ class SmallCNN(StreamNet):
 
     @classmethod
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from the convolutions; the image's side from the first layer that reads a flattened map."""
+        """Arguments from the convolutions; the image's side from the first layer that reads a
+        flattened map."""
         width, channels, _, _ = shapes["embed.conv.weight"]
         common = common_args(shapes)
-        dense = shapes["blocks.2.fc.weight"] if common["L"] else None
-        image = (
-            8 * isqrt(dense[1] // (4 * width))
-            if dense
-            else 2 * isqrt(shapes["head.weight"][1] // width)
-        )
+        if common["L"]:
+            dense = shapes["blocks.2.fc.weight"]
+        else:
+            dense = None
+        if dense:
+            image = 8 * isqrt(dense[1] // (4 * width))
+        else:
+            image = 2 * isqrt(shapes["head.weight"][1] // width)
         return {
             "image": image,
             "channels": channels,

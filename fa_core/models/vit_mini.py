@@ -15,7 +15,8 @@ from fa_core.models.base import Shape, StreamNet, checked_args, common_args, ter
 
 
 class PatchEmbedding(nn.Module):
-    """Images (B, c, s, s) → tokens (B, 1 + (s/p)², d): the cls token, then the patches, plus positions."""
+    """Images (B, c, s, s) → tokens (B, 1 + (s/p)², d): the cls token, then the patches, plus
+    positions."""
 
     def __init__(self, channels: int, image: int, patch: int, d: int) -> None:
         super().__init__()
@@ -33,8 +34,8 @@ class PatchEmbedding(nn.Module):
 class Attention(nn.Module):
     """Softmax self-attention, (B, T, d) → (B, T, d).
 
-    The projection to queries, keys and values is one tensor of shape (3, heads, d/heads, d): its shape
-    says how many heads there are. `causal`: a token sees itself and those before it.
+    The projection to queries, keys and values is one tensor of shape (3, heads, d/heads, d): its
+    shape says how many heads there are. `causal`: a token sees itself and those before it.
     """
 
     def __init__(self, d: int, heads: int, causal: bool = False) -> None:
@@ -60,7 +61,8 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """f(h) = A + M(h + A), A = attention(LN(h)), M(u) = W2·GELU(W1·LN(u)): one step of the stream."""
+    """f(h) = A + M(h + A), A = attention(LN(h)), M(u) = W2·GELU(W1·LN(u)): one step of the
+    stream."""
 
     def __init__(self, d: int, heads: int, hidden: int, causal: bool = False) -> None:
         super().__init__()
@@ -77,7 +79,8 @@ class TransformerBlock(nn.Module):
 
 
 class TokenStream(StreamNet):
-    """A network whose stream holds all tokens, (T, d) per sample, and whose head reads one of them."""
+    """A network whose stream holds all tokens, (T, d) per sample, and whose head reads one of
+    them."""
 
     @property
     def credit_sizes(self) -> list[int]:
@@ -92,7 +95,10 @@ class TokenStream(StreamNet):
     def block_args(shapes: Mapping[str, Shape], d: int) -> dict[str, Any]:
         """What the tensors of the first block and of the layers after the blocks show."""
         common = common_args(shapes)
-        heads = shapes["blocks.0.attention.qkv_weight"][1] if common["L"] else 1
+        if common["L"]:
+            heads = shapes["blocks.0.attention.qkv_weight"][1]
+        else:
+            heads = 1
         return {
             "heads": heads,
             "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
@@ -133,7 +139,8 @@ class ViTMini(TokenStream):
         terminal_ln: bool = True,
         num_classes: int = 10,
     ) -> None:
-        hidden = 2 * d if hidden is None else hidden
+        if hidden is None:
+            hidden = 2 * d
         args = checked_args(ViTMini, locals())
         if image % patch or d % heads:
             what = f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}"
@@ -151,7 +158,8 @@ class ViTMini(TokenStream):
 
     @classmethod
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from the patch convolution, the positions and the first block; heads from its qkv tensor."""
+        """Arguments from the patch convolution, the positions and the first block; heads from its
+        qkv tensor."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         image = patch * isqrt(shapes["embed.pos"][1] - 1)
         return {

@@ -5,10 +5,11 @@
         ...
         monitor.step()
 
-What is measured may go to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the names of `scalars`.
+What is measured may go to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the
+names of `scalars`.
 
-`fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for Lightning and
-for transformers' Trainer; each needs its library, which nothing else here does.
+`fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for
+Lightning and for transformers' Trainer; each needs its library, which nothing else here does.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LOGGERS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio
 def scalars(report: DiagnosticReport) -> dict[str, float]:
     """What a logger is given of a report, where it was measured.
 
-    ``fa/acc``, ``fa/frozen_acc``, ``fa/growth``, ``fa/h_L``, ``fa/g_L``, ``fa/drift``; ‖h_l‖ and ‖g_l‖ as ``fa/h_0``,
-    ``fa/g_0``, …
+    ``fa/acc``, ``fa/frozen_acc``, ``fa/growth``, ``fa/h_L``, ``fa/g_L``, ``fa/drift``; ‖h_l‖ and
+    ‖g_l‖ as ``fa/h_0``, ``fa/g_0``, …
 
     A log with these names is read back with every number exact (`fa_core.formats`).
     """
@@ -105,18 +106,21 @@ class Firing:
 class ProtocolMonitor:
     """Measures a network while it is trained, and reports when a diagnostic starts to fire.
 
-    One measurement is a forward and an activation-backward pass of the eval batches: ten batches of 128
-    cost under 2 % of an epoch of 50,000 samples. The network, its gradients, modes and the random
-    generators are left as they were, so training goes on as it would have without it.
+    One measurement is a forward and an activation-backward pass of the eval batches: ten batches of
+    128 cost under 2 % of an epoch of 50,000 samples. The network, its gradients, modes and the
+    random generators are left as they were, so training goes on as it would have without it.
 
     Args:
         model: the network; see `fa_core.diagnose` for what can be tapped.
         eval_batches: (x, y) pairs, the same at every measurement.
         every: measure on every `every`-th `step`.
-        on_fire: called with a `Firing` when a diagnostic fires that did not at the measurement before.
-        to: where the numbers of each measurement go: ``"tensorboard"`` (a new run in ``runs/``), ``"wandb"`` or
-            ``"trackio"`` (the run that was started with their ``init``), or a function of numbers by name and step.
-        trace: a file to keep in trace format, for `fa-tui timeline` and the explorer; None = no file.
+        on_fire: called with a `Firing` when a diagnostic fires that did not at the measurement
+            before.
+        to: where the numbers of each measurement go: ``"tensorboard"`` (a new run in ``runs/``),
+            ``"wandb"`` or ``"trackio"`` (the run that was started with their ``init``), or a
+            function of numbers by name and step.
+        trace: a file to keep in trace format, for `fa-tui timeline` and the explorer; None = no
+            file.
         measure: further arguments of `fa_core.diagnose`: ``taps``, ``thresholds``,
             ``frozen_baseline_acc``, ``norm_batches``, ``dtype``, ...
 
@@ -147,8 +151,14 @@ class ProtocolMonitor:
         self.first_fired: dict[str, int] = {}
         self._model, self._batches, self._every = model, eval_batches, every
         self._on_fire, self._measure = on_fire, measure
-        self._trace = None if trace is None else Path(trace)
-        self._send = None if to is None else _sender(to)
+        if trace is None:
+            self._trace = None
+        else:
+            self._trace = Path(trace)
+        if to is None:
+            self._send = None
+        else:
+            self._send = _sender(to)
         self._entries: list[dict[str, Any]] = []
         self._steps = 0
 
@@ -162,7 +172,9 @@ class ProtocolMonitor:
             The report, or None between measurements.
         """
         self._steps += 1
-        return self.measure(**logged) if self._steps % self._every == 0 else None
+        if self._steps % self._every == 0:
+            return self.measure(**logged)
+        return None
 
     def measure(self, **logged: Any) -> DiagnosticReport:
         """Measure now.
@@ -173,7 +185,10 @@ class ProtocolMonitor:
         start = time.perf_counter()
         report = diagnose(self._model, self._batches, **self._measure)
         took = time.perf_counter() - start
-        before = self.reports[-1].flags if self.reports else frozenset()
+        if self.reports:
+            before = self.reports[-1].flags
+        else:
+            before = frozenset()
         self.reports.append(report)
         if self._trace is not None:
             self._entries.append(
@@ -217,7 +232,10 @@ class Watching:
 
     def begin(self, model: Any, every: int) -> None:
         """Start to count steps of training this model, and measure every so many."""
-        network = model if self._network is None else self._network(model)
+        if self._network is None:
+            network = model
+        else:
+            network = self._network(model)
         self.monitor = ProtocolMonitor(network, self._batches, every=every, **self._options)
 
     def step(self) -> tuple[DiagnosticReport | None, bool]:

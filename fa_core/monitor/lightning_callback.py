@@ -17,9 +17,11 @@ except ImportError:
 class ProtocolCallback(Watching, pl.Callback):
     """Measures at the end of every `every_n_epochs`-th training epoch.
 
-    What was measured is logged under the names of `fa_core.monitor.scalars`: ``fa/growth``, ``fa/g_L``, ``fa/drift``, …
+    What was measured is logged under the names of `fa_core.monitor.scalars`: ``fa/growth``,
+    ``fa/g_L``, ``fa/drift``, …
 
-        Trainer(callbacks=[ProtocolCallback(eval_batches, network=lambda module: module.net, stop_on="ab")])
+        Trainer(callbacks=[ProtocolCallback(eval_batches, network=lambda module: module.net,
+        stop_on="ab")])
 
     Args:
         eval_batches: (x, y) pairs, the same at every measurement.

@@ -20,8 +20,8 @@ except ImportError:
 class ProtocolTrainerCallback(Watching, transformers.TrainerCallback):
     """Measures at the end of every epoch, or every `every_n_steps` optimizer steps.
 
-        watch = ProtocolTrainerCallback(eval_batches, taps=["bert.embeddings", "bert.encoder.layer.*"])
-        Trainer(..., callbacks=[watch])
+        watch = ProtocolTrainerCallback(eval_batches, taps=["bert.embeddings",
+        "bert.encoder.layer.*"]) Trainer(..., callbacks=[watch])
 
     Args:
         eval_batches: (x, y) pairs: x is what the network takes as its first argument.

@@ -1,4 +1,5 @@
-"""The seven demonstrations: each computes the wrong number, the right one, and says why they differ.
+"""The seven demonstrations: each computes the wrong number, the right one, and says why they
+differ.
 
 1 to 3 are shown on constructed tensors, 4 to 7 on a trained net with its own feedback.
 """
@@ -121,7 +122,8 @@ class Demonstration(msgspec.Struct, frozen=True):
 
     @property
     def texts(self) -> dict[str, str]:
-        """``title``: the pitfall in one line; ``why``: what happens inside; ``instead``: what to write."""
+        """``title``: the pitfall in one line; ``why``: what happens inside; ``instead``: what to
+        write."""
         return _texts()[self.name]
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,7 +134,8 @@ class Demonstration(msgspec.Struct, frozen=True):
 def norm_axis() -> Demonstration:
     """The first positional argument of `Tensor.norm` is the order p, not the axis.
 
-    x.norm(-1) = (Σ_ij |x_ij|^{-1})^{-1}, one number; the norm along the last axis is ‖x_i‖₂ per row.
+    x.norm(-1) = (Σ_ij |x_ij|^{-1})^{-1}, one number; the norm along the last axis is ‖x_i‖₂ per
+    row.
 
     Source: docs/protocol.md §12.1: [[3,4],[6,8]] gives 1.142857, not [5, 10].
     """
@@ -148,7 +151,8 @@ SMALL_NORM = 5e-10
 def cosine_eps() -> Demonstration:
     """cos(a, b) with each norm clamped from below at eps = 1e-8 shrinks by ‖b‖/eps when ‖b‖ < eps.
 
-    Source: docs/protocol.md §12.2: with ‖b‖ = 5e-10 a true 0.0181 comes out as 0.0009, 20 times too small.
+    Source: docs/protocol.md §12.2: with ‖b‖ = 5e-10 a true 0.0181 comes out as 0.0009, 20 times too
+    small.
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
     b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
@@ -159,7 +163,8 @@ def cosine_eps() -> Demonstration:
 
 
 def half_flush() -> Demonstration:
-    """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN; bf16 keeps it.
+    """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN; bf16
+    keeps it.
 
     Source: docs/protocol.md §12.3.
     """
@@ -242,7 +247,8 @@ def layer_mean(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstr
 
 
 def missing_feedback(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
-    """A script that falls back to the gradient g_l itself when the feedback is missing reports Γ = 1.
+    """A script that falls back to the gradient g_l itself when the feedback is missing reports Γ =
+    1.
 
     Source: docs/protocol.md §12.7.
     """
@@ -291,7 +297,10 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         MeasureError: the run saved no feedback.
     """
     chosen = [_name(name) for name in names]
-    subject = of_run(run) if run is not None and set(chosen) - _ON_TENSORS.keys() else None
+    if run is not None and set(chosen) - _ON_TENSORS.keys():
+        subject = of_run(run)
+    else:
+        subject = None
     shown = []
     for name in chosen:
         if name in _ON_TENSORS:

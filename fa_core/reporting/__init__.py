@@ -1,1 +1,2 @@
-"""What goes into a paper: the reporting form as Markdown or HTML, figures as SVG, PDF and PNG, CSV and Parquet."""
+"""What goes into a paper: the reporting form as Markdown or HTML, figures as SVG, PDF and PNG, CSV
+and Parquet."""

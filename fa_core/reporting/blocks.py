@@ -1,4 +1,5 @@
-"""What a report is made of, and how it is written: as Markdown, or as one HTML file that needs nothing else."""
+"""What a report is made of, and how it is written: as Markdown, or as one HTML file that needs
+nothing else."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ Block = Heading | Paragraph | Bullets | Grid | Figure
 
 
 def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
-    """The blocks in a protocol's words (`worded`), without the columns of a diagnostic that it does not have."""
+    """The blocks in a protocol's words (`worded`), without the columns of a diagnostic that it does
+    not have."""
     for block in blocks:
         if isinstance(block, Grid):
             kept = columns_of(block.headings, protocol)
@@ -118,7 +120,10 @@ def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
         elif isinstance(block, Bullets):
             yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
         else:
-            field = "caption" if isinstance(block, Figure) else "text"
+            if isinstance(block, Figure):
+                field = "caption"
+            else:
+                field = "text"
             yield replace(block, **{field: worded(getattr(block, field), protocol)})
 
 
@@ -176,7 +181,8 @@ def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None 
 
     Args:
         blocks: the report.
-        figure_paths: figure name → relative path of its SVG; figures without one are left to their caption.
+        figure_paths: figure name → relative path of its SVG; figures without one are left to their
+            caption.
     """
     return _written(blocks, figure_paths or {}, inline, cell)
 

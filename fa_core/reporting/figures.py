@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 POINTS_AT_MOST = 200
-"""More runs of one method than this are drawn as this many order statistics, smallest and largest included."""
+"""More runs of one method than this are drawn as this many order statistics, smallest and largest
+included."""
 
 CURVES_AT_MOST = 80
 """More runs than this are drawn as each method's median and range per layer."""
@@ -61,7 +62,8 @@ _COURSES = (_ACCURACY._replace(title="(d) accuracy"), _GROWTH, _GRADIENT)
 
 @fixed_style()
 def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """The four-panel audit figure: growth, ‖g_L‖, drift and accuracy, a marker per run, by ascending accuracy.
+    """The four-panel audit figure: growth, ‖g_L‖, drift and accuracy, a marker per run, by
+    ascending accuracy.
 
     Filled markers: the panel's diagnostic fires; half filled: it is undecided; grey: it was not
     measured. The groups of `split_groups` have backgrounds; thresholds are dashed, the side that
@@ -88,10 +90,16 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
         spare.set_visible(False)
     for position, (panel, what) in enumerate(zip(axes, judged, strict=False)):
         below = position + 2 >= len(judged)
-        assumed = _assumed(table) if what.letter == "d" else ""
+        if what.letter == "d":
+            assumed = _assumed(table)
+        else:
+            assumed = ""
         panel.set(xlabel=f"{len(order)} runs by ascending accuracy{assumed}" if below else "")
         panel.set_xlim(-0.8, max(len(order), 1) - 0.2)
-        runs = run_names(table) if below and len(order) <= NAMED_AT_MOST else ()
+        if below and len(order) <= NAMED_AT_MOST:
+            runs = run_names(table)
+        else:
+            runs = ()
         panels.name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
         for colour, mask in groups.items():
             for x in xs[mask] if len(order) <= POINTS_AT_MOST else ():
@@ -102,7 +110,8 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
 
 @fixed_style()
 def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """‖h_l‖ and ‖g_l‖ over layers, a curve per run; of very many runs each method's median and range."""
+    """‖h_l‖ and ‖g_l‖ over layers, a curve per run; of very many runs each method's median and
+    range."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants(table, range(len(table)))
     figure, axes = page("Norms over layers", styles, 1, 2, {})
@@ -143,9 +152,11 @@ def _summary(panel: Axes, rows: Sequence[Sequence[float]], style: MethodStyle) -
 def architecture_figure(
     table: AuditTable, thresholds: DiagnosticThresholds | None = None
 ) -> Figure:
-    """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a marker per seed."""
+    """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a
+    marker per seed."""
     compared = ~np.isin(table.method, CONTROLS)
-    table = table.select(compared) if compared.any() else table
+    if compared.any():
+        table = table.select(compared)
     kinds = np.array(architectures(table))
     shown = list(dict.fromkeys(kinds.tolist()))[:COLUMNS_AT_MOST]
     names, styles = _variants(table, range(len(table)), without="arch")
@@ -159,7 +170,10 @@ def architecture_figure(
         for panel, what in zip(
             axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True
         ):
-            title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
+            if what is _STREAM:
+                title = printable(kind)[: 80 // len(shown)]
+            else:
+                title = ""
             panel.set_xlim(-0.6, len(present) - 0.4)
             panels.name_places(
                 panel, present if what is _ACCURACY else [], letters=96 // len(shown)
@@ -174,10 +188,12 @@ def architecture_figure(
 
 @fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """The penalty's rescue: accuracy, growth and ‖g_L‖ of every condition (method and λ), a marker per seed.
+    """The penalty's rescue: accuracy, growth and ‖g_L‖ of every condition (method and λ), a marker
+    per seed.
 
-    Lines in the panel of accuracies: the mean frozen baseline, the margin above it that (d) asks for, and BP without
-    the penalty, where they are known. Methods that are judged by different baselines have marks at each run's instead.
+    Lines in the panel of accuracies: the mean frozen baseline, the margin above it that (d) asks
+    for, and BP without the penalty, where they are known. Methods that are judged by different
+    baselines have marks at each run's instead.
     """
     thresholds = thresholds or DiagnosticThresholds()
     rows = np.array(
@@ -209,7 +225,10 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
         panels.name_places(panel, places, letters=24)
-        crossed = levels if what.letter == "d" else {}
+        if what.letter == "d":
+            crossed = levels
+        else:
+            crossed = {}
         markers.draw(panel, what, also=[*crossed.values()], baselines=bool(different))
         panels.level_lines(panel, crossed)
     return laid_out(figure)
@@ -219,11 +238,12 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
 def axis_figure(
     table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None
 ) -> Figure:
-    """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth), in the order of its values.
+    """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth), in the order
+    of its values.
 
-    One line per family: runs that differ along this axis and in nothing else (see `families`); it joins the
-    means over their seeds. Families with a single point are left out. Runs without the axis are at the left
-    (no penalty, for λ).
+    One line per family: runs that differ along this axis and in nothing else (see `families`); it
+    joins the means over their seeds. Families with a single point are left out. Runs without the
+    axis are at the left (no penalty, for λ).
     """
     drawn = families(table, axis)
     named, styles = variants((family.method, family.axes) for family in drawn)
@@ -232,7 +252,10 @@ def axis_figure(
     signs = {**_faces(table, thresholds), **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page(f"Audit against {axis}", styles, 1, 3, signs)
     # a run without λ has no penalty; one without another axis has whatever its default is
-    unset = "none" if axis == "lam" else "unset"
+    if axis == "lam":
+        unset = "none"
+    else:
+        unset = "unset"
     rows, xs = np.array([*names], dtype=np.intp), np.zeros(len(table))
     xs[rows] = [places.index(table.axes[i].get(axis)) for i in rows]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
@@ -258,7 +281,8 @@ def axis_figure(
 def timeline_figure(
     timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None
 ) -> Figure:
-    """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted where a diagnostic first fires."""
+    """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted where a diagnostic
+    first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
     kinds = {letter: kind for one in timelines for letter, kind in one.evidence.items()}
@@ -285,9 +309,11 @@ def timeline_figure(
 
 @fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
-    """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest null.
+    """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest
+    null.
 
-    A layer's null is √m times as wide as that of a mean over m layers. A single Γ that a log holds is of no layer.
+    A layer's null is √m times as wide as that of a mean over m layers. A single Γ that a log holds
+    is of no layer.
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
@@ -305,7 +331,10 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
             np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
         ).tolist(),
     ]
-    signs = {"null ± 2 std": panels.NULL} if ends else {}
+    if ends:
+        signs = {"null ± 2 std": panels.NULL}
+    else:
+        signs = {}
     figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel, layer in itertools.zip_longest(axes, shown):
         if layer is None:
@@ -346,7 +375,9 @@ def _gamma_at(point: EpochPoint, layer: int) -> float | None:
     """Γ_l of an epoch; deep Γ for −1."""
     if layer < 0:
         return point.deep_gamma
-    return point.gamma[layer] if layer < len(point.gamma) else None
+    if layer < len(point.gamma):
+        return point.gamma[layer]
+    return None
 
 
 FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {
@@ -355,7 +386,8 @@ FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure
     "architectures": architecture_figure,
     "rescue": rescue_figure,
 }
-"""The figures of a table by name; those over an axis are called like it, `timeline` is of traces."""
+"""The figures of a table by name; those over an axis are called like it, `timeline` is of
+traces."""
 
 
 def architectures(table: AuditTable) -> list[str]:
@@ -390,7 +422,8 @@ class Markers(NamedTuple):
     def draw(
         self, panel: Axes, what: Panel, also: Sequence[float] | Floats = (), baselines: bool = True
     ) -> None:
-        """A marker per run in a panel: filled where its diagnostic fires, half filled where it is undecided.
+        """A marker per run in a panel: filled where its diagnostic fires, half filled where it is
+        undecided.
 
         It is grey where that was not measured. What has no finite number is noted.
 
@@ -398,7 +431,8 @@ class Markers(NamedTuple):
             panel: where.
             what: its number.
             also: what the axis has to show besides.
-            baselines: whether (d) has marks at every run's frozen baseline, and where its margin is met.
+            baselines: whether (d) has marks at every run's frozen baseline, and where its margin is
+                met.
         """
         table, rows, bit = self.table, self.rows, BIT[what.letter]
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
@@ -407,11 +441,10 @@ class Markers(NamedTuple):
         doubtful = (table.undecided(self.thresholds) & bit) != 0
         floors: Floats = np.asarray(table.baseline, dtype=np.float64)
         margin = self.thresholds.frozen_acc_margin_pp / 100
-        marks = (
-            {panels.MUTED: floors, panels.LIMIT: floors + margin}
-            if what.letter == "d" and baselines
-            else {}
-        )
+        if what.letter == "d" and baselines:
+            marks = {panels.MUTED: floors, panels.LIMIT: floors + margin}
+        else:
+            marks = {}
         shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
         named = _as_known(what, table.kinds)
         prepare(panel, shown, named, self.thresholds, f"({what.letter}) not measured on any run")
@@ -459,7 +492,8 @@ class Markers(NamedTuple):
 
 
 def _as_known(what: Panel, kinds: Mapping[str, str]) -> Panel:
-    """A panel of a number that its diagnostic judges; it says where some runs have a bound or a proxy in its place."""
+    """A panel of a number that its diagnostic judges; it says where some runs have a bound or a
+    proxy in its place."""
     kind = kinds.get(what.letter)
     if not what.limit or kind not in (BOUND, PROXY):
         return what
@@ -484,7 +518,8 @@ def _faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> dict[s
 def _variants(
     table: AuditTable, rows: Iterable[int], without: str = ""
 ) -> tuple[dict[int, str], dict[str, MethodStyle]]:
-    """The names of some runs as `variants` gives them, and their styles; one axis may be left out."""
+    """The names of some runs as `variants` gives them, and their styles; one axis may be left
+    out."""
     rows = list(rows)
     axes = ({name: value for name, value in table.axes[i].items() if name != without} for i in rows)
     names, styles = variants(zip((str(table.method[i]) for i in rows), axes, strict=True))
@@ -502,14 +537,21 @@ def _side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices
 
 def _mean(values: Floats) -> float:
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else math.nan
+    if len(known):
+        return float(known.mean())
+    return math.nan
 
 
 def _assumed(table: AuditTable) -> str:
     """``, baseline assumed``, where it was not measured."""
     runs, judged_by_it = int(table.assumed.sum()), int(table.measured("margin_pp").sum())
-    share = "" if runs == judged_by_it else f" on {runs} of {judged_by_it} runs"
-    return f", baseline assumed{share}" if runs else ""
+    if runs == judged_by_it:
+        share = ""
+    else:
+        share = f" on {runs} of {judged_by_it} runs"
+    if runs:
+        return f", baseline assumed{share}"
+    return ""
 
 
 def _at_most(values: Floats, rows: Indices) -> Indices:

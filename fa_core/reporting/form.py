@@ -62,9 +62,9 @@ def reporting_form(
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
-    Runs of different files are kept apart (they may be of different networks); the order is verdicts, figure,
-    seeds, sensitivity, utility, layers, margins, confidence and credit per file, then timelines, pitfalls and
-    provenance.
+    Runs of different files are kept apart (they may be of different networks); the order is
+    verdicts, figure, seeds, sensitivity, utility, layers, margins, confidence and credit per file,
+    then timelines, pitfalls and provenance.
 
     Args:
         table: n runs.
@@ -115,7 +115,8 @@ BLANK_ROWS = 5
 
 
 def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
-    """The form to be filled in by hand: every part and column of `reporting_form` without runs, what to disclose."""
+    """The form to be filled in by hand: every part and column of `reporting_form` without runs,
+    what to disclose."""
     # two methods, so that they have a difference; published norms, so that they have groups
     made = []
     for method in ("bp", "dfa"):
@@ -173,7 +174,8 @@ CAPTIONS: Mapping[str, str] = {
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; shaded: two standard deviations of Γ under random feedback.",
 }
-"""Of the figures by the names that `write_report` knows; the others are called like the axis that they are over."""
+"""Of the figures by the names that `write_report` knows; the others are called like the axis that
+they are over."""
 
 
 def figures_of(
@@ -262,8 +264,8 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``, ``gamma``, or the name of an
-            axis (``lam``: the penalty).
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``,
+            ``gamma``, or the name of an axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
 
     Returns:
@@ -282,9 +284,10 @@ def write_report(
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     else:
-        content = (
-            to_csv(table, thresholds).encode() if kind == ".csv" else to_parquet(table, thresholds)
-        )
+        if kind == ".csv":
+            content = to_csv(table, thresholds).encode()
+        else:
+            content = to_parquet(table, thresholds)
     write_bytes(path, content)
     return [path]
 
@@ -317,7 +320,10 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     for figure in figures:
         write_bytes(files[figure.name], rendered(figure.draw()))
     paths = {name: quote(file.name) for name, file in files.items()}
-    text = to_markdown(blocks, paths) if paths else WRITERS[kind](blocks)
+    if paths:
+        text = to_markdown(blocks, paths)
+    else:
+        text = WRITERS[kind](blocks)
     write_bytes(path, text.encode())
     return [path, *files.values()]
 

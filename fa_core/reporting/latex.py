@@ -1,4 +1,5 @@
-r"""A report's blocks as LaTeX to be \input: tables of booktabs that fit a page; words from files are no markup."""
+r"""A report's blocks as LaTeX to be \input: tables of booktabs that fit a page; words from files
+are no markup."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from fa_core.errors import printable
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, fitting
 
 WIDE, LONG = 96, 45
-"""Characters of a line in footnotesize, and rows on a page: a table with more goes on below, or on the next page."""
+"""Characters of a line in footnotesize, and rows on a page: a table with more goes on below, or on
+the next page."""
 
 _CODES = re.compile(
     r"‖(?P<norm>\w)(?:_(?P<at>\w+))?‖"
@@ -38,7 +40,10 @@ def to_latex(blocks: Iterable[Block]) -> str:
         elif isinstance(block, Grid):
             parts += _tables(block)
         elif isinstance(block, Bullets):
-            kind = "enumerate" if block.numbered else "itemize"
+            if block.numbered:
+                kind = "enumerate"
+            else:
+                kind = "itemize"
             items = (f"  \\item {spelled(item)}" for item in block.items)
             parts.append("\n".join([f"\\begin{{{kind}}}", *items, f"\\end{{{kind}}}"]))
         elif not isinstance(block, Figure):
@@ -69,14 +74,17 @@ def _literal(words: str) -> str:
 
 def _coded(found: re.Match[str]) -> str:
     if norm := found["norm"]:
-        return rf"\|{norm}_{{{found['at']}}}\|" if found["at"] else rf"\|{norm}\|"
+        if found["at"]:
+            return rf"\|{norm}_{{{found['at']}}}\|"
+        return rf"\|{norm}\|"
     if greek := found["greek"]:
         return f"{_GREEK[greek]}_{{{found['layer']}}}"
     return found["signed"] or rf"{found['mantissa']}\times10^{{{found['power']}}}"
 
 
 def _tables(grid: Grid) -> Iterator[str]:
-    """The parts of a table that is too wide below each other, each led by the first column; a long one on pages."""
+    """The parts of a table that is too wide below each other, each led by the first column; a long
+    one on pages."""
     widths = [max(map(len, column)) for column in zip(grid.headings, *grid.rows, strict=True)]
     for start in range(0, max(len(grid.rows), 1), LONG):
         lines = ["\\begin{table}[tbp]", "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}"]

@@ -1,6 +1,8 @@
-"""What every figure is made of: the style, the page with its legend, axes, curves, markers, thresholds; files.
+"""What every figure is made of: the style, the page with its legend, axes, curves, markers,
+thresholds; files.
 
-The same input gives the same bytes: style, font and ids are fixed, and no date or version is written.
+The same input gives the same bytes: style, font and ids are fixed, and no date or version is
+written.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ _STYLING = threading.Lock()
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
-    """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the whole process."""
+    """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the
+    whole process."""
     import matplotlib
 
     with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
@@ -135,7 +138,8 @@ BASELINES: Mapping[str, Any] = {
 }
 
 GROUPS = {"healthy group": "#eaf2fb", "degenerate group": "#ebebeb"}
-"""What a legend says next to the methods, with the sign for it; groups with the colours behind their runs."""
+"""What a legend says next to the methods, with the sign for it; groups with the colours behind
+their runs."""
 
 
 def page(
@@ -147,7 +151,8 @@ def page(
     height: float = 2.45,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels with one legend below them: the names with their styles, and what else is said."""
+    """A figure of so many panels with one legend below them: the names with their styles, and what
+    else is said."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -189,7 +194,8 @@ def page(
 def variants(
     runs: Iterable[tuple[str, Mapping[str, Any]]],
 ) -> tuple[list[str], dict[str, MethodStyle]]:
-    """Each run's method, with the axes in which that method's runs differ; and the style of each such name.
+    """Each run's method, with the axes in which that method's runs differ; and the style of each
+    such name.
 
     Variants have their method's colour and the next markers, the plain method its own.
     """
@@ -229,14 +235,18 @@ def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
     for name, level in sorted(levels.items(), key=lambda one: one[1]):
         above = max((level - low) / (high - low), above + 0.05)
         panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-        label = f"{name} {brief(level, 3)}" if "pp" not in name else name
+        if "pp" not in name:
+            label = f"{name} {brief(level, 3)}"
+        else:
+            label = name
         panel.text(
             AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6
         )
 
 
 def laid_out(figure: Figure) -> Figure:
-    """The figure with every part in its final place: a layout that goes on with each drawing moves them."""
+    """The figure with every part in its final place: a layout that goes on with each drawing moves
+    them."""
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
     figure.set_layout_engine("none")
     return figure
@@ -251,7 +261,10 @@ def prepare(
     """
     panel.set(title=worded(what.title, thresholds.protocol), ylabel=what.unit)
     known = any(map(math.isfinite, values))
-    limits = [DIAGNOSTICS[what.letter].limit(thresholds)] if what.limit and known else []
+    if what.limit and known:
+        limits = [DIAGNOSTICS[what.letter].limit(thresholds)]
+    else:
+        limits = []
     fit(panel, [*values, *limits], what.log, margin=0.06 if what.log else 0.1)
     for limit in limits:
         threshold_line(panel, what.letter, limit)
@@ -264,7 +277,8 @@ def prepare(
 
 
 def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
-    """Show all finite (on a log axis: positive) values; a log axis has ticks at powers of ten, two of them or more."""
+    """Show all finite (on a log axis: positive) values; a log axis has ticks at powers of ten, two
+    of them or more."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
     shown = [_drawable(value, log) for value in values]
@@ -308,13 +322,15 @@ def plot(
     style: MethodStyle,
     **look: Any,
 ) -> None:
-    """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines, says otherwise."""
+    """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines,
+    says otherwise."""
     drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
 def threshold_line(panel: Axes, letter: str, value: float) -> None:
-    """A diagnostic's threshold: a dashed line named at its right end, and the side that fires shaded."""
+    """A diagnostic's threshold: a dashed line named at its right end, and the side that fires
+    shaded."""
     low, high = panel.get_ylim()
     label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
     across, height = panel.get_yaxis_transform(), value
@@ -337,7 +353,8 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
-    """Name the positions 0, 1, … of the horizontal axis: level where they fit in so many letters, else upright."""
+    """Name the positions 0, 1, … of the horizontal axis: level where they fit in so many letters,
+    else upright."""
     names = [printable(name) for name in names]
     level = [name.replace("_", "\n") for name in names]
     longest = max((len(part) for name in level for part in name.split("\n")), default=0)

@@ -38,19 +38,22 @@ _ENDS = {
 def records(
     table: AuditTable, thresholds: DiagnosticThresholds | None = None
 ) -> list[dict[str, Any]]:
-    """One flat dict per run; None where something was not measured. The names of `CREDIT` are its credit.
+    """One flat dict per run; None where something was not measured. The names of `CREDIT` are its
+    credit.
 
     ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
-    ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``. ``evidence`` is as
-    ``a=bound b=proxy d=assumed`` for what is not exact. A number's name with ``_low`` and ``_high`` is its 95 %
-    interval, ``undecided`` the letters whose interval holds the threshold; None where a file has no intervals.
+    ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``.
+    ``evidence`` is as ``a=bound b=proxy d=assumed`` for what is not exact. A number's name with
+    ``_low`` and ``_high`` is its 95 % interval, ``undecided`` the letters whose interval holds the
+    threshold; None where a file has no intervals.
     """
     judged = thresholds or DiagnosticThresholds()
     return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
 
 
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
-    """CSV with a header; lists and axes as JSON in their cells, an empty cell where not measured."""
+    """CSV with a header; lists and axes as JSON in their cells, an empty cell where not
+    measured."""
     rows = ([_cell(record[name]) for name in COLUMNS] for record in records(table, thresholds))
     return csv_text([COLUMNS, *rows])
 
@@ -70,13 +73,16 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _no_formula(cell: object) -> object:
-    """A cell that no spreadsheet computes: a text that begins like a formula gets an apostrophe in front of it.
+    """A cell that no spreadsheet computes: a text that begins like a formula gets an apostrophe in
+    front of it.
 
     >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd"), _no_formula("dfa")
     ("'=1+1", '-4.3 ± 0.8', "'-1+cmd", 'dfa')
     """
     is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return f"'{cell}" if is_formula and not _NUMBER.fullmatch(str(cell)) else cell
+    if is_formula and not _NUMBER.fullmatch(str(cell)):
+        return f"'{cell}"
+    return cell
 
 
 _NUMBER = re.compile(r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?")
@@ -192,7 +198,9 @@ COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport
 def _cell(value: Any) -> str:
     if value is None or value in ([], {}):
         return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
 
 
 def sweep_record(
@@ -211,7 +219,8 @@ def seeds_record(
     analysis: SeedTable,
     apart: Sequence[Difference],
 ) -> dict[str, Any]:
-    """Every condition over its seeds, their differences, and what numbers rest on where they are not exact."""
+    """Every condition over its seeds, their differences, and what numbers rest on where they are
+    not exact."""
     partial = {
         row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds
     }
@@ -224,8 +233,9 @@ def seeds_record(
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
     """First fires and early stops per run and per method, or why there are none."""
-    skipped = (
-        [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
-    )
+    if found:
+        skipped = []
+    else:
+        skipped = ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
     methods = [one.to_dict() for one in by_method(found)]
     return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}

@@ -1,4 +1,5 @@
-"""The published experiments as data: their commands, the runs they plan, the published figures and claims.
+"""The published experiments as data: their commands, the runs they plan, the published figures and
+claims.
 
 The data are in `replication.toml` next to this module.
 """
@@ -54,7 +55,8 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return commands
 
     def plans(self) -> dict[str, RunPlan]:
-        """Planned runs by the names of their folders, in the order of their seeds; a shared run is there once."""
+        """Planned runs by the names of their folders, in the order of their seeds; a shared run is
+        there once."""
         plans: dict[str, RunPlan] = {}
         for step in self.steps:
             for plan in _plans_of_step(step):

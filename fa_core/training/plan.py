@@ -1,4 +1,5 @@
-"""Training plans as plain values, without torch: the recipe, the runs (method × seed × sweep axes), known names."""
+"""Training plans as plain values, without torch: the recipe, the runs (method × seed × sweep axes),
+known names."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def _check_at_least(name: str, value: float, lowest: int) -> None:
 
 
 UNPENALISED = (FROZEN, "shallow")
-"""Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
+"""Controls with no block in training, so that λ changes nothing: they are trained once, without
+it."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         seed: of weights, feedback and sample order.
         recipe: optimizer, schedule, length, λ.
         method_args: the method's own options.
-        arch_args: network arguments; what they leave out follows from the data or is the network's default.
+        arch_args: network arguments; what they leave out follows from the data or is the network's
+            default.
         axes: how the run differs from others of its method and seed.
         eval_seed: picks the evaluation batches.
     """
@@ -132,17 +135,19 @@ def plan_runs(
     """Every combination, the frozen-blocks runs first, since the others' (d) needs their accuracy.
 
     Args:
-        methods: canonical names; ``frozen`` next to rules means one frozen run by each rule, with its options.
+        methods: canonical names; ``frozen`` next to rules means one frozen run by each rule, with
+            its options.
         seeds: one run each.
         arch: built-in network name.
         data: the data SPEC.
         recipe: its ``lam`` is replaced by each of `lams`.
-        lams: penalties λ; an axis if there are several or it is not 0. Frozen and shallow have none.
+        lams: penalties λ; an axis if there are several or it is not 0. Frozen and shallow have
+            none.
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained with other methods do not get them, but frozen does. The
-            option ``of`` goes to controls alone.
+        method_args: further method options; controls trained with other methods do not get them,
+            but frozen does. The option ``of`` goes to controls alone.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
@@ -189,7 +194,8 @@ def _methods_with_options(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Every run's method and its options, frozen runs first.
 
-    Options belong to rules; next to rules a control gets none of them but ``of``, the rule that trains it.
+    Options belong to rules; next to rules a control gets none of them but ``of``, the rule that
+    trains it.
     """
     alone = len(methods) == 1
     of = {}

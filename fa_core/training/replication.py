@@ -51,10 +51,12 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         run: method and axes; ``"all"`` of an order.
         number: which.
-        published: a mean and perhaps its deviation; or of each seed the number, the epoch (0 for never) or the letters
-            that fire; of an order the order.
-        here: the same per planned seed, None where no finished run has it; of an order the mean of each run.
-        mean: of `here`, a geometric one of `LOGARITHMIC`; None of letters and where a seed is missing.
+        published: a mean and perhaps its deviation; or of each seed the number, the epoch (0 for
+            never) or the letters that fire; of an order the order.
+        here: the same per planned seed, None where no finished run has it; of an order the mean of
+            each run.
+        mean: of `here`, a geometric one of `LOGARITHMIC`; None of letters and where a seed is
+            missing.
         band: where it may lie; None for what has to be the same.
         unchecked: why a figure is only shown.
         agrees: whether they do; None where a seed is missing or the figure is only shown.
@@ -76,15 +78,21 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         if present == 0:
             return "no figure yet"
         if present < len(self.here):
-            unit = "runs" if self.number == "order" else "seeds"
+            if self.number == "order":
+                unit = "runs"
+            else:
+                unit = "seeds"
             return f"{present} of {len(self.here)} {unit}"
         if self.agrees is None:
             return "not checked"
-        return "agrees" if self.agrees else "differs"
+        if self.agrees:
+            return "agrees"
+        return "differs"
 
 
 def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, FinishedRun], list[str]]:
-    """Finished runs of an experiment by the names of their folders, and why other runs are not compared.
+    """Finished runs of an experiment by the names of their folders, and why other runs are not
+    compared.
 
     Args:
         chosen: the experiment.
@@ -110,7 +118,8 @@ def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, FinishedRun], l
 def _why_not_compared(
     chosen: Experiment, plan: RunPlan, found: Manifest, report: DiagnosticReport
 ) -> str:
-    """Why a run is not compared: not the planned one, or not finished; ``""`` for a run to compare."""
+    """Why a run is not compared: not the planned one, or not finished; ``""`` for a run to
+    compare."""
     data = found.data
     if "{" in plan.data:
         kind, _, place = found.data.partition(":")
@@ -128,7 +137,9 @@ def _why_not_compared(
     ended = bool(stopped) and (chosen.stops_early or stopped.startswith("diverged"))
     if found.epochs_done < asked["epochs"] and not ended:
         return f"{found.epochs_done} of {asked['epochs']} epochs"
-    return "" if report.coverage else "not measured"
+    if report.coverage:
+        return ""
+    return "not measured"
 
 
 def compared(
@@ -136,10 +147,11 @@ def compared(
 ) -> list[Compared]:
     """Every published figure of an experiment with what came out here.
 
-    A figure agrees if the mean over all planned seeds lies within three standard deviations of the difference between
-    two such means, 3·s·√(2/n), s being the published deviation over n seeds (of `LOGARITHMIC` numbers by their
-    logarithms; at least one epoch); a figure without a deviation has the band of its number. Runs never fire, or fire,
-    on as many seeds as published; (a), (b) and (d) seed by seed. Of an experiment with an `order` only that is checked.
+    A figure agrees if the mean over all planned seeds lies within three standard deviations of the
+    difference between two such means, 3·s·√(2/n), s being the published deviation over n seeds (of
+    `LOGARITHMIC` numbers by their logarithms; at least one epoch); a figure without a deviation has
+    the band of its number. Runs never fire, or fire, on as many seeds as published; (a), (b) and
+    (d) seed by seed. Of an experiment with an `order` only that is checked.
 
     Args:
         chosen: the experiment.
@@ -172,7 +184,8 @@ def compared(
 
 
 def _figures_of_audit(rows: Sequence[AuditRow]) -> list[list[Any]]:
-    """An audit file's numbers as published figures: one per method and number, with a value per seed."""
+    """An audit file's numbers as published figures: one per method and number, with a value per
+    seed."""
     by_method: dict[str, list[DiagnosticReport]] = defaultdict(list)
     for row in rows:
         by_method[row.method].append(row.report)
@@ -195,7 +208,10 @@ def _compared_letters(
     if len(letters) == 1:
         letters = letters * len(runs)
     here = [None if one is None else _letters(one.report, judged) for one in runs]
-    agrees = None if None in here else here == letters
+    if None in here:
+        agrees = None
+    else:
+        agrees = here == letters
     return Compared(
         run=run,
         number=f"fires of {judged}",
@@ -208,7 +224,8 @@ def _compared_letters(
 def _compared_number(
     run: str, number: str, figures: list[float], runs: Sequence[FinishedRun | None]
 ) -> Compared:
-    """A number by its mean over the seeds; a first epoch over the seeds on which something fires."""
+    """A number by its mean over the seeds; a first epoch over the seeds on which something
+    fires."""
     here = [None if one is None else _value(one, number) for one in runs]
     known = [value for value in here if value is not None]
     complete = len(known) == len(here)
@@ -240,28 +257,37 @@ def _compared_number(
 
 def _on_scale(number: str, value: float) -> float:
     """A value on the scale on which its mean is taken."""
-    return float(np.log(value)) if number in LOGARITHMIC else float(value)
+    if number in LOGARITHMIC:
+        return float(np.log(value))
+    return float(value)
 
 
 def _off_scale(number: str, value: float) -> float:
     """The inverse of `_on_scale`."""
-    return float(np.exp(value)) if number in LOGARITHMIC else float(value)
+    if number in LOGARITHMIC:
+        return float(np.exp(value))
+    return float(value)
 
 
 def _band(number: str, figures: list[float]) -> tuple[float, float]:
-    """Where the mean over the seeds may lie, on its scale: the middle, and the largest distance from it."""
+    """Where the mean over the seeds may lie, on its scale: the middle, and the largest distance
+    from it."""
     if len(figures) == 1:
         return figures[0], _on_scale(number, _limit("without_spread", number))
     if len(figures) == 2:
         mean, std = figures
     else:
         mean, std = float(np.mean(figures)), float(np.std(figures, ddof=1))
-    at_least = 1.0 if number.startswith("first_") else 0.0
+    if number.startswith("first_"):
+        at_least = 1.0
+    else:
+        at_least = 0.0
     return mean, max(3 * std * math.sqrt(2 / SEEDS), at_least)
 
 
 def _limit(table: str, number: str) -> float:
-    """The entry of a table of `replication.toml` for a kind of number; infinity where there is none."""
+    """The entry of a table of `replication.toml` for a kind of number; infinity where there is
+    none."""
     kind = number
     if number in LOGARITHMIC:
         kind = "norms"
@@ -302,10 +328,14 @@ def _letters(report: DiagnosticReport, judged: str) -> str | None:
 
 
 def _value(run: FinishedRun, number: str) -> float | None:
-    """A published number of a run here, 0 for a diagnostic that never fires; None if not measured."""
+    """A published number of a run here, 0 for a diagnostic that never fires; None if not
+    measured."""
     if not number.startswith("first_"):
         return _number(run.report, number)
-    first_fire = timeline(run.trace).first_fire if run.trace else {}
+    if run.trace:
+        first_fire = timeline(run.trace).first_fire
+    else:
+        first_fire = {}
     letter = number.removeprefix("first_")
     if letter not in first_fire:
         return None
@@ -313,7 +343,8 @@ def _value(run: FinishedRun, number: str) -> float | None:
 
 
 def _number(report: DiagnosticReport, number: str) -> float | None:
-    """A published number of a report; `gamma_0`, `gamma_1`, … are Γ of a layer. None if not measured."""
+    """A published number of a report; `gamma_0`, `gamma_1`, … are Γ of a layer. None if not
+    measured."""
     numbers = {
         "acc": report.headline_acc,
         "growth": report.max_per_block_growth,
@@ -337,4 +368,6 @@ def _number(report: DiagnosticReport, number: str) -> float | None:
 
 def _finite(gamma: float) -> float | None:
     """Γ, or None for the NaN of a credit table where nothing was measured."""
-    return gamma if math.isfinite(gamma) else None
+    if math.isfinite(gamma):
+        return gamma
+    return None

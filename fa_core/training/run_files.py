@@ -21,7 +21,8 @@ from fa_core.files import open_file
 
 
 class RunWriter:
-    """The files of one run folder. Every write is atomic: a kill between two leaves both readable."""
+    """The files of one run folder. Every write is atomic: a kill between two leaves both
+    readable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,7 +38,8 @@ class RunWriter:
     ) -> None:
         """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
 
-        Both carry method, seed and epoch in their metadata, so that a single file identifies its run.
+        Both carry method, seed and epoch in their metadata, so that a single file identifies its
+        run.
         """
         label = {
             "method": manifest.method,

@@ -1,7 +1,7 @@
 """Train one run into a run folder: deterministic, resumable, watched by the four diagnostics.
 
-The folder is complete after every epoch. A finished run is measured from its files, exactly as `fa-tui audit`
-measures them.
+The folder is complete after every epoch. A finished run is measured from its files, exactly as
+`fa-tui audit` measures them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from fa_core.training.run_files import RunWriter, load_state, save_state
 Batches = list[tuple[Tensor, Tensor]]
 
 CHECK_EVERY = 50
-"""Steps between two looks at whether the loss is still finite: on a GPU each look waits for the device."""
+"""Steps between two looks at whether the loss is still finite: on a GPU each look waits for the
+device."""
 
 
 class Diverged(FaError):
@@ -114,7 +115,8 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
 
 
 def sample_order(count: int, seed: int, epoch: int) -> Tensor:
-    """The permutation of an epoch: it depends on seed and epoch only, so a resumed run sees the same samples."""
+    """The permutation of an epoch: it depends on seed and epoch only, so a resumed run sees the
+    same samples."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     return torch.randperm(count, generator=generator)
 
@@ -208,7 +210,10 @@ class Training:
         self.data, self.device, self.thresholds = data, device, thresholds
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
-        self.recipe = plan.recipe if rule.trains else msgspec.structs.replace(plan.recipe, epochs=0)
+        if rule.trains:
+            self.recipe = plan.recipe
+        else:
+            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.optimizer: torch.optim.Optimizer | None = None
         if trained := self.method.trained_parameters(self.net):
             kind, lr = OPTIMIZERS[self.recipe.optimizer], self.recipe.lr
@@ -236,7 +241,8 @@ class Training:
         )
 
     def take_up(self, *, resume: bool, overwrite: bool) -> Manifest | None:
-        """Start, or go on from the last complete epoch; the manifest of a run that is already finished."""
+        """Start, or go on from the last complete epoch; the manifest of a run that is already
+        finished."""
         folder = self.writer.folder
         if is_run(folder) and not overwrite:
             found = read_manifest(folder)
@@ -341,7 +347,8 @@ class Training:
         on_moment(Moment(self.name, epoch, epochs, steps, steps, entry, report.flags))
 
     def _measured(self) -> DiagnosticReport:
-        """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
+        """The four diagnostics on the evaluation batches, with the accuracy on the whole test
+        part."""
         x = torch.split(self.data.test_x, TEST_BATCH)
         y = torch.split(self.data.test_y, TEST_BATCH)
         acc = accuracy(self.net, zip(x, y, strict=True))
@@ -356,7 +363,8 @@ class Training:
         return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
-        """Everything up to this epoch; the resume state last, since it is what a resumed run believes."""
+        """Everything up to this epoch; the resume state last, since it is what a resumed run
+        believes."""
         net, method = self.net.state_dict(), self.method.state_dict()
         self.writer.weights(self.manifest, net, method)
         self.writer.trace(self.trace)
@@ -399,7 +407,8 @@ def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
 def audit_run(
     folder: Path, device: torch.device, samples: Evaluation | None = None, resamples: int = 0
 ) -> DiagnosticReport:
-    """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
+    """Look for (d)'s baseline next to a run, measure the run, and write its manifest and
+    ``audit.json``.
 
     Args:
         folder: the run folder.
@@ -443,8 +452,9 @@ def train_run(
 ) -> Trained:
     """Train, measure every epoch, and leave a run folder.
 
-    After every epoch the folder is complete up to it: an interrupt or a kill loses at most the epoch
-    that was under way. A loss that becomes NaN ends the run, which is kept and audited as it is.
+    After every epoch the folder is complete up to it: an interrupt or a kill loses at most the
+    epoch that was under way. A loss that becomes NaN ends the run, which is kept and audited as it
+    is.
 
     Args:
         plan: what to train.
@@ -484,7 +494,8 @@ def check_plans(
     overwrite: bool = False,
     stop_on: str = "",
 ) -> None:
-    """Refuse now what `train_run` would refuse later, so that no run is trained before a typo is found.
+    """Refuse now what `train_run` would refuse later, so that no run is trained before a typo is
+    found.
 
     Raises:
         UsageError: as `train_run`.

@@ -1,4 +1,5 @@
-"""`fa-tui seeds`, `sweep`, `utility`, `timeline`: what many runs say together; `fa-tui report`: all of it as a file."""
+"""`fa-tui seeds`, `sweep`, `utility`, `timeline`: what many runs say together; `fa-tui report`: all
+of it as a file."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def seeds_command(
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
-    Mean ± std, verdict counts, and differences. Differences are between methods with their second axes, paired by
+    Mean ± std, verdict counts, and differences. Differences are between methods with their second
+    axes, paired by
     seed: effects, gaps to BP, interactions.
 
     Examples:
@@ -117,9 +119,10 @@ def sweep_command(
 ) -> None:
     """Print how far each threshold may move.
 
-    Of two groups also the gap between them: healthy methods should pass, degenerate ones fire.
-    Only the published audit's own runs have groups from the start; all others are in neither.
-    JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
+    Of two groups also the gap between them: healthy methods should pass, degenerate ones fire. Only
+    the published audit's own runs have groups from the start; all others are in neither. JSON also
+    holds all thresholds at which a verdict flips, and verdict counts as functions of each
+    threshold.
 
     Examples:
 
@@ -266,11 +269,12 @@ def report_command(
 
     Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
-    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the tables of verdicts
-    and over seeds, to be \\input. Prints the files it wrote.
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the
+    tables of verdicts and over seeds, to be \\input. Prints the files it wrote.
 
-    In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
-    frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+    In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact:
+    (d) by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
+    fires.
 
     Examples:
 

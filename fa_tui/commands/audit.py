@@ -1,4 +1,5 @@
-"""`fa-tui audit`: measure checkpoints and run folders. `fa-tui verify`: measure a recorded audit again and compare."""
+"""`fa-tui audit`: measure checkpoints and run folders. `fa-tui verify`: measure a recorded audit
+again and compare."""
 
 from __future__ import annotations
 
@@ -94,11 +95,12 @@ def audit_command(
 ) -> None:
     """Measure checkpoints and run folders.
 
-    A FILE that is there already is only written to with --resume or --replace, and never by two audits at once.
+    A FILE that is there already is only written to with --resume or --replace, and never by two
+    audits at once.
 
-    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no other; Ctrl-C,
-    SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with 3 if some run could not be
-    measured or saved, 130 if interrupted, 143 or 129 if signalled.
+    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no
+    other; Ctrl-C, SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with
+    3 if some run could not be measured or saved, 130 if interrupted, 143 or 129 if signalled.
 
     Examples:
 
@@ -108,7 +110,8 @@ def audit_command(
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
-        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load --out audit.json
+        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load
+        --out audit.json
 
         fa-tui audit runs/ --out list.json --format audit-list --notes 'd = 256, CIFAR-10'
 
@@ -163,12 +166,12 @@ def audit_command(
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
-        kept = (
-            f"{out} holds what is finished, --resume goes on"
-            if out.exists()
-            else "no run was finished"
-        )
-        kept = kept if result.unsaved is None else "see above for what is finished"
+        if out.exists():
+            kept = f"{out} holds what is finished, --resume goes on"
+        else:
+            kept = "no run was finished"
+        if result.unsaved is not None:
+            kept = "see above for what is finished"
         print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
     if result.unsaved is None and out.exists():
@@ -187,7 +190,8 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
 
 
 def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
-    """The rows of part I of N, ``"I/N"``, taken in turn; runs of a seed with a frozen baseline stay in one part.
+    """The rows of part I of N, ``"I/N"``, taken in turn; runs of a seed with a frozen baseline stay
+    in one part.
 
     Raises:
         UsageError: there is no such part, or no row in it.
@@ -220,13 +224,14 @@ def verify_command(
 ) -> None:
     """Measure recorded audits again and compare every value.
 
-    Weights, data, settings, accuracies and the verdict must be the same, and so must every number on the same
-    processor with the same versions. Elsewhere norms and cosines may differ by what rounding can do in a network of
-    that depth and width. Versions and devices that changed are shown, and so is what the record lacks, what could not
-    be compared and why, and what no measurement gives.
+    Weights, data, settings, accuracies and the verdict must be the same, and so must every number
+    on the same processor with the same versions. Elsewhere norms and cosines may differ by what
+    rounding can do in a network of that depth and width. Versions and devices that changed are
+    shown, and so is what the record lacks, what could not be compared and why, and what no
+    measurement gives.
 
-    Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured again, 4 if a
-    recorded value could not be compared.
+    Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured
+    again, 4 if a recorded value could not be compared.
 
     Examples:
 
@@ -259,7 +264,8 @@ def verify_command(
 
 
 def verification_lines(run: Verification) -> Iterator[str]:
-    """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
+    """The outcome for one run as text: whether it agrees, then everything that is not as
+    recorded."""
     comparison = run.comparison
     yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {comparison.headline}"
     for line in comparison.lines():

@@ -45,7 +45,9 @@ class Finding(NamedTuple):
 
 def looked_at(name: str, found: str, fine: object, fix: str = "") -> Finding:
     """A finding that is fine, or costs a feature and has a fix."""
-    return Finding(name, OK, found) if fine else Finding(name, NOTE, found, fix)
+    if fine:
+        return Finding(name, OK, found)
+    return Finding(name, NOTE, found, fix)
 
 
 OPTIONAL = {
@@ -117,12 +119,16 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Required packages and optional extras; that an extra imports is tried in a process of its own."""
+    """Required packages and optional extras; that an extra imports is tried in a process of its
+    own."""
     failed = _failed_imports([name for name in OPTIONAL if _version(name) is not None])
     for name in (*REQUIRED, *OPTIONAL):
         version, use = _version(name), OPTIONAL.get(name)
         if name in failed:
-            broken = "torchvision" if "torchvision" in failed[name] else name
+            if "torchvision" in failed[name]:
+                broken = "torchvision"
+            else:
+                broken = name
             again = install_command(broken).replace("install", "install --force-reinstall", 1)
             yield Finding(
                 name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again
@@ -153,7 +159,8 @@ _PATIENCE = 120.0
 
 
 def _failed_imports(names: Sequence[str]) -> dict[str, str]:
-    """Packages that do not import, and why; one child tries them all, since torch may come with them."""
+    """Packages that do not import, and why; one child tries them all, since torch may come with
+    them."""
     modules = {_MODULES.get(name, name): name for name in names}
     command = [sys.executable, "-c", _IMPORTS, *modules]
     try:
@@ -188,11 +195,10 @@ def devices() -> Iterator[Finding]:
     yield Finding("torch", OK, torch.version)
     listed = list_devices()
     for device in listed:
-        memory = (
-            f", {device.memory_total / 2**30:.0f} GiB"
-            if device.memory_total and device.name != "cpu"
-            else ""
-        )
+        if device.memory_total and device.name != "cpu":
+            memory = f", {device.memory_total / 2**30:.0f} GiB"
+        else:
+            memory = ""
         yield Finding("device", OK, f"{device.name}: {device.label}{memory}")
     nvml, gpus = seen_by_nvml(), [name for name, _ in torch.gpus]
     sees = f"NVML sees {', '.join(nvml) or 'none'}; torch sees {', '.join(gpus) or 'none'}"
@@ -217,13 +223,21 @@ def terminal() -> Iterator[Finding]:
     needs = "the explorer needs a terminal; `fa-tui show` does not"
     yield looked_at("TERM", term or "not set", term not in ("", "dumb"), needs)
     count = detect(os.environ).colours
-    colours = "16 million" if count == TRUE_COLOUR else str(count) if count else "none"
+    if count == TRUE_COLOUR:
+        colours = "16 million"
+    elif count:
+        colours = str(count)
+    else:
+        colours = "none"
     yield Finding(
         "colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours
     )
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     unicode = "utf" in encoding
-    characters = encoding if unicode else f"{encoding}: ASCII glyphs"
+    if unicode:
+        characters = encoding
+    else:
+        characters = f"{encoding}: ASCII glyphs"
     yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at(

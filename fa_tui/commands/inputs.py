@@ -1,4 +1,5 @@
-"""The runs that a command works on: read from its paths, given a baseline, and chosen by method, seed and filter."""
+"""The runs that a command works on: read from its paths, given a baseline, and chosen by method,
+seed and filter."""
 
 from __future__ import annotations
 
@@ -43,36 +44,52 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
 
 
 def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
-    """One line on stderr for each path, or part of a file, that was not read; one for all of which the same is wrong.
+    """One line on stderr for each path, or part of a file, that was not read; one for all of which
+    the same is wrong.
 
     Args:
         problems: each with its message.
-        at_most: so many lines, and then how many more there are: a folder may hold thousands of other files.
+        at_most: so many lines, and then how many more there are: a folder may hold thousands of
+            other files.
     """
     counts = Counter(problem.message for problem in problems)
     for message, times in list(counts.items())[:at_most]:
         print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
-    left = 0 if at_most is None else sum(list(counts.values())[at_most:])
+    if at_most is None:
+        left = 0
+    else:
+        left = sum(list(counts.values())[at_most:])
     if left:
-        more = "1 more problem" if left == 1 else f"{left} more problems"
+        if left == 1:
+            more = "1 more problem"
+        else:
+            more = f"{left} more problems"
         print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
 
 
 def report_failures(failures: Iterable[Problem]) -> None:
-    """One line on stderr for each reason why runs could not be measured, with how many runs it concerns."""
+    """One line on stderr for each reason why runs could not be measured, with how many runs it
+    concerns."""
     alike: defaultdict[str, list[Problem]] = defaultdict(list)
     for failure in failures:
         alike[cause_of(failure.message, failure.path)].append(failure)
     for failed in alike.values():
         first, count = failed[0], len(failed)
         why = first.message.removeprefix(f"{first.path}: ")
-        where = "" if why == first.message else f", the first {first.path}"
-        text = first.message if count == 1 else f"{why} ({count} runs{where})"
+        if why == first.message:
+            where = ""
+        else:
+            where = f", the first {first.path}"
+        if count == 1:
+            text = first.message
+        else:
+            text = f"{why} ({count} runs{where})"
         print(f"fa-tui: {text}", file=sys.stderr)
 
 
 def cause_of(error: str, path: str) -> str:
-    """An error without what differs from run to run: its path, and the log of the worker that measured it.
+    """An error without what differs from run to run: its path, and the log of the worker that
+    measured it.
 
     >>> cause_of("/runs/dfa_s1: its worker on cpu exited with status 1; log: /tmp/worker-1-cpu.log", "/runs/dfa_s1")
     'its worker on cpu exited with status 1; log: …'
@@ -103,7 +120,8 @@ class Runs(msgspec.Struct, frozen=True):
         return AuditTable.from_rows(self.rows)
 
     def left_out(self, groups: Mapping[str, str] | None = None) -> Iterator[Block]:
-        """A list of what the filter leaves out; nothing where it keeps every run of the methods that it keeps.
+        """A list of what the filter leaves out; nothing where it keeps every run of the methods
+        that it keeps.
 
         Args:
             groups: method → its group, if the analysis sets one group against the other.
@@ -128,8 +146,8 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
 
     Raises:
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
-        UsageError: a method or seed that no run has, a seed that is no number, or a filter that cannot be read or that
-            no run passes.
+        UsageError: a method or seed that no run has, a seed that is no number, or a filter that
+            cannot be read or that no run passes.
     """
     found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
@@ -204,7 +222,8 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:
-    """The error for paths without a single audit; if they hold traces, it names the command that reads them."""
+    """The error for paths without a single audit; if they hold traces, it names the command that
+    reads them."""
     where = ", ".join(map(str, paths))
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)

@@ -50,8 +50,9 @@ def open_command(
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders.
 
-    It opens on the sample runs if none are named. Without a terminal it prints what `fa-tui show` prints.
-    Thresholds that are not given are those of the settings file (`fa-tui schema settings`), or the protocol's.
+    It opens on the sample runs if none are named. Without a terminal it prints what `fa-tui show`
+    prints. Thresholds that are not given are those of the settings file (`fa-tui schema settings`),
+    or the protocol's.
 
     Examples:
 

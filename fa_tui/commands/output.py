@@ -67,7 +67,8 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a file in a folder that does not exist: what a command writes for reading makes no folders.
+    """Refuse a file in a folder that does not exist: what a command writes for reading makes no
+    folders.
 
     Raises:
         UsageError: there is no such folder.
@@ -79,13 +80,12 @@ def check_folder(out: Path) -> None:
 
 
 def link(file: Path, to: TextIO | None = None) -> str:
-    """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC 8)."""
+    """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC
+    8)."""
     name = printable(str(file))
-    return (
-        f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
-        if (to or sys.stdout).isatty()
-        else name
-    )
+    if (to or sys.stdout).isatty():
+        return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
+    return name
 
 
 def say_written(file: Path) -> None:
@@ -107,7 +107,8 @@ def print_json(value: Any) -> None:
 
 
 def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block | str]) -> None:
-    """A result as JSON with every digit, or as blocks and lines for reading; a generator runs only for that."""
+    """A result as JSON with every digit, or as blocks and lines for reading; a generator runs only
+    for that."""
     if form == "json":
         print_json(record())
     else:
@@ -115,7 +116,8 @@ def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block |
 
 
 def print_blocks(blocks: Iterable[Block | str]) -> None:
-    """Blocks of a report, and lines, as text; a table too wide for a terminal continues below, in a pipe never."""
+    """Blocks of a report, and lines, as text; a table too wide for a terminal continues below, in a
+    pipe never."""
     from rich.console import Console
 
     from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading

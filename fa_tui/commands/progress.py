@@ -1,7 +1,8 @@
-"""Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as Ctrl-C does.
+"""Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as
+Ctrl-C does.
 
-What is finished is kept first. A training command also writes its batches to a file for the explorer that started it
-(`fa_tui.jobs.listing`).
+What is finished is kept first. A training command also writes its batches to a file for the
+explorer that started it (`fa_tui.jobs.listing`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(s
 
 
 class Stopped(KeyboardInterrupt):
-    """How a command was stopped, if it was: by Ctrl-C, or by SIGTERM (a time limit) or SIGHUP (a lost connection).
+    """How a command was stopped, if it was: by Ctrl-C, or by SIGTERM (a time limit) or SIGHUP (a
+    lost connection).
 
     Attributes:
         exit_code: 128 + the signal's number, as a shell would say it.
@@ -52,7 +54,8 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Stopped]:
-    """Within it, SIGTERM and SIGHUP come as what it gives, unless they are ignored (nohup) or handled already."""
+    """Within it, SIGTERM and SIGHUP come as what it gives, unless they are ignored (nohup) or
+    handled already."""
     stop = Stopped("interrupted")
     in_charge = threading.current_thread() is threading.main_thread()
     ours = [
@@ -108,7 +111,8 @@ Worker: TypeAlias = tuple[str, str]
 
 
 class AuditProgress(_Bars):
-    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for all.
+    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for
+    all.
 
     Args:
         names: checkpoint → what its run is called among the others.
@@ -133,7 +137,10 @@ class AuditProgress(_Bars):
     def plan(self, todo: int, skipped: int) -> None:
         """Say what is about to be done."""
         self._total = todo
-        again = f", {skipped} measured before" if skipped else ""
+        if skipped:
+            again = f", {skipped} measured before"
+        else:
+            again = ""
         self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
@@ -194,7 +201,10 @@ class AuditProgress(_Bars):
         job = view.job
         if name := self._names.get(job.checkpoint):
             return name
-        seed = "" if job.seed is None else f"seed {job.seed}"
+        if job.seed is None:
+            seed = ""
+        else:
+            seed = f"seed {job.seed}"
         return " ".join(filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed]))
 
     def _outcome(self, view: JobView) -> str:
@@ -207,7 +217,9 @@ class AuditProgress(_Bars):
         cause = cause_of(view.error, view.job.checkpoint)
         known = cause in self._said
         self._said.add(cause)
-        return "the same" if known else view.error
+        if known:
+            return "the same"
+        return view.error
 
 
 class TrainingProgress(_Bars):

@@ -1,4 +1,5 @@
-"""`fa-tui replicate`: the published experiments as commands, and what came out compared with the published figures."""
+"""`fa-tui replicate`: the published experiments as commands, and what came out compared with the
+published figures."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def replicate_command(
         output.print_result(format, lambda: dict(known), [listed])
         return
     chosen = experiment(name)
-    out = out / "quick" if quick else out
+    if quick:
+        out = out / "quick"
     commands = chosen.commands(cifar10, cifar100, str(out), quick)
     for command in commands if run else ():
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
@@ -96,7 +98,8 @@ QUICK = "One epoch of one seed, to see whether everything works: nothing is comp
 
 
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
-    """An experiment's published figures with those of its finished runs, and why other runs are not compared."""
+    """An experiment's published figures with those of its finished runs, and why other runs are not
+    compared."""
     from fa_core.facts.runs import is_run
     from fa_core.formats import Scan
     from fa_core.training.replication import compared, finished
@@ -105,12 +108,16 @@ def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
         folder for name in chosen.plans() if is_run(folder := Path(chosen.runs(str(out)), name))
     ]
     runs, left_out = finished(chosen, inputs.open_paths(folders) if folders else Scan())
-    published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
+    if chosen.table:
+        published = inputs.open_paths([options.sample_runs() / chosen.table])
+    else:
+        published = None
     return compared(chosen, runs, published), left_out
 
 
 def evidence_blocks(out: Path) -> Iterator[Block]:
-    """Every published claim, the command that checks it, and what came out here; the commands on files are run now.
+    """Every published claim, the command that checks it, and what came out here; the commands on
+    files are run now.
 
     Args:
         out: folder of the experiments' run folders, where some were trained.
@@ -135,7 +142,10 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
                 subprocess.run(command, check=True, capture_output=True).stdout
             )
         here = claim.found_in(printed[claim.command])
-        outcome = "agrees" if claim.agrees(here) else "differs"
+        if claim.agrees(here):
+            outcome = "agrees"
+        else:
+            outcome = "differs"
         # only the table prints how many runs a list of them holds
         shown, place = (words, "the table") if claim.place.endswith("#") else (as_json, claim.place)
         figures = brief(claim.published, 7), brief(here, 7)
@@ -157,7 +167,8 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
 def experiment_blocks(
     chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """An experiment for reading: its commands, the published figures, what came out, and what is said of it."""
+    """An experiment for reading: its commands, the published figures, what came out, and what is
+    said of it."""
     yield Heading(chosen.title)
     yield from map(Paragraph, lines)
     if chosen.notes:
@@ -178,7 +189,9 @@ def _band(one: Compared) -> str:
 
 
 def _published(one: Compared) -> str:
-    return spread(*one.published) if len(one.published) == 2 else _listed(one.published)
+    if len(one.published) == 2:
+        return spread(*one.published)
+    return _listed(one.published)
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -1,4 +1,5 @@
-"""`fa-tui schema`: the JSON Schema of a file this project writes; `completion`: what shells and `man` read."""
+"""`fa-tui schema`: the JSON Schema of a file this project writes; `completion`: what shells and
+`man` read."""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ def serve_command(
 ) -> None:
     """Serve the explorer to a browser on this machine.
 
-    The address cannot be guessed. Only this machine can connect. Every tab is an explorer of its own, and ends with it.
-    From another machine: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE, then open the address there.
+    The address cannot be guessed. Only this machine can connect. Every tab is an explorer of its
+    own, and ends with it. From another machine: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE, then open
+    the address there.
 
     Examples:
 

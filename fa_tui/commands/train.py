@@ -78,8 +78,9 @@ def train_command(
 ) -> None:
     """Train runs, measured every epoch, each into a run folder.
 
-    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; with feedback per weight (kernels too) fa_weights, usf, brsf,
-    frsf, kp, weight_mirror; dfa_layers, sparse_dfa, drtp, dtp, pc, local_loss; forward-only, so without Γ, pepita, ff;
+    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; with feedback per weight (kernels too)
+    fa_weights, usf, brsf, frsf, kp, weight_mirror; dfa_layers, sparse_dfa, drtp, dtp, pc,
+    local_loss; forward-only, so without Γ, pepita, ff;
     controls: frozen, shallow, random_init, random_targets.
     A run's (d) is measured against the frozen run of the same seed in the same folder.
 
@@ -89,7 +90,8 @@ def train_command(
 
         fa-tui train --method dfa --lr 1e-2 --stop-on b --out runs
 
-        fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
+        fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out
+        runs
     """
     plans = plans_of(locals())
     choice = {
@@ -198,13 +200,17 @@ def _loaded(spec: str) -> DataSet:
 def _result(done: Trained) -> str:
     if done.report is None:
         return f"{done.folder}: finished before, left alone"
-    why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
+    if done.manifest.stopped:
+        why = f"; {done.manifest.stopped}"
+    else:
+        why = ""
     report = done.report
     return f"{done.folder}: {report.words} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
 
 
 def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
-    """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are read as such."""
+    """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are read as
+    such."""
     found: dict[str, Any] = {}
     for item in options.split_list(values):
         name, equals, text = item.partition("=")

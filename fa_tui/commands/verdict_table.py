@@ -77,7 +77,8 @@ _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
 
 _PIPE_WIDTH = 200
-"""Of the lines in a pipe or a pager. From this width on no column is left out: names and verdicts are shortened."""
+"""Of the lines in a pipe or a pager. From this width on no column is left out: names and verdicts
+are shortened."""
 
 _LEAST_VERDICT = 68
 """Cells that names leave to the verdict there: two diagnostics fire."""
@@ -97,9 +98,15 @@ _NAMES = [name for name in AuditRow.__struct_fields__ if name != "report"]
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
     """The rows with their reports judged, one by one."""
     by_columns = isinstance(rows, Sequence) and len(rows) >= MANY and not criteria.baseline
-    known = _known_from_columns(rows, criteria.thresholds) if by_columns else repeat({})
+    if by_columns:
+        known = _known_from_columns(rows, criteria.thresholds)
+    else:
+        known = repeat({})
     for each, facts in zip(rows, known, strict=False):
-        row = criteria.baseline.filled(each) if criteria.baseline else each
+        if criteria.baseline:
+            row = criteria.baseline.filled(each)
+        else:
+            row = each
         report = row.report.with_thresholds(criteria.thresholds)
         report.__dict__.update(facts)
         # no `LazyRow`, which looks for its report each time
@@ -138,22 +145,22 @@ def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditR
 
 
 def evidence(row: AuditRow) -> dict[str, str]:
-    """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``, ``assumed``."""
+    """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``,
+    ``assumed``."""
     kinds = row.report.kinds
-    return (
-        {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage}
-        if kinds
-        else {}
-    )
+    if kinds:
+        return {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage}
+    return {}
 
 
 def record(row: AuditRow) -> dict[str, Any]:
     """One row as the JSON and CSV forms print it; what was not measured is None.
 
-    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy`` or ``assumed``;
-    one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured. One with
-    ``intervals`` (of a number → low, high) has ``undecided`` too: the letters whose interval holds the threshold, or
-    of which only a bound is known that does not fire. A control has ``control``: its verdict is no claim.
+    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy``
+    or ``assumed``; one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and
+    no (d) in what was measured. One with ``intervals`` (of a number → low, high) has ``undecided``
+    too: the letters whose interval holds the threshold, or of which only a bound is known that does
+    not fire. A control has ``control``: its verdict is no claim.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known = {
@@ -173,7 +180,8 @@ def record(row: AuditRow) -> dict[str, Any]:
 
 
 def _successors(report: DiagnosticReport) -> dict[str, Any]:
-    """What only the successor's report holds; a cosine per layer is required there, so it is named if missing."""
+    """What only the successor's report holds; a cosine per layer is required there, so it is named
+    if missing."""
     collapse = aggregation_collapse(report.credit)
     return {
         "D1_scale_growth": report.max_per_block_growth,
@@ -197,14 +205,21 @@ def numbers(row: AuditRow) -> list[str]:
 def _text(value: float | None, form: str) -> str:
     """A number with its exponent as all tables have it: ``4.17e-9``."""
     if value is None or isnan(value):
-        return MISSING if value is None else "nan"
+        if value is None:
+            return MISSING
+        return "nan"
     text = format(value, form)
-    return text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-") if "e" in text else text
+    if "e" in text:
+        return text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+    return text
 
 
 def line(row: AuditRow, label: str) -> list[str]:
     """A row's cells under `HEADINGS`, for what `labels` calls it."""
-    seed = "–" if row.seed is None else str(row.seed)
+    if row.seed is None:
+        seed = "–"
+    else:
+        seed = str(row.seed)
     return [label, seed, row.cell(), *numbers(row), row.words()]
 
 
@@ -234,15 +249,15 @@ class Doubts:
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {why}"
         for letter, names in sorted(self._found.items()):
             ends, limit = self._held[letter]
-            holds = (
-                f"its 95% interval [{ends}] holds"
-                if len(names) == 1
-                else "their 95% intervals hold"
-            )
+            if len(names) == 1:
+                holds = f"its 95% interval [{ends}] holds"
+            else:
+                holds = "their 95% intervals hold"
             more = {"c": "--batches", "d": ""}.get(letter, "--norm-batches")
-            remedy = (
-                f"more eval batches ({more}) narrow it" if more else "a larger test part narrows it"
-            )
+            if more:
+                remedy = f"more eval batches ({more}) narrow it"
+            else:
+                remedy = "a larger test part narrows it"
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {brief(limit)}; {remedy}"
 
 
@@ -271,7 +286,8 @@ class Standings:
 
 
 class Remarks:
-    """What there is to say below a table: counts of verdicts, why (b) fires, what is not as recorded or defined.
+    """What there is to say below a table: counts of verdicts, why (b) fires, what is not as
+    recorded or defined.
 
     Judged runs are added one by one, so that many need not be in memory at once.
     """
@@ -283,11 +299,13 @@ class Remarks:
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
         self._counted: Counter[str] = Counter()
-        # caveats, causes of (b), modes, oddities: what is said, and the names of all runs of which it is true
+        # caveats, causes of (b), modes, oddities: what is said, and the names of all runs of which
+        # it is true
         self._said: tuple[dict[str, list[str]], ...] = ({}, {}, {}, {})
 
     def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
-        """Count a judged run, which `labels` calls so; ``as_read`` has the thresholds of its file."""
+        """Count a judged run, which `labels` calls so; ``as_read`` has the thresholds of its
+        file."""
         report, name = row.report, with_seed(label, row)
         coverage = report.coverage
         self._conditions[conditions_of(report)] += 1
@@ -311,7 +329,10 @@ class Remarks:
             words = report.recorded_words(as_read.report.thresholds)
             oddities.append(printable(f"{words} in {row.source}"))
         cause, mode = floor_in_words(report), failure_mode(report, brief=True)
-        causes = [f"(b) fires: {cause}"] if cause else []
+        if cause:
+            causes = [f"(b) fires: {cause}"]
+        else:
+            causes = []
         kinds = (report.caveats(brief=True), causes, [mode] if mode else [], oddities)
         for found, said in zip(self._said, kinds, strict=True):
             for words in said:
@@ -344,13 +365,16 @@ class Remarks:
 
 
 def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, look: Look) -> int:
-    """Print the rows that the paths hold; returns the exit code (3 if something could not be read)."""
+    """Print the rows that the paths hold; returns the exit code (3 if something could not be
+    read)."""
     found = inputs.open_paths(paths)
     gc.freeze()  # rows stay to the end: no collection has to look at them
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
     print_rows(inputs.selected(found, chosen, look, may_be_none=True), form, chosen.criteria)
-    return 3 if found.problems else 0
+    if found.problems:
+        return 3
+    return 0
 
 
 def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
@@ -375,7 +399,8 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``, intervals as ``growth=1.2..1.5``."""
+    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``, intervals as
+    ``growth=1.2..1.5``."""
     if "intervals" in values:
         values["intervals"] = {
             name: f"{low}..{high}" for name, (low, high) in values["intervals"].items()
@@ -434,7 +459,8 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
 def _print_lines(
     console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol
 ) -> None:
-    """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
+    """Print head and rows; on a terminal too narrow for all columns some are left out, then names
+    are shortened.
 
     Args:
         console: where to.

@@ -21,7 +21,8 @@ from fa_tui.views.filters import Look
 from fa_tui.views.words import with_seed
 
 WALKED_BACK, NOT_DECIDED = 1, 4
-"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what is required."""
+"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what
+is required."""
 
 _Require = Annotated[
     str,
@@ -42,11 +43,12 @@ def show_command(
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
-    In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
-    baseline is d=assumed and never in `coverage`, but in `flags` where it fires. Where a file has 95 % intervals they
-    are `intervals`. `undecided` names the diagnostics whose interval holds the threshold, or whose lower bound does
-    not fire, or (a) where the stream is 0. A control (frozen, shallow, random_init, random_targets) has `control`: its
-    verdict is no claim.
+    In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d)
+    by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
+    fires. Where a file has 95 % intervals they are `intervals`. `undecided` names the diagnostics
+    whose interval holds the threshold, or whose lower bound does not fire, or (a) where the stream
+    is 0. A control (frozen, shallow, random_init, random_targets) has `control`: its verdict is no
+    claim.
 
     Examples:
 
@@ -68,17 +70,19 @@ def check_command(
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
-    1 some run needs walk-back, 2 wrong usage, 3 unreadable input, 4 undecided: none needs walk-back, but one is
-    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor is (d) by an
-    assumed baseline: with --require they count as not measured. Controls (frozen, shallow, random_init,
-    random_targets) claim nothing and are not judged.
+    1 some run needs walk-back, 2 wrong usage, 3 unreadable input, 4 undecided: none needs
+    walk-back, but one is undecided, was not measured, or lacks what --require names. A bound or a
+    proxy is not exact, nor is (d) by an assumed baseline: with --require they count as not
+    measured. Controls (frozen, shallow, random_init, random_targets) claim nothing and are not
+    judged.
 
-    A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided is a diagnostic
-    whose threshold lies within the 95 % interval of its number, so that other samples (not other training seeds)
-    might say otherwise, of which only a lower bound is known, or (a) of a stream that is 0: a line each names the runs.
-    The last line counts runs, says on which diagnostics they are trustworthy, and counts the letters that fire. A
-    walk-back by undecided diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required, and a
-    run without it is counted as undecided.
+    A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
+    is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
+    samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
+    (a) of a stream that is 0: a line each names the runs. The last line counts runs, says on which
+    diagnostics they are trustworthy, and counts the letters that fire. A walk-back by undecided
+    diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required, and a run
+    without it is counted as undecided.
 
     Examples:
 
@@ -130,12 +134,16 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
     """
     report, source = row.report, printable(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
-        undecided = (
-            ", nothing decided fires" if report.flags and report.flags <= report.undecided else ""
-        )
+        if report.flags and report.flags <= report.undecided:
+            undecided = ", nothing decided fires"
+        else:
+            undecided = ""
         yield f"{name}: {report.words_as(control=False)}{undecided} [{report.known}] ({source})"
         yield from (f"  {what}" for what in report.nonfinite.values())
-    missing = _lacks(report, required) if report.coverage else ""
+    if report.coverage:
+        missing = _lacks(report, required)
+    else:
+        missing = ""
     if missing:
         yield f"{name}: required and not measured: {missing} [{report.known}] ({source})"
     if report.coverage and report.recorded_differs:
@@ -143,7 +151,8 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
-    """What is required of a run and was not measured exactly, with the reasons; ``""`` for nothing."""
+    """What is required of a run and was not measured exactly, with the reasons; ``""`` for
+    nothing."""
     reasons = {
         letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)
     }

@@ -102,7 +102,10 @@ class JobControl:
             return
         session.marked.clear()
         app.explorer.marks_changed()
-        queued = queued_words(session, [int(job) for job in started]) if started else ""
+        if started:
+            queued = queued_words(session, [int(job) for job in started])
+        else:
+            queued = ""
         known = sum(bool(session.coverage[int(job)]) for job in started)
         app.say(
             f"{queued} to measure{' again and compare' * bool(known)}"
@@ -161,9 +164,15 @@ class JobControl:
         # from now on what comes back from disk looks as it does here
         app.following.own_rows.difference_update(indices)
         name = session.label(indices[-1])
-        names = name if len(arrived) == 1 else f"{len(arrived)} more, the last of them {name},"
+        if len(arrived) == 1:
+            names = name
+        else:
+            names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        doubt = session.doubt(indices[-1]) if len(arrived) == 1 else ""
+        if len(arrived) == 1:
+            doubt = session.doubt(indices[-1])
+        else:
+            doubt = ""
         said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
@@ -171,7 +180,8 @@ class JobControl:
             app.say(", ".join(filter(None, said)), "good", aloud=False)
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
-        """Show how new measurements of audited runs differ from their audits, which stay as they are."""
+        """Show how new measurements of audited runs differ from their audits, which stay as they
+        are."""
         app, session = self._app, self._app.session
         if not again:
             return

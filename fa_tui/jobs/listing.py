@@ -39,7 +39,8 @@ class Pace:
             self.took = self._clock() - self._began
 
     def note(self, done: float) -> None:
-        """So many steps are done now, with a part of the next one; fewer than before means that it began again."""
+        """So many steps are done now, with a part of the next one; fewer than before means that it
+        began again."""
         if self._first is None or done < self._last[0]:
             self._first = self._last = (done, self._clock())
         elif done > self._last[0]:
@@ -64,13 +65,18 @@ class Pace:
         return (last - first) / max(at - began, 1e-9)
 
     def timed(self, job: Listed) -> Listed:
-        """The job with the time that it took; while it runs with that so far, the time left and the rate."""
+        """The job with the time that it took; while it runs with that so far, the time left and the
+        rate."""
         if job.state != "running":
             return msgspec.structs.replace(job, took=self.took if job.over else None)
-        lasts = (
-            None if self._began is None or self.took is not None else self._clock() - self._began
-        )
-        left = self.seconds_left(job.total) if job.total else None
+        if self._began is None or self.took is not None:
+            lasts = None
+        else:
+            lasts = self._clock() - self._began
+        if job.total:
+            left = self.seconds_left(job.total)
+        else:
+            left = None
         return msgspec.structs.replace(job, took=lasts, left=left, rate=self.rate)
 
 
@@ -99,7 +105,11 @@ def rate_words(rate: float | None) -> str:
     >>> rate_words(12.34), rate_words(0.05), rate_words(None)
     ('12.3/s', '3/min', '')
     """
-    return "" if rate is None else f"{rate:.3g}/s" if rate >= 1 else f"{60 * rate:.3g}/min"
+    if rate is None:
+        return ""
+    if rate >= 1:
+        return f"{rate:.3g}/s"
+    return f"{60 * rate:.3g}/min"
 
 
 OVER = ("done", "failed", "cancelled")
@@ -149,7 +159,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says(self) -> str:
         """That its process is silent, or the last thing that it reported."""
-        return silence_words(self) if self.silent else self.words
+        if self.silent:
+            return silence_words(self)
+        return self.words
 
     @property
     def can_retry(self) -> bool:
@@ -176,7 +188,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     queued = states["queued"] - (len(soon) if running == soon else 0)
     if running:
         first = running[0]
-        done = f"{first.done}/{first.total}" if first.total else "starting"
+        if first.total:
+            done = f"{first.done}/{first.total}"
+        else:
+            done = "starting"
         pieces.append((f"measuring {first.name} {done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
@@ -232,7 +247,10 @@ class MachineWatch(threading.Thread):
         meter = UsageMeter()
         while not self._stopped.is_set():
             devices = list_devices()
-            no_gpu = "" if len(devices) > 1 else why_no_cuda()
+            if len(devices) > 1:
+                no_gpu = ""
+            else:
+                no_gpu = why_no_cuda()
             self._report(Machine(devices, no_gpu, meter.read(self._pids())))
             self._stopped.wait(_SECONDS)
 
@@ -257,8 +275,14 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
     used = machine.workers
     if used is not None:
-        word = "process" if used.processes == 1 else "processes"
-        load = "" if used.load is None else f"   {used.load:.1f} cores busy"
+        if used.processes == 1:
+            word = "process"
+        else:
+            word = "processes"
+        if used.load is None:
+            load = ""
+        else:
+            load = f"   {used.load:.1f} cores busy"
         lines.append(f"workers  {used.processes} {word}   {size_words(used.memory)}{load}")
     return lines
 
@@ -285,4 +309,6 @@ def size_words(size: float) -> str:
         if size < 1024:
             return f"{size:.0f} {unit}"
         size /= 1024
-    return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"
+    if size < 100:
+        return f"{size:.1f} GiB"
+    return f"{size:.0f} GiB"

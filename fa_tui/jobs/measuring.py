@@ -77,7 +77,8 @@ class Setup(msgspec.Struct, frozen=True):
         ]
 
     def preferring(self, device: str) -> Setup:
-        """This one, on the device that the settings name where nothing but this machine was given."""
+        """This one, on the device that the settings name where nothing but this machine was
+        given."""
         from fa_core.engine.devices import LOCAL, Placement
 
         chosen = self.placement or Placement()
@@ -97,7 +98,8 @@ class Measured:
         row: the row with its report; of a run that had an audit, the row as it is recorded.
         saved: the file it was written to (``""`` if that failed).
         problem: why it could not be written.
-        again: the new measurement of a run that has an audit, and how it differs; it is not written.
+        again: the new measurement of a run that has an audit, and how it differs; it is not
+            written.
     """
 
     index: int
@@ -156,7 +158,10 @@ class Results:
         if self._rows is None:
             from fa_core.formats import scan
 
-            before = scan([self.out]).rows if self.out.exists() else []
+            if self.out.exists():
+                before = scan([self.out]).rows
+            else:
+                before = []
             keyed = enumerate(before)
             self._rows = {
                 _identity(row) if row.checkpoint else (place, row.key): row for place, row in keyed
@@ -166,7 +171,10 @@ class Results:
 
 def _identity(row: AuditRow) -> object:
     """What a later measurement replaces: that of the same run and file."""
-    checkpoint = None if row.checkpoint is None else os.path.realpath(row.checkpoint)
+    if row.checkpoint is None:
+        checkpoint = None
+    else:
+        checkpoint = os.path.realpath(row.checkpoint)
     return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
 
 
@@ -201,7 +209,8 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
 
 
 def _paired(again: Verification) -> DiagnosticReport:
-    """The new measurement, with the recorded paired interval of (d) if its samples are right as before."""
+    """The new measurement, with the recorded paired interval of (d) if its samples are right as
+    before."""
     old, new = again.row.report, again.measured
     paired = old.intervals.get("margin_pp")
     if paired is None or (old.right, old.frozen_baseline_acc) != (
@@ -231,12 +240,14 @@ class Measuring:
     """The jobs of one explorer.
 
     Args:
-        setup: how to measure; what it needs is looked up, or connected to, when the first job comes.
+        setup: how to measure; what it needs is looked up, or connected to, when the first job
+            comes.
         device: where to measure if the setup names nothing but this machine.
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run, from another thread, after it is on disk.
-        on_failed: called with the name of every run that could not be measured and why, from another thread.
+        on_failed: called with the name of every run that could not be measured and why, from
+            another thread.
         on_notice: called with what concerns no single run, from another thread.
     """
 
@@ -262,7 +273,8 @@ class Measuring:
         self._unfinished: set[str] = set()
 
     def _pool_for(self, runs: int) -> Pool:
-        """The pool, made on first use, with as many workers as the command line has for so many runs."""
+        """The pool, made on first use, with as many workers as the command line has for so many
+        runs."""
         from fa_core.engine.audit import Measuring as How
         from fa_core.engine.devices import LOCAL, Placement, workers_for
         from fa_core.engine.jobs import DEFAULT_MEASURE
@@ -322,7 +334,9 @@ class Measuring:
 
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
-        return [] if self._pool is None else self._pool.jobs()
+        if self._pool is None:
+            return []
+        return self._pool.jobs()
 
     def states(self) -> dict[int, str]:
         """Row → ``queued`` or ``running``, of those that are."""
@@ -334,7 +348,9 @@ class Measuring:
 
     def pids(self) -> list[int]:
         """The worker processes."""
-        return [] if self._pool is None else self._pool.pids()
+        if self._pool is None:
+            return []
+        return self._pool.pids()
 
     def name(self, job_id: str) -> str:
         """The run a job measures, e.g. ``dfa s42``, with what distinguishes it from the others."""

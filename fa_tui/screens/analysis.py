@@ -1,4 +1,5 @@
-"""Analysis: sweep, utility and seeds, from the functions and tables of the commands of these names."""
+"""Analysis: sweep, utility and seeds, from the functions and tables of the commands of these
+names."""
 
 from __future__ import annotations
 
@@ -127,7 +128,10 @@ class AnalysisScreen(JudgedScreen):
     def _group_choices(self) -> Iterator[Choice]:
         """A line per method with its group, the last one for the default."""
         for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
-            note = runs_words(every) if some == every else f"{some} of {runs_words(every)}"
+            if some == every:
+                note = runs_words(every)
+            else:
+                note = f"{some} of {runs_words(every)}"
             yield Choice(
                 str(number) if number < 10 else "",
                 f"{self.runs.group_of(name):10}  {name}",
@@ -238,11 +242,10 @@ class AnalysisScreen(JudgedScreen):
             *run_pieces(rows, f"all {names}" if every else names, judged),
         ]
         copies += commands(self.app, look, name, *options)
-        charts = (
-            [("runs that fire, runs that walk back (w)", chart)]
-            if self._open == 0 and chart is not None
-            else []
-        )
+        if self._open == 0 and chart is not None:
+            charts = [("runs that fire, runs that walk back (w)", chart)]
+        else:
+            charts = []
         return Shared(
             copies,
             rows,
@@ -283,5 +286,8 @@ class AnalysisScreen(JudgedScreen):
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
             controls = len(self.session.counted) < len(self.session.in_scope)
             self.curve_title.set(*analysed.curve_words(curve, found[line], controls=controls))
-        gap = [""] if about and self._said else []
+        if about and self._said:
+            gap = [""]
+        else:
+            gap = []
         self.about.set_lines([*map(with_keys, about), *gap, *self._said])

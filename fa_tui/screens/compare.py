@@ -94,7 +94,9 @@ class CompareScreen(JudgedScreen):
     @property
     def group(self) -> Group | None:
         """What is compared."""
-        return self._groups[self._at] if self._groups else None
+        if self._groups:
+            return self._groups[self._at]
+        return None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is a scale to choose only where something is drawn on it."""
@@ -162,7 +164,9 @@ class CompareScreen(JudgedScreen):
         if here is None or here[1] is None or here[0].spread is None:
             return ""
         value = here[0].spread.values[here[1]]
-        return "" if value is None else repr(value)
+        if value is None:
+            return ""
+        return repr(value)
 
     def _table_line(self) -> int:
         """The line under the cursor, headings not counted."""
@@ -172,7 +176,10 @@ class CompareScreen(JudgedScreen):
         group, session = self.group, self.session
         rows = () if group is None else group.rows
         self._scales = scales_of(session, session.in_scope if self._shared else rows)
-        self._labels = () if group is None else column_labels(session, group)
+        if group is None:
+            self._labels = ()
+        else:
+            self._labels = column_labels(session, group)
         self.view.compare(rows, self._labels, self._scales)
         self._draw()
 
@@ -187,7 +194,10 @@ class CompareScreen(JudgedScreen):
     def _say(self) -> None:
         group = self.group
         if group is None:
-            why = "no runs" if self.session.scope is None else "no run passes the filter"
+            if self.session.scope is None:
+                why = "no runs"
+            else:
+                why = "no run passes the filter"
             self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
             self.agreement.set()
             self.here.set()
@@ -195,7 +205,10 @@ class CompareScreen(JudgedScreen):
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)} (n p)"
-        more = f", {group.left_out} more left out: mark some with space" if group.left_out else ""
+        if group.left_out:
+            more = f", {group.left_out} more left out: mark some with space"
+        else:
+            more = ""
         texts = (
             f"{group.home} " if group.home else "",
             seen,
@@ -204,8 +217,14 @@ class CompareScreen(JudgedScreen):
             place,
         )
         about = [(text, "dim") for text in texts]
-        scope = [(" ", ""), *scope_pieces(self.session)] if self.session.filter is not None else []
-        bars = "" if self._shared or not self._draws else "   bars: own scale (z)"
+        if self.session.filter is not None:
+            scope = [(" ", ""), *scope_pieces(self.session)]
+        else:
+            scope = []
+        if self._shared or not self._draws:
+            bars = ""
+        else:
+            bars = "   bars: own scale (z)"
         self.set_title(
             (" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent")
         )
@@ -225,7 +244,10 @@ class CompareScreen(JudgedScreen):
         if not any(coverage for _, coverage in judged):
             return [(" none of these runs is measured", "warn")]
         found = agreement(judged)
-        who = "runs" if group.name == MARKED else "seeds"
+        if group.name == MARKED:
+            who = "runs"
+        else:
+            who = "seeds"
         if group.left_out:
             who = f"the first {len(group.rows)} {who}"
         partly = found.partly()
@@ -235,20 +257,23 @@ class CompareScreen(JudgedScreen):
                 for letter, (fires, of) in found.disagree.items()
             )
             same = [*found.everywhere, *partly]
-            rest = f"; agree on {', '.join(same)}" if same else ""
+            if same:
+                rest = f"; agree on {', '.join(same)}"
+            else:
+                rest = ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
-        # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
+        # of each letter they agree on one of the runs speaks for all; it is undecided where it is
+        # so on any
         flags, doubt = (
             letters_of(reduce(or_, map(masks.__getitem__, group.rows)))
             for masks in session.judgement
         )
         agree = found.everywhere
         if not agree:
-            said = (
-                f" {who} agree on {', '.join(partly)}"
-                if partly
-                else f" no diagnostic on two of these {who}"
-            )
+            if partly:
+                said = f" {who} agree on {', '.join(partly)}"
+            else:
+                said = f" no diagnostic on two of these {who}"
             return [(said, "dim")]
         if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
             # no verdict of them all: one of them may stand on what another was not measured on
@@ -258,12 +283,16 @@ class CompareScreen(JudgedScreen):
         cell = cell_text(
             flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode
         )
-        tone = "bad" if flags else "good"
+        if flags:
+            tone = "bad"
+        else:
+            tone = "good"
         return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:
-        """The value under the cursor with every digit worth reading, and where its run comes from."""
+        """The value under the cursor with every digit worth reading, and where its run comes
+        from."""
         here, group, line = self.view.under_cursor, self.group, self.here
         if here is None or group is None:
             line.set()
@@ -281,11 +310,10 @@ class CompareScreen(JudgedScreen):
         if entry.kind == "verdict":
             text = self.session.words(index)
         elif value is not None:
-            assumed = (
-                f" (frozen baseline {row.report.baseline_words()})"
-                if column in entry.assumed
-                else ""
-            )
+            if column in entry.assumed:
+                assumed = f" (frozen baseline {row.report.baseline_words()})"
+            else:
+                assumed = ""
             text = f"{entry.name} = {short(value, 6)}{assumed}"
         elif entry.kind in ("h", "g", "growth"):
             text = f"no {entry.name} in this run"

@@ -1,4 +1,5 @@
-"""Questions of the explorer and what it does with the answers: copy, export, presets, baselines, axes, orders."""
+"""Questions of the explorer and what it does with the answers: copy, export, presets, baselines,
+axes, orders."""
 
 from __future__ import annotations
 
@@ -58,17 +59,22 @@ def look_now(app: ExplorerApp) -> Look:
 
 
 def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") -> list[Piece]:
-    """The command lines that print what is on screen, and that open the explorer as it is, also where nothing is set.
+    """The command lines that print what is on screen, and that open the explorer as it is, also
+    where nothing is set.
 
     Args:
         app: whose paths, thresholds, baseline and ways to measure they name.
         look: whose filter names the runs, if one can.
-        printing: the command that prints it, and its options (default: ``show`` with those of the look).
+        printing: the command that prints it, and its options (default: ``show`` with those of the
+            look).
         unnamed: what to call runs that no filter names, or ``""``.
     """
     session, prefers = app.session, app.settings
     command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
-    log = session.log.options if session.log else []
+    if session.log:
+        log = session.log.options
+    else:
+        log = []
     line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
     opening = line(
         "open",
@@ -93,9 +99,15 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     """
     session, shown = app.session, app.explorer.shown_runs
     rows = [session.rows[index] for index in chosen]
-    name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
+    if len(chosen) == 1:
+        name = session.label(chosen[0])
+    else:
+        name = f"{len(chosen)} marked runs"
     indices = sorted(session.marked) or session.scope
-    exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
+    if indices is None:
+        exported = list(session.rows)
+    else:
+        exported = [session.rows[index] for index in indices]
     judged, names = session.thresholds, runs_words(len(exported))
     copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
     copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
@@ -123,7 +135,10 @@ async def copy_something(app: ExplorerApp) -> None:
     )
     made = await asyncio.to_thread(piece.text)
     copied = await asyncio.to_thread(copy, made, app.send_soon)
-    verb = "copied to" if copied.in_clipboard else "written to"
+    if copied.in_clipboard:
+        verb = "copied to"
+    else:
+        verb = "written to"
     app.say(f"{piece.what} {verb} {copied.where}", "good" if copied.in_clipboard else "warn")
 
 
@@ -145,13 +160,22 @@ async def export_something(app: ExplorerApp) -> None:
     if kind is exporting.SCREEN:
         files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
     else:
-        what = shared.names if kind in exporting.OF_RUNS else kind.what
+        if kind in exporting.OF_RUNS:
+            what = shared.names
+        else:
+            what = kind.what
         app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    if len(files) > 1:
+        more = f" and {len(files) - 1} more"
+    else:
+        more = ""
     left_out = exporting.left_out_words(kind, shared)
     # in a browser the file is not where the user looks first
-    here = f"{platform.node()}:" if app.is_web else ""
+    if app.is_web:
+        here = f"{platform.node()}:"
+    else:
+        here = ""
     app.say(f"saved {here}{real_path(files[0])}{more}{left_out and f': {left_out}'}", "good")
 
 
@@ -201,9 +225,9 @@ async def _save_preset(
 ) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() not in PROTOCOLS
-        return (
-            f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
-        )
+        if taken:
+            return f"there is one called {text.strip()}: remove it first"
+        return name_problem(text)
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
     presets.save(name, app.session.thresholds)
@@ -231,7 +255,10 @@ async def ask_what_if(app: ExplorerApp) -> None:
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
     text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
-    baseline = given if pieces.baseline_text(given) else None
+    if pieces.baseline_text(given):
+        baseline = given
+    else:
+        baseline = None
     for panel in app.screen.query(SlidersPanel):
         panel.set_baseline(baseline)
     assume(app, baseline)
@@ -242,7 +269,10 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     flips = app.session.set_baseline(baseline)
     app.baseline_changed(flips)
     text = pieces.baseline_text(app.session.baseline)
-    said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
+    if text:
+        said = f"frozen baseline {text}"
+    else:
+        said = "frozen baselines as recorded"
     app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
@@ -251,7 +281,9 @@ async def ask_factor(app: ExplorerApp) -> None:
 
     def check(text: str) -> str:
         with suppress(ValueError):
-            return "" if float(text) > 1 else "a factor above 1, such as 10"
+            if float(text) > 1:
+                return ""
+            return "a factor above 1, such as 10"
         return f"{text} is not a number"
 
     now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
@@ -275,13 +307,12 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
             {value_on(axis, row, home) for row, home in zip(session.rows, homes, strict=True)}
         )
         values = f"{count} value{'' if count == 1 else 's'}"
-        note = (
-            "now"
-            if axis == now
-            else f"changes places with {plural(now)}"
-            if axis == other
-            else values
-        )
+        if axis == now:
+            note = "now"
+        elif axis == other:
+            note = f"changes places with {plural(now)}"
+        else:
+            note = values
         choices.append(Choice(key, plural(axis), note, axis))
     chosen = await choose(app, f"The {place} of the matrix", choices)
     app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
@@ -322,7 +353,8 @@ async def choose_flip(app: ExplorerApp) -> None:
 
 
 async def replace_audits(app: ExplorerApp) -> None:
-    """Show how new measurements differ from the recorded audits, and replace these where that is asked for."""
+    """Show how new measurements differ from the recorded audits, and replace these where that is
+    asked for."""
     explorer, again = app.explorer, app.jobs.again
     rows = [row for row in explorer.chosen if row in again]
     if not rows:
@@ -333,7 +365,10 @@ async def replace_audits(app: ExplorerApp) -> None:
     lost = sorted({name for row in rows for name in lost_with(again[row])})
     note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
     note += f"; {' and '.join(lost)} only there" if lost else ""
-    what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    if len(rows) == 1:
+        what = run_name(app.session, rows[0])
+    else:
+        what = runs_words(len(rows))
     choices = [
         Choice("c", "keep the audit as it is", "", None),
         Choice("r", "replace it by the new one", note, rows),
@@ -348,7 +383,10 @@ async def replace_audits(app: ExplorerApp) -> None:
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
         app.session.states.pop(row, None)
         app.session.replace_rows({row: measured})
-        old = f", the old one is {short_path(str(kept))}" if kept else ""
+        if kept:
+            old = f", the old one is {short_path(str(kept))}"
+        else:
+            old = ""
         app.say(f"{run_name(app.session, row)}: audit replaced{old}", "good")
     app.rows_changed(only=rows)
     app.following.own_rows.difference_update(rows)

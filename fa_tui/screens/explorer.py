@@ -1,4 +1,5 @@
-"""The main screen: the matrix (or the long view), the run under the cursor, the sliders, what happens now."""
+"""The main screen: the matrix (or the long view), the run under the cursor, the sliders, what
+happens now."""
 
 from __future__ import annotations
 
@@ -160,7 +161,8 @@ EXPLORER_KEYS: list[BindingType] = [
 
 _FLUSH_SECONDS = 0.001
 _SETTLE_SECONDS = 0.01
-"""How often it is looked whether the first paint is on its way, before anything else is imported."""
+"""How often it is looked whether the first paint is on its way, before anything else is
+imported."""
 
 
 class ExplorerScreen(Uniform, SlidersScreen):
@@ -220,7 +222,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
-        """After the first paint: the run under the cursor, the sliders and the charts, in places kept for them."""
+        """After the first paint: the run under the cursor, the sliders and the charts, in places
+        kept for them."""
         if not self._side.is_attached:
             return  # the app closes
         if not self.app.painter.has_painted:
@@ -234,7 +237,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         gc.freeze()
         gc.enable()
         collect_seldom(self.session)
-        # the looks of all other screens too: as their CSS_PATH each would have the whole sheet parsed again
+        # the looks of all other screens too: as their CSS_PATH each would have the whole sheet
+        # parsed again
         self.app.stylesheet.read(Path(__file__).with_name("screens.tcss"))
         self.app.stylesheet.parse()
         self.detail = DetailPane(id="detail")
@@ -274,7 +278,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     @property
     def takes_keys(self) -> bool:
-        """Whether everything that a key may ask for is there, and what the last one closed is gone."""
+        """Whether everything that a key may ask for is there, and what the last one closed is
+        gone."""
         closing = self._filter_line is not None and self._filter_line.is_done
         return self.sliders is not None and self.sliders.is_mounted and not closing
 
@@ -285,10 +290,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
-        """Show the run under the cursor, draw its line where there is space, and offer to measure it if that can be."""
+        """Show the run under the cursor, draw its line where there is space, and offer to measure
+        it if that can be."""
         self.is_due = False
         row = self.row
-        run = None if row is None else self.session.rows[row]
+        if row is None:
+            run = None
+        else:
+            run = self.session.rows[row]
         if self.detail is not None:
             self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
         self.show_intervals(run)
@@ -342,11 +351,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
                 "-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone"
             )
         pane = self._side
-        pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
+        if self.has_class("-run-alone"):
+            pane.styles.width = "1fr"
+        else:
+            pane.styles.width = pane.chosen or None
         self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
-        """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
+        """Show the long view instead of the matrix, or the matrix again; the cursor stays on its
+        run."""
         await self.shown_runs.toggle(self._body)
         self._show_view()
         self._show_around()
@@ -381,7 +394,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """A click or a jump elsewhere leaves the filter line: without the focus no key would close it."""
+        """A click or a jump elsewhere leaves the filter line: without the focus no key would close
+        it."""
         line = self._filter_line
         if line is not None and line not in event.widget.ancestors:
             line.leave()
@@ -446,13 +460,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def shared(self) -> Shared:
-        """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
+        """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all
+        that are shown."""
         from fa_tui.screens.dialogs import given_runs
 
         return given_runs(self.app, self.chosen)
 
     def action_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis, imported then; a threshold moved there is moved here too."""
+        """Open compare, timeline or analysis, imported then; a threshold moved there is moved here
+        too."""
         try:
             self.app.push_screen(self._lens(name), lambda _: self.catch_up())
         except FaError as error:
@@ -489,7 +505,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
             )
             return
         rows = [flip.row for flip in self.turned]
-        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        if self.row in rows:
+            place = (rows.index(self.row) + 1) % len(rows)
+        else:
+            place = 0
         self.runs.go_to(rows[place])
         words = flip_words(self.session, self.turned[place])
         self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
@@ -532,7 +551,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.call_after_refresh(self._resized)
 
     def _resized(self) -> None:
-        # what was hidden in a tiny terminal has lost the focus: without it no key would move anything
+        # what was hidden in a tiny terminal has lost the focus: without it no key would move
+        # anything
         if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
         self._draw_charts()

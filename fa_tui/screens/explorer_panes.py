@@ -1,4 +1,5 @@
-"""Which runs are on the main screen, and how; memory given back a moment after much was done with many runs."""
+"""Which runs are on the main screen, and how; memory given back a moment after much was done with
+many runs."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 _MANY = 10_000
 """Runs from which it is worth it."""
 _PAUSE_SECONDS = 1.5
-"""Behind the frame that shows what was done, also where that is held for a second, and the next key that is typed."""
+"""Behind the frame that shows what was done, also where that is held for a second, and the next key
+that is typed."""
 
 
 def tidy_soon(node: MessagePump, session: Session) -> None:
@@ -50,7 +52,8 @@ _SELDOM = 100_000
 
 
 def collect_seldom(session: Session) -> None:
-    """Look for cycles less often: laying many runs out makes many objects, and each look at them stops the screen."""
+    """Look for cycles less often: laying many runs out makes many objects, and each look at them
+    stops the screen."""
     if len(session) >= _MANY:
         gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
 
@@ -66,7 +69,8 @@ _LEAST_SIDE, _LEAST_RUNS = 24, 30
 
 
 class SidePane(Place):
-    """Where the run under the cursor is shown; its left border is dragged to make it wider, and where it was is kept.
+    """Where the run under the cursor is shown; its left border is dragged to make it wider, and
+    where it was is kept.
 
     Args:
         width: its cells, 0: by the window's width.
@@ -87,7 +91,8 @@ class SidePane(Place):
         self.styles.width = self.chosen
 
     def keep(self) -> None:
-        """Keep the width for the next time; settings that cannot be written cost nothing but that."""
+        """Keep the width for the next time; settings that cannot be written cost nothing but
+        that."""
         with suppress(FaError, OSError):
             remember("side", self.chosen)
 
@@ -143,12 +148,17 @@ class RunsShown:
     @property
     def view(self) -> Matrix | RunTable:
         """What is on screen."""
-        return self.table if self.table is not None and self.table.display else self.matrix
+        if self.table is not None and self.table.display:
+            return self.table
+        return self.matrix
 
     @property
     def look(self) -> Look:
         """How the runs are shown now."""
-        show = self.matrix.quantity.name if self.matrix.quantity else CELL_LETTERS
+        if self.matrix.quantity:
+            show = self.matrix.quantity.name
+        else:
+            show = CELL_LETTERS
         return Look(show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table)
 
     async def toggle(self, body: Widget) -> None:
@@ -211,19 +221,30 @@ class RunsShown:
 
     @property
     def order(self) -> str:
-        """What the long view is sorted by, as `--sort` takes it: ``growth``, ``-growth``; ``""`` in reading order."""
-        return self.table.order if self.table is not None and self.in_table else ""
+        """What the long view is sorted by, as `--sort` takes it: ``growth``, ``-growth``; ``""`` in
+        reading order."""
+        if self.table is not None and self.in_table:
+            return self.table.order
+        return ""
 
     @property
     def methods_by_seeds(self) -> Grid | None:
         """The runs in scope so laid out, if they are."""
-        return None if self.in_table or self.matrix.axes != METHODS_BY_SEEDS else self.matrix.grid
+        if self.in_table or self.matrix.axes != METHODS_BY_SEEDS:
+            return None
+        return self.matrix.grid
 
     def overview(self) -> Overview:
         """What the top line shows of it."""
         matrix, order = self.matrix, self.order
-        axes = "" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes)
-        quantity = matrix.quantity.label if matrix.quantity and not self.in_table else ""
+        if self.in_table or matrix.axes == METHODS_BY_SEEDS:
+            axes = ""
+        else:
+            axes = str(matrix.axes)
+        if matrix.quantity and not self.in_table:
+            quantity = matrix.quantity.label
+        else:
+            quantity = ""
         return Overview(
             axes, quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}"
         )

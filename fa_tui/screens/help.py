@@ -1,4 +1,5 @@
-"""Over the explorer: help for the focused pane, what could not be read, a letter on every pane, the command palette."""
+"""Over the explorer: help for the focused pane, what could not be read, a letter on every pane, the
+command palette."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 
 _TALL, _SLIDERS = 34, 11
-"""Lines of a screen from which its sliders are whole; lines that they, their count and the keys take."""
+"""Lines of a screen from which its sliders are whole; lines that they, their count and the keys
+take."""
 
 
 class HelpScreen(Dialog[None]):
@@ -51,7 +53,8 @@ class HelpScreen(Dialog[None]):
         yield self.pane
 
     def on_resize(self, event: events.Resize) -> None:
-        # the border and the keys below it stay on screen, and the sliders of a tall one: they need not be sent again
+        # the border and the keys below it stay on screen, and the sliders of a tall one: they need
+        # not be sent again
         height = event.size.height
         self.pane.styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
 
@@ -60,7 +63,8 @@ class HelpScreen(Dialog[None]):
 
 
 class ProblemsScreen(Screen[None]):
-    """The paths that could not be opened, or only in part, wrong settings, and mixed settings of measuring.
+    """The paths that could not be opened, or only in part, wrong settings, and mixed settings of
+    measuring.
 
     Args:
         session: has the problems, each with its message.
@@ -196,7 +200,8 @@ def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
 
 
 class Palette(CommandPalette, Question[None]):
-    """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
+    """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII
+    lack."""
 
     def __init__(self) -> None:
         super().__init__(

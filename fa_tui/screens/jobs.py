@@ -38,9 +38,11 @@ _DEVICES = range(8, 25)
 _WIDE = 100
 """Cells beyond which there is room for that."""
 _PROCESS, _ROOMY = 26, 120
-"""Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's title has them."""
+"""Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's
+title has them."""
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
-"""What is at work comes first, then what failed; what is over comes last, and of that the latest first."""
+"""What is at work comes first, then what failed; what is over comes last, and of that the latest
+first."""
 _AROUND_NAME = 3
 _LEAST = {"name": 12, "bar": 6, "says": 12}
 _TURNS = (
@@ -77,7 +79,8 @@ class JobsTable(LineTable):
         self.move_to(self._line_of(here))
 
     def _line_of(self, here: Listed | None) -> int:
-        """Where a job went; from one that was at work and is over the cursor goes on to the next one at work."""
+        """Where a job went; from one that was at work and is over the cursor goes on to the next
+        one at work."""
         now = next((line for line, job in enumerate(self._jobs) if here and job.id == here.id), 0)
         ended = (
             here is not None
@@ -85,10 +88,13 @@ class JobsTable(LineTable):
             and bool(self._jobs)
             and self._jobs[now].over
         )
-        return 0 if ended and not self._jobs[0].over else now
+        if ended and not self._jobs[0].over:
+            return 0
+        return now
 
     def _fit(self) -> None:
-        """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
+        """What a job says gets what the other columns leave, and names give way to it; on a wide
+        screen bars grow."""
         counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
         devices = range(
             _DEVICES.start, min(_DEVICES.stop, _DEVICES.start + 1 + max(0, self.view.width - _WIDE))
@@ -96,7 +102,10 @@ class JobsTable(LineTable):
         device = _within(
             devices, [1 + width_of(self._glyphs.say(job.device)) for job in self._jobs]
         )
-        process = _PROCESS if self.view.width >= _ROOMY else 0
+        if self.view.width >= _ROOMY:
+            process = _PROCESS
+        else:
+            process = 0
         longest = (
             max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
             + _AROUND_NAME
@@ -121,7 +130,9 @@ class JobsTable(LineTable):
     @property
     def job(self) -> Listed | None:
         """The job under the cursor."""
-        return self._jobs[self.line] if self._jobs else None
+        if self._jobs:
+            return self._jobs[self.line]
+        return None
 
     def line_count(self) -> int:
         return len(self._jobs)
@@ -130,7 +141,10 @@ class JobsTable(LineTable):
         if line is None:
             return [(" job".ljust(self.frozen_width), "head")]
         name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
-        tone = "cursor" if line == self.line and self.has_focus else "text"
+        if line == self.line and self.has_focus:
+            tone = "cursor"
+        else:
+            tone = "text"
         return [(padded(f" {name}", self.frozen_width), tone)]
 
     def cell(self, line: int | None, column: int) -> Row:
@@ -140,15 +154,25 @@ class JobsTable(LineTable):
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        seconds = job.took if job.left is None else job.left
-        lasts = "" if seconds is None else listing.time_words(seconds)
+        if job.left is None:
+            seconds = job.took
+        else:
+            seconds = job.left
+        if seconds is None:
+            lasts = ""
+        else:
+            lasts = listing.time_words(seconds)
         process = process_words(job, self.memory)
-        text = (
-            self._short((job.state, "", lasts, job.device, process, job.says)[column], width - 1)
-            if width
-            else ""
-        )
-        tone = _TONES[job.state] if column == 0 or (column == 5 and job.error) else "text"
+        if width:
+            text = self._short(
+                (job.state, "", lasts, job.device, process, job.says)[column], width - 1
+            )
+        else:
+            text = ""
+        if column == 0 or (column == 5 and job.error):
+            tone = _TONES[job.state]
+        else:
+            tone = "text"
         if column == 5 and job.silent:
             tone = "warn"
         return [(padded(text, width), tone)]
@@ -160,7 +184,10 @@ class JobsTable(LineTable):
         if not job.total:
             return []
         on, off = listing.share_bar(job.done / job.total, self._bar, self._glyphs)
-        tone = "accent" if job.state == "running" else _TONES[job.state]
+        if job.state == "running":
+            tone = "accent"
+        else:
+            tone = _TONES[job.state]
         counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(
             width - self._bar
         )
@@ -279,17 +306,24 @@ class JobsScreen(Screen[None]):
     def show_machine(self, machine: Machine) -> None:
         """Show how busy the machine is, and the jobs: the times left are others."""
         self.machine.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
-        self.table.memory = {} if machine.workers is None else machine.workers.each
+        if machine.workers is None:
+            self.table.memory = {}
+        else:
+            self.table.memory = machine.workers.each
         self.jobs_changed()
 
     def jobs_changed(self) -> None:
-        """Show the state of the jobs; nothing while the screen opens or closes and its table is not there."""
+        """Show the state of the jobs; nothing while the screen opens or closes and its table is not
+        there."""
         if not self.table.is_attached:
             return
         jobs = self._jobs.listed()
         self.table.set_jobs(jobs)
         active = sum(not job.over for job in jobs)
-        words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
+        if jobs:
+            words = f" {len(jobs)} in all, {active} to go"
+        else:
+            words = " none yet"
         self.set_class(not jobs, "-none")
         self._head.set((" jobs ", "accent"), (words, "strong"))
         self._show_job()
@@ -316,15 +350,24 @@ class JobsScreen(Screen[None]):
         job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
         rows = []
         for each in jobs:
-            took = "" if each.took is None else listing.time_words(each.took)
+            if each.took is None:
+                took = ""
+            else:
+                took = listing.time_words(each.took)
             rows.append(
                 (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
             )
         grid = Grid(
             headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
         )
-        table = Table("jobs", [grid]) if jobs else None
-        pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
+        if jobs:
+            table = Table("jobs", [grid])
+        else:
+            table = None
+        if job is not None and log:
+            pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")]
+        else:
+            pieces = []
         return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
 
     def action_cancel(self, which: str = "cancel") -> None:
@@ -347,17 +390,23 @@ class JobsScreen(Screen[None]):
         from fa_core.engine.messages import log_tail
 
         job = self.table.job
-        log = job.log if job is not None else ""
+        if job is not None:
+            log = job.log
+        else:
+            log = ""
         # what its line has no room for, such as why it is tried again
-        said = (
-            [text]
-            if job and (text := job.error or ("" if job.state == "done" else job.says))
-            else []
-        )
-        nothing = (
-            [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
-        )
-        at_work = process_words(job, self.table.memory) if job is not None else ""
+        if job and (text := job.error or ("" if job.state == "done" else job.says)):
+            said = [text]
+        else:
+            said = []
+        if job is None:
+            nothing = []
+        else:
+            nothing = ["nothing was written" if job.over else "nothing written yet"]
+        if job is not None:
+            at_work = process_words(job, self.table.memory)
+        else:
+            at_work = ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()
         shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)

@@ -1,4 +1,5 @@
-"""Screens over another one that are answered once: a list, a line to type, several of a list, whether to leave.
+"""Screens over another one that are answered once: a list, a line to type, several of a list,
+whether to leave.
 
 Most are a framed box in the middle.
 """
@@ -36,7 +37,8 @@ def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = F
 
 
 class Question(ModalScreen[ResultT]):
-    """Closes with the first answer. One that comes while it closes, or while another screen covers it, does nothing.
+    """Closes with the first answer. One that comes while it closes, or while another screen covers
+    it, does nothing.
 
     Textual would close the screen that is on top then: the one below, or the one that covers it.
     """
@@ -52,7 +54,8 @@ class Question(ModalScreen[ResultT]):
 
 
 class Dialog(Question[ResultT]):
-    """A framed box. A subclass gives the body; the keys that work are below it, inside the frame."""
+    """A framed box. A subclass gives the body; the keys that work are below it, inside the
+    frame."""
 
     def body(self) -> Iterable[Widget]:
         """What the frame holds."""
@@ -66,7 +69,8 @@ class Dialog(Question[ResultT]):
 
 
 class Choice(NamedTuple):
-    """One entry: the key that takes it (``""`` if none), its text, a note, the value that it returns."""
+    """One entry: the key that takes it (``""`` if none), its text, a note, the value that it
+    returns."""
 
     key: str
     text: str
@@ -79,7 +83,8 @@ class ChoiceList(PaintedScroll, can_focus=True):
 
     Args:
         choices: the entries.
-        take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
+        take: called with the entry that is chosen, at once: the next key of a burst goes where that
+            leads.
         does: what Enter does with an entry, as the key bar says it.
     """
 
@@ -103,7 +108,9 @@ class ChoiceList(PaintedScroll, can_focus=True):
     @property
     def current(self) -> Choice | None:
         """The entry under the cursor."""
-        return self.choices[self.at] if self.choices else None
+        if self.choices:
+            return self.choices[self.at]
+        return None
 
     def set_choices(self, choices: Sequence[Choice]) -> None:
         """Show other entries."""
@@ -289,7 +296,10 @@ class QuitScreen(Dialog[bool]):
         self._jobs = jobs
 
     def body(self) -> Iterable[Widget]:
-        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
+        if self._jobs == 1:
+            waiting = "1 job is"
+        else:
+            waiting = f"{self._jobs} jobs are"
         yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
         yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
 

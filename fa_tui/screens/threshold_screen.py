@@ -1,4 +1,5 @@
-"""Screens that show judged runs, with the four sliders at hand: what they show follows the thresholds."""
+"""Screens that show judged runs, with the four sliders at hand: what they show follows the
+thresholds."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class SlidersScreen(Screen[None]):
     def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.session = self.judged = session
-        # here and below: widgets that a method asks for are attributes, which a screen that closes still has
+        # here and below: widgets that a method asks for are attributes, which a screen that closes
+        # still has
         self.head = Line(id="title")
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
@@ -106,7 +108,10 @@ class SlidersScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self.judged, flips, before) if flips else ""
+        if flips:
+            self._flipped = flipped_words(self.judged, flips, before)
+        else:
+            self._flipped = ""
         worded_alike = before is not None and before.protocol == self.session.thresholds.protocol
         if flips or not worded_alike or self._begun[0]:
             self.recount()
@@ -114,7 +119,8 @@ class SlidersScreen(Screen[None]):
             self.sliders.set_flipped("")
 
     def judged_by(self, message: ThresholdsChanged) -> list[Flip]:
-        """Judge the runs by other thresholds; what flips with it, or in a drag of the mouse since that began."""
+        """Judge the runs by other thresholds; what flips with it, or in a drag of the mouse since
+        that began."""
         judged = self.judged
         if not message.drag or message.drag != self._begun[0]:
             self._begun = message.drag, judged.judgement, judged.scope, self.session.thresholds
@@ -122,7 +128,8 @@ class SlidersScreen(Screen[None]):
         if judged is not self.session:
             flips = judged.set_thresholds(message.thresholds)
         _, judgement, scope, before = self._begun
-        flips = judged.flipped(judgement, scope) if message.drag else flips
+        if message.drag:
+            flips = judged.flipped(judgement, scope)
         self.count(flips, before)
         return flips
 
@@ -204,7 +211,8 @@ class JudgedScreen(SlidersScreen):
                 return
 
     def runs_changed(self) -> None:
-        """Show runs that were measured or read again, thresholds or baselines that were set elsewhere."""
+        """Show runs that were measured or read again, thresholds or baselines that were set
+        elsewhere."""
         self.sliders.follow()
         self.reread()
         if self.judged is not self.session:

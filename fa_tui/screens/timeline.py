@@ -25,8 +25,8 @@ from fa_tui.widgets.table import LineTable
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 
 BRIGHT = ("alone", "source", "line", "all")
-"""Which curves are bright: those of the source under the cursor, without the others or with them in the background;
-those of its line; all."""
+"""Which curves are bright: those of the source under the cursor, without the others or with them in
+the background; those of its line; all."""
 _READABLE = 24
 """Curves that can be told apart; of a source with more runs those of the line are bright."""
 _MOST_ZOOM = 8
@@ -108,7 +108,10 @@ class TimelineScreen(JudgedScreen):
             raise epoch_views.without_traces(session)
         super().__init__(session)
         self.judged = self._epochs = epoch_views.EpochSession(replay, session.thresholds)
-        self._start = None if at is None else epoch_views.run_of(replay, session, at)
+        if at is None:
+            self._start = None
+        else:
+            self._start = epoch_views.run_of(replay, session, at)
         self._missing = ""
         if at is not None and self._start is None:
             self._missing = f"{session.label(at)} of {place_label(session.rows[at])}"
@@ -151,8 +154,11 @@ class TimelineScreen(JudgedScreen):
 
     @property
     def run_chosen(self) -> int | None:
-        """The run whose curve lies on top; None where the one that was asked for has no trace, or on an empty cell."""
-        return None if self._missing else self.matrix.row
+        """The run whose curve lies on top; None where the one that was asked for has no trace, or
+        on an empty cell."""
+        if self._missing:
+            return None
+        return self.matrix.row
 
     def reread(self) -> None:
         replay = epoch_views.replay_of(self.session)
@@ -218,7 +224,8 @@ class TimelineScreen(JudgedScreen):
         self.soon()
 
     def _bright_runs(self, chosen: int | None) -> set[int]:
-        """The runs whose curves are bright: the pinned ones, and by the cursor those of its source or its line."""
+        """The runs whose curves are bright: the pinned ones, and by the cursor those of its source
+        or its line."""
         rows, pinned = self._epochs.rows, set(self._epochs.marked)
         if self._bright == "all":
             return {*range(len(rows))}
@@ -246,7 +253,8 @@ class TimelineScreen(JudgedScreen):
             self._go_to(ahead[0 if direction > 0 else -1])
 
     def action_only(self, place: int) -> None:
-        """Show one chart alone (by its number), or all (0); a narrow screen shows one at any time."""
+        """Show one chart alone (by its number), or all (0); a narrow screen shows one at any
+        time."""
         self._only = place
         self.set_class(place > 0, "-one")
         for number, chart in enumerate(self.charts, 1):
@@ -280,7 +288,10 @@ class TimelineScreen(JudgedScreen):
     def judge(self) -> None:
         epochs, chosen, replay = self._epochs, self.run_chosen, self._epochs.replay
         self._stops = epochs.stops(self._stop_on)
-        fires = {} if chosen is None else epochs.first_fires(chosen)
+        if chosen is None:
+            fires = {}
+        else:
+            fires = epochs.first_fires(chosen)
         bright = self._bright_runs(chosen)
         runs = epoch_chart.drawn_runs(
             range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0]
@@ -298,15 +309,17 @@ class TimelineScreen(JudgedScreen):
         ]
         first = {run: epochs.first_fires(run) for run in runs}
         stop, null = (None, None) if chosen is None else (self._stops[chosen], self._nulls[chosen])
-        stopped = None if stop is None else stop.epoch
+        if stop is None:
+            stopped = None
+        else:
+            stopped = stop.epoch
         drawn = epoch_chart.Drawn(runs, looks, chosen, x, first, stopped, null)
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                others = (
-                    f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})"
-                    if self._alone
-                    else ""
-                )
+                if self._alone:
+                    others = f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})"
+                else:
+                    others = ""
                 chart.show(
                     epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others
                 )
@@ -317,7 +330,10 @@ class TimelineScreen(JudgedScreen):
 
     @on(Matrix.ShowsChanged)
     def _say_title(self) -> None:
-        showing = self.matrix.quantity.label if self.matrix.quantity else ""
+        if self.matrix.quantity:
+            showing = self.matrix.quantity.label
+        else:
+            showing = ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
         words = epoch_views.title_words(

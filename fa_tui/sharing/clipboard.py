@@ -1,4 +1,5 @@
-"""Getting text out of the terminal: to the clipboard where there is one that can be reached, else into a file.
+"""Getting text out of the terminal: to the clipboard where there is one that can be reached, else
+into a file.
 
 Over SSH only the terminal itself can reach the user's clipboard (OSC 52). tmux swallows that
 sequence, but takes text itself and hands it on. No terminal confirms it.
@@ -63,24 +64,26 @@ def copy(text: str, send: Callable[[str], None]) -> Copied:
         return Copied("the clipboard, if the terminal allows it")
     path = state_folder() / _FILE
     write_bytes(path, data)
-    why = (
-        "too long for the terminal's clipboard"
-        if len(sequence) > LONGEST
-        else "this terminal has no clipboard"
-    )
+    if len(sequence) > LONGEST:
+        why = "too long for the terminal's clipboard"
+    else:
+        why = "this terminal has no clipboard"
     return Copied(f"{path} ({why})", in_clipboard=False)
 
 
 def _programs(env: Mapping[str, str]) -> list[tuple[tuple[str, ...], str]]:
-    """The programs that may set a clipboard here, as far as they are installed, and which one each sets."""
+    """The programs that may set a clipboard here, as far as they are installed, and which one each
+    sets."""
     here = [program for variable, program in _LOCAL if env.get(variable)]
-    local = [("pbcopy",)] if sys.platform == "darwin" else here
+    if sys.platform == "darwin":
+        local = [("pbcopy",)]
+    else:
+        local = here
     remote = any(env.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
-    installed = (
-        []
-        if remote
-        else [(program, "the clipboard") for program in local if shutil.which(program[0])]
-    )
+    if remote:
+        installed = []
+    else:
+        installed = [(program, "the clipboard") for program in local if shutil.which(program[0])]
     return [*(_TMUX if env.get("TMUX") else ()), *installed]
 
 

@@ -1,4 +1,5 @@
-"""Files that an explorer writes on request: reports, tables, pictures. Nothing is ever overwritten."""
+"""Files that an explorer writes on request: reports, tables, pictures. Nothing is ever
+overwritten."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """One kind of file: the key that asks for it, its ending, what it is, a name to begin with, and other endings."""
+    """One kind of file: the key that asks for it, its ending, what it is, a name to begin with, and
+    other endings."""
 
     key: str
     ending: str
@@ -57,7 +59,9 @@ def kinds_of(shared: Shared) -> list[Kind]:
         kinds.append(Kind("t", ".csv", f"table of {shared.table.name}, for a spreadsheet", name))
         if shared.table.record is not None:
             kinds.append(Kind("d", ".json", f"{shared.table.name} with every digit", name))
-    return kinds if shared.rows is None else [*kinds, *OF_RUNS]
+    if shared.rows is None:
+        return kinds
+    return [*kinds, *OF_RUNS]
 
 
 def name_problem(kind: Kind, text: str) -> str:
@@ -73,19 +77,22 @@ def name_problem(kind: Kind, text: str) -> str:
         taken = in_the_way(kind, path)
     except OSError as error:
         return f"{path} cannot be: {error.strerror}"
-    return f"{taken} is there already: choose another name" if taken else ""
+    if taken:
+        return f"{taken} is there already: choose another name"
+    return ""
 
 
 def target(kind: Kind, text: str) -> Path:
     """The file of a typed name; the ending may be left out."""
     path = typed_path(text.strip())
-    return (
-        path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
-    )
+    if path.suffix or path.name in ("", ".."):
+        return path
+    return path.with_name(path.name + kind.ending)
 
 
 def in_the_way(kind: Kind, path: Path) -> Path | None:
-    """A file that an export would write over; a report in Markdown has its figures next to it, as ``NAME-*.svg``."""
+    """A file that an export would write over; a report in Markdown has its figures next to it, as
+    ``NAME-*.svg``."""
     if path.exists():
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if kind.ending == ".md" else ()
@@ -138,12 +145,16 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable
 
-    traces = shared.traces() if kind.ending in (".md", ".html") else ()
+    if kind.ending in (".md", ".html"):
+        traces = shared.traces()
+    else:
+        traces = ()
     return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
 
 
 def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
-    """Charts of a screen, two in a row, as a figure of this kind: their axes, curves and thresholds as they are seen.
+    """Charts of a screen, two in a row, as a figure of this kind: their axes, curves and thresholds
+    as they are seen.
 
     Curves of a method have its colour; other curves those of Matplotlib.
     """
@@ -198,9 +209,11 @@ _NAMED = 12
 
 
 def left_out_words(kind: Kind, shared: Shared) -> str:
-    """What a file of these runs does not hold, though the screen shows it; ``""`` where nothing is missing.
+    """What a file of these runs does not hold, though the screen shows it; ``""`` where nothing is
+    missing.
 
-    An audit table to be opened again is of recorded numbers: in it an assumed baseline would be one of them.
+    An audit table to be opened again is of recorded numbers: in it an assumed baseline would be one
+    of them.
     """
     if kind.ending != ".json" or kind not in OF_RUNS:
         return ""

@@ -1,4 +1,5 @@
-"""What can be copied and exported of a screen: texts, runs, a table, and command lines that show the same.
+"""What can be copied and exported of a screen: texts, runs, a table, and command lines that show
+the same.
 
 No terminal code.
 """
@@ -119,7 +120,10 @@ def run_pieces(
     """Some runs as a table, a report and a figure; nothing of none."""
     if not rows:
         return
-    what = "rows" if len(rows) > 1 else "row"
+    if len(rows) > 1:
+        what = "rows"
+    else:
+        what = "row"
     yield Piece("r", what, f"{names}, as a Markdown table", lambda: _run_table(rows, thresholds))
     yield Piece("m", "report in Markdown", names, lambda: _report(rows, thresholds))
     yield Piece("f", "figure as SVG", names, lambda: _figure(rows, thresholds))
@@ -156,7 +160,9 @@ def table_json(table: Table) -> str:
 
 def shortened(text: str, begins: str = "") -> str:
     """The end of a text behind its beginning, in the room that a note has."""
-    return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
+    if len(text) <= _NOTE:
+        return text
+    return f"{begins}...{text[3 + len(begins) - _NOTE :]}"
 
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
@@ -184,7 +190,8 @@ def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 def compared_grid(
     names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]
 ) -> Grid:
-    """One line per layer and number, one column per run, then the ratio of the largest to the smallest.
+    """One line per layer and number, one column per run, then the ratio of the largest to the
+    smallest.
 
     Args:
         names: of the runs.
@@ -247,7 +254,10 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
     """
     if baseline is None:
         return ""
-    everyone = [] if baseline.default is None else [repr(baseline.default)]
+    if baseline.default is None:
+        everyone = []
+    else:
+        everyone = [repr(baseline.default)]
     return ",".join(
         [*everyone, *(f"{method}={acc!r}" for method, acc in baseline.by_method.items())]
     )
@@ -255,7 +265,9 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
 
 def _path(path: Path) -> str:
     """A path that cannot be taken for an option."""
-    return f"./{path}" if str(path).startswith("-") else str(path)
+    if str(path).startswith("-"):
+        return f"./{path}"
+    return str(path)
 
 
 def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Table:
@@ -288,11 +300,18 @@ def shared_replay(
     rows = [epochs.rows[run] for run in runs]
     at = f"at epoch {epochs.epoch}"
     one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
-    named = one if len(runs) == 1 else f"{len(runs)} marked runs {at}"
-    exported = rows if epochs.marked else epochs.rows
-    traces = (
-        [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
-    )
+    if len(runs) == 1:
+        named = one
+    else:
+        named = f"{len(runs)} marked runs {at}"
+    if epochs.marked:
+        exported = rows
+    else:
+        exported = epochs.rows
+    if epochs.marked:
+        traces = [epochs.replay.traces[run] for run in runs]
+    else:
+        traces = list(epochs.replay.traces)
     pieces = [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more]
     names = f"{runs_words(len(exported))} {at}"
     return Shared(pieces, exported, names, epochs.thresholds, lambda: traces, table)

@@ -39,13 +39,17 @@ class Terminal(msgspec.Struct, frozen=True):
     @property
     def glyphs(self) -> Glyphs:
         """The glyph set to draw with."""
-        return UNICODE if self.unicode else ASCII
+        if self.unicode:
+            return UNICODE
+        return ASCII
 
     @property
     def ansi_color(self) -> bool | None:
         """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the
         theme."""
-        return True if self.colours <= 16 else None
+        if self.colours <= 16:
+            return True
+        return None
 
     @property
     def scrolls(self) -> bool:
@@ -60,7 +64,9 @@ class Terminal(msgspec.Struct, frozen=True):
     @property
     def theme(self) -> str:
         """The theme to start with where the user chose none."""
-        return "fa-ansi" if self.colours <= 16 else "fa-dark"
+        if self.colours <= 16:
+            return "fa-ansi"
+        return "fa-dark"
 
 
 def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Terminal:
@@ -110,4 +116,6 @@ def _colours(env: Mapping[str, str], term: str) -> int:
         return 0
     if env.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return TRUE_COLOUR
-    return 256 if "256color" in term else 16
+    if "256color" in term:
+        return 256
+    return 16

@@ -98,7 +98,9 @@ class Frame:
             return text
         came: list[Cell | None] = [None] * self.size[0]
         scrolled = self._difference(whole, [line[:] for line in scroll.moved(before, came)], scroll)
-        return scrolled if len(scrolled) <= _CLEARLY * len(text) else text
+        if len(scrolled) <= _CLEARLY * len(text):
+            return scrolled
+        return text
 
     def _put(self, x: int, y: int, segments: list[Segment]) -> Whole | None:
         """Note the cells of a piece; its text if it is sent whole.
@@ -154,7 +156,10 @@ class Frame:
         pen: Codes | None = None
         if scroll:
             out.insert(0, scroll.codes())
-            pen = None if whole else PLAIN
+            if whole:
+                pen = None
+            else:
+                pen = PLAIN
         at = (-9, -9)  # unknown
         for backwards, y, x, text in sorted(runs):
             codes = backwards[::-1]
@@ -171,7 +176,9 @@ class Frame:
             out.append(text)
             # behind the last cell terminals do not agree on where the cursor is
             at = (y, x + length if x + length < self.size[0] else -1)
-        return "".join([*out, "\x1b[0m"]) if out else ""
+        if out:
+            return "".join([*out, "\x1b[0m"])
+        return ""
 
 
 def _runs(
@@ -209,7 +216,10 @@ def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
     ('\x1b[B\x08\x08', '\x1b[15;51H', '\x1b[51G')
     """
     (y, x), (line, column) = at, to
-    across = f"\x1b[{column - x}C" if 0 <= x < column else "\b" * (x - column)
+    if 0 <= x < column:
+        across = f"\x1b[{column - x}C"
+    else:
+        across = "\b" * (x - column)
     if x < 0 or len(across) > _BACK < x - column:
         across = f"\x1b[{column + 1}G"
     if y == line:
@@ -264,7 +274,10 @@ def _is_simple(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _cells(text: str, style: Style | None, colours: ColorSystem) -> tuple[Cell, ...]:
-    codes = PLAIN if style is None else codes_of(style, colours)
+    if style is None:
+        codes = PLAIN
+    else:
+        codes = codes_of(style, colours)
     blank = codes
     if not shows_on_blanks(codes[0]):
         blank = ("", "39", codes[2])

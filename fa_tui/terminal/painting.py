@@ -110,7 +110,9 @@ class Pacing:
             full = bool(self._asked)
         else:
             full = self._since_question + sum(count for _, count in self._asked) > _WINDOW
-        return max(0.0, self._asked[0][0] + LOST_SECONDS - now) if full else 0.0
+        if full:
+            return max(0.0, self._asked[0][0] + LOST_SECONDS - now)
+        return 0.0
 
     def sent(self, count: int, now: float) -> bool:
         """Account for `count` bytes; whether to ask at their end."""
@@ -230,14 +232,19 @@ class Painter:
         text = self._frame.show(
             list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update))
         )
-        return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
+        if self._pacing.sent(len(text), time.monotonic()):
+            return text + ASK
+        return text
 
     def _look(self) -> None:
         """Paint a screen that was held once it and its widgets have no message left to handle."""
         app = self._app
         widgets = app.screen.walk_children(with_self=True) if app.screen_stack else ()
         busy = any(pump.message_queue_size for pump in (app, *widgets))
-        self._idle_looks = 0 if busy else self._idle_looks + 1
+        if busy:
+            self._idle_looks = 0
+        else:
+            self._idle_looks = self._idle_looks + 1
         if self._idle_looks < 2 and time.monotonic() < self._held_until:
             after(_LOOK_SECONDS, app, self._look)
         else:

@@ -1,1 +1,2 @@
-"""Runs as a person looks at them: names, cells, axes, filters, comparisons. Pure functions, no terminal code."""
+"""Runs as a person looks at them: names, cells, axes, filters, comparisons. Pure functions, no
+terminal code."""

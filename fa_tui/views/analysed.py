@@ -1,4 +1,5 @@
-"""Which runs an analysis is of, what its screen says about the line under the cursor, and its JSON. Pure."""
+"""Which runs an analysis is of, what its screen says about the line under the cursor, and its JSON.
+Pure."""
 
 from __future__ import annotations
 
@@ -76,14 +77,19 @@ class Analysed:
         return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """The methods chosen as healthy and as degenerate, of which runs are analysed; None for the defaults."""
+        """The methods chosen as healthy and as degenerate, of which runs are analysed; None for the
+        defaults."""
         if self._session.groups is None:
             return None, None
         return self._of_group("healthy"), self._of_group("degenerate")
 
     def group_of(self, method: str, *, chosen: bool = True) -> str:
-        """The group of a method: as the user chose, else as published for just these runs, else neither."""
-        groups = self._session.groups if chosen else None
+        """The group of a method: as the user chose, else as published for just these runs, else
+        neither."""
+        if chosen:
+            groups = self._session.groups
+        else:
+            groups = None
         return (groups or {}).get(method) or self._published.get(method, "neither")
 
     def _of_group(self, group: str) -> tuple[str, ...]:
@@ -115,8 +121,10 @@ def left_out_words(
         groups: method → its group, if the analysis sets one group against the other.
         all_runs: how to have them all.
 
-    >>> list(left_out_words({"bp": (0, 3), "dfa": (1, 3)}, {"bp": "healthy"}))
-    ['The filter leaves out every healthy run.', 'Only some runs of a method pass the filter: dfa 1 of 3.']
+    >>> list(left_out_words({"bp": (0, 3)}, {"bp": "healthy"}))
+    ['The filter leaves out every healthy run.']
+    >>> list(left_out_words({"dfa": (1, 3)}, {}))
+    ['Only some runs of a method pass the filter: dfa 1 of 3.']
     """
     for group in GROUPS[:2]:
         runs = [analysed for name, (analysed, _) in counts.items() if groups.get(name) == group]
@@ -147,7 +155,8 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
     grid, said = Grid(headings=("",), rows=()), []
     for block in blocks:
         if isinstance(block, Grid):
-            grid = grid if grid.rows else block
+            if not grid.rows:
+                grid = block
         elif isinstance(block, Bullets):
             said += [f"- {item}" for item in block.items]
         elif isinstance(block, Paragraph):
@@ -156,19 +165,24 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 
 
 def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
-    """The table with some columns, if it has them, moved to the front; all set left where they line up so."""
+    """The table with some columns, if it has them, moved to the front; all set left where they line
+    up so."""
     first = [name for name in first if name in grid.headings]
     order = [
         *map(grid.headings.index, first),
         *(i for i, name in enumerate(grid.headings) if name not in first),
     ]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    words = len(order) if lines_up else 1 + max(map(order.index, range(grid.words)))
+    if lines_up:
+        words = len(order)
+    else:
+        words = 1 + max(map(order.index, range(grid.words)))
     return replace(grid, headings=headings, rows=tuple(rows), words=words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
-    """The table of strategies with a column per method: how many of its runs each walks back; as it is if too wide.
+    """The table of strategies with a column per method: how many of its runs each walks back; as it
+    is if too wide.
 
     Args:
         grid: a line per strategy.
@@ -185,19 +199,28 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     headings = (*grid.headings, *measured)
     rows = tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True))
     width = sum(max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True))
-    return replace(grid, headings=headings, rows=rows) if width <= room else grid
+    if width <= room:
+        return replace(grid, headings=headings, rows=rows)
+    return grid
 
 
 def curve_words(
     curve: VerdictCurve, one: Sensitivity, *, controls: bool = False
 ) -> list[tuple[str, str]]:
-    """What the chart's curves and its cursor are, and that they count controls, where there are some."""
+    """What the chart's curves and its cursor are, and that they count controls, where there are
+    some."""
     fired, walked = curve.at(one.threshold)
-    span = f", no letter changes in {plateau_words(one)}" if one.plateau else ""
+    if one.plateau:
+        span = f", no letter changes in {plateau_words(one)}"
+    else:
+        span = ""
     span += (
         f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
     )
-    counted = " with controls" if controls else ""
+    if controls:
+        counted = " with controls"
+    else:
+        counted = ""
     counts = [
         (f" fires on {fired}   ", ""),
         ("w", "accent"),
@@ -224,7 +247,10 @@ def group_words(group: SeedGroup) -> Iterator[str]:
     """One method over its seeds: its verdicts, and every number's range."""
     seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _LISTED)
     yield f"# {group.method}: seeds {seeds}"
-    verdicts = {CONTROL: len(group.seeds)} if group.verdict == CONTROL else group.verdicts
+    if group.verdict == CONTROL:
+        verdicts = {CONTROL: len(group.seeds)}
+    else:
+        verdicts = group.verdicts
     for text, count in verdicts.items():
         yield f"  {count} × {text}"
     if group.disagree:

@@ -1,4 +1,5 @@
-"""The quantities a run can be shown by, and the columns of the long view: what each shows and sorts by. Pure."""
+"""The quantities a run can be shown by, and the columns of the long view: what each shows and sorts
+by. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
         if value is not None and math.isfinite(value) and not (log and value <= 0)
     ]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    return Scale(low, high, log) if low < high else None
+    if low < high:
+        return Scale(low, high, log)
+    return None
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -68,7 +71,9 @@ class Quantity(msgspec.Struct, frozen=True):
         """A number of this quantity as text; ``·`` where it was not measured."""
         if value is None:
             return "·"
-        return self.write(value) if math.isfinite(value) else short(value)
+        if math.isfinite(value):
+            return self.write(value)
+        return short(value)
 
 
 def magnitude(value: float) -> str:
@@ -91,7 +96,9 @@ _COSINE = "{:+.3f}".format
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    if math.isnan(value):
+        return None
+    return value
 
 
 QUANTITIES: tuple[Quantity, ...] = (
@@ -138,7 +145,8 @@ _COLUMNS: WeakKeyDictionary[AuditTable, dict[str, tuple[memoryview, bytes]]] = W
 
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
-    """The numbers of some runs; None where one was not measured. Of many runs' the reports are not looked at."""
+    """The numbers of some runs; None where one was not measured. Of many runs' the reports are not
+    looked at."""
     if len(session) > SCALAR_LIMIT:
         values, measured = _column(session.table, quantity.column)
         return (values[row] if measured[row] else None for row in rows)
@@ -239,7 +247,8 @@ def every_column(session: Session) -> list[Column]:
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
-    """Rows sorted by a column, ``-`` before its name turns the order round; those without a value go last.
+    """Rows sorted by a column, ``-`` before its name turns the order round; those without a value
+    go last.
 
     Args:
         session: the runs.
@@ -274,7 +283,9 @@ def own(name: str) -> Callable[[Session, int], Any]:
 
 def _seed(session: Session, row: int) -> str:
     seed = session.rows[row].seed
-    return "-" if seed is None else str(seed)
+    if seed is None:
+        return "-"
+    return str(seed)
 
 
 def _of_quantity(quantity: Quantity) -> Column:
@@ -288,7 +299,9 @@ def _of_quantity(quantity: Quantity) -> Column:
 def _number(quantity: Quantity, session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
     text = quantity.say(value)
-    return f"{text}?" if value is not None and is_assumed(quantity, session, [row]) else text
+    if value is not None and is_assumed(quantity, session, [row]):
+        return f"{text}?"
+    return text
 
 
 def _of_axis(name: str) -> Column:
@@ -297,7 +310,9 @@ def _of_axis(name: str) -> Column:
 
     def text(session: Session, row: int) -> str:
         value = key(session, row)
-        return "" if value is None else plain(value)
+        if value is None:
+            return ""
+        return plain(value)
 
     return Column(
         name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True
@@ -306,7 +321,9 @@ def _of_axis(name: str) -> Column:
 
 def _sortable(value: Any) -> Any:
     """Numbers before words, so that a column of both can be sorted."""
-    return None if value is None else rank(value)
+    if value is None:
+        return None
+    return rank(value)
 
 
 def _source(session: Session, row: int) -> str:
@@ -315,7 +332,9 @@ def _source(session: Session, row: int) -> str:
 
 
 def _recorded(session: Session, row: int) -> str | None:
-    return session.recorded(row) if session.recorded_differs(row) else None
+    if session.recorded_differs(row):
+        return session.recorded(row)
+    return None
 
 
 def _is_missing(value: Any) -> bool:
@@ -337,14 +356,19 @@ def growths(norms: Sequence[float]) -> list[float]:
 
 
 def peak_block(norms: Sequence[float]) -> int | None:
-    """The block that grows most: the first one that ends in a norm that is not finite, else the largest ratio above 1.
+    """The block that grows most: the first one that ends in a norm that is not finite, else the
+    largest ratio above 1.
 
     >>> peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]), peak_block([2.0, 1.0])
     (1, 1, None)
     """
     lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)
     if lost is not None:
-        return lost - 1 if lost else None
+        if lost:
+            return lost - 1
+        return None
     blocks = growths(norms)
     largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
-    return largest if largest is not None and blocks[largest] > 1 else None
+    if largest is not None and blocks[largest] > 1:
+        return largest
+    return None

@@ -1,4 +1,5 @@
-"""Runs side by side: which belong together, which of them are on screen, and the lines that compare them. Pure."""
+"""Runs side by side: which belong together, which of them are on screen, and the lines that compare
+them. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Window(NamedTuple):
 
     @classmethod
     def on(cls, total: int, at_most: int, first: int = 0) -> Window:
-        """At most so many of them, from the first one on, or as far back as it takes to see that many.
+        """At most so many of them, from the first one on, or as far back as it takes to see that
+        many.
 
         >>> Window.on(10, 6, first=8)
         Window(first=4, size=6, total=10)
@@ -131,7 +133,8 @@ class ComparedLine(NamedTuple):
 def groups_of(
     session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None
 ) -> list[Group]:
-    """What can be compared: the marked runs if there are two or more, then every method over its seeds.
+    """What can be compared: the marked runs if there are two or more, then every method over its
+    seeds.
 
     Args:
         session: the runs.
@@ -152,7 +155,8 @@ def groups_of(
 
 
 def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
-    """Where a group is now: by its name, else by a run of it, else as near as can be to where the last one was.
+    """Where a group is now: by its name, else by a run of it, else as near as can be to where the
+    last one was.
 
     Args:
         wanted: as it was.
@@ -194,7 +198,8 @@ def is_one_network(session: Session, rows: Sequence[int]) -> bool:
 def compared_lines(
     reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
 ) -> list[ComparedLine]:
-    """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are judged.
+    """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are
+    judged.
 
     None of it depends on the thresholds.
 
@@ -233,7 +238,8 @@ class Agreement(NamedTuple):
         return "".join(letter for letter, measured in self.agree.items() if measured == self.runs)
 
     def partly(self) -> list[str]:
-        """The other letters on which runs agree, each with the number of runs that it was measured on."""
+        """The other letters on which runs agree, each with the number of runs that it was measured
+        on."""
         return [
             f"{letter} on {n} of {self.runs}" for letter, n in self.agree.items() if n < self.runs
         ]
@@ -243,7 +249,8 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
     """Diagnostics on which runs agree; those measured on fewer than two are left out.
 
     Args:
-        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of what fires and of what was measured.
+        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of what fires and of what
+            was measured.
 
     >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])
     Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)})
@@ -262,8 +269,12 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
 
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:
-    """The places of the largest and of the smallest value of a line; None where no two values differ."""
-    values = line.spread.values if line.spread else ()
+    """The places of the largest and of the smallest value of a line; None where no two values
+    differ."""
+    if line.spread:
+        values = line.spread.values
+    else:
+        values = ()
     known = [(value, place) for place, value in enumerate(values) if value is not None]
     if len({value for value, _ in known}) < 2:
         return None
@@ -276,7 +287,8 @@ def extremes(line: ComparedLine) -> tuple[int, int] | None:
 
 
 def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
-    """Which run has the largest value of a line and which the smallest; nothing where they are not compared.
+    """Which run has the largest value of a line and which the smallest; nothing where they are not
+    compared.
 
     Args:
         line: of the comparison.
@@ -301,14 +313,21 @@ def spread_words(line: ComparedLine) -> str:
     >>> spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift", values))
     ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
     """
-    geometric = line.quantity.name in GEOMETRIC if line.quantity else line.kind != "number"
+    if line.quantity:
+        geometric = line.quantity.name in GEOMETRIC
+    else:
+        geometric = line.kind != "number"
     stat = line.spread and line.spread.stat(geometric)
-    return stat_words(stat) if stat and stat.n else ""
+    if stat and stat.n:
+        return stat_words(stat)
+    return ""
 
 
 def block_name(block: int | None) -> str:
     """``0→1``, from which layer to which a block leads; ``""`` for none."""
-    return "" if block is None else f"{block}→{block + 1}"
+    if block is None:
+        return ""
+    return f"{block}→{block + 1}"
 
 
 def depth_words(norms: Sequence[Sequence[float]]) -> str:
@@ -318,7 +337,9 @@ def depth_words(norms: Sequence[Sequence[float]]) -> str:
     ('; depth L = 4, 8', '')
     """
     depths = list(dict.fromkeys(len(run) - 1 for run in norms if run))
-    return f"; depth L = {', '.join(map(str, depths))}" if len(depths) > 1 else ""
+    if len(depths) > 1:
+        return f"; depth L = {', '.join(map(str, depths))}"
+    return ""
 
 
 def _section(
@@ -328,10 +349,16 @@ def _section(
     if not layers:
         return []
     parting = first_parting(layers, factor)
-    kinds = "block" if kind == "growth" else "layer"
+    if kind == "growth":
+        kinds = "block"
+    else:
+        kinds = "layer"
     names = [block_name(layer.layer) if kind == "growth" else f"{layer.layer}" for layer in layers]
     ratios = [layer.ratio for layer in layers if layer.ratio is not None]
-    agree = f": agree within ×{short(max(ratios))}" if ratios else ""
+    if ratios:
+        agree = f": agree within ×{short(max(ratios))}"
+    else:
+        agree = ""
     heading = (
         title + (f": diverge at {kinds} {names[parting.layer]}" if parting else agree) + remark
     )
@@ -357,7 +384,10 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
         label = f"{quantity.letter} {quantity.label}".strip()
         # a ratio of cosines, margins or accuracies says nothing
         spread = replace(known, values=values, ratio=known.ratio if quantity.log else None)
-        places = assumed if quantity.name in OF_BASELINE else frozenset[int]()
+        if quantity.name in OF_BASELINE:
+            places = assumed
+        else:
+            places = frozenset[int]()
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
     if not lines:
         return []

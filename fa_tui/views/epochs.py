@@ -1,4 +1,5 @@
-"""The runs as they were at an epoch, and what the timeline shows of them and of stopping early. No terminal code."""
+"""The runs as they were at an epoch, and what the timeline shows of them and of stopping early. No
+terminal code."""
 
 from __future__ import annotations
 
@@ -69,7 +70,10 @@ class EpochSession(Session):
         self.unsure = replay.table.undecided(self.thresholds)
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
-        self.epoch = replay.epochs[-1] if at_end else min(self.epoch, replay.epochs[-1])
+        if at_end:
+            self.epoch = replay.epochs[-1]
+        else:
+            self.epoch = min(self.epoch, replay.epochs[-1])
         self._move()
         return moved
 
@@ -85,7 +89,9 @@ class EpochSession(Session):
         own = numbers[record - self.replay.records(run).start]
         if own == self.epoch:
             return f"at epoch {own}"
-        return f"at its last epoch, {own}" if own == numbers[-1] else f"at its epoch {own}"
+        if own == numbers[-1]:
+            return f"at its last epoch, {own}"
+        return f"at its epoch {own}"
 
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number at this epoch, for every run in which it was measured."""
@@ -97,11 +103,13 @@ class EpochSession(Session):
         ]
 
     def first_fires(self, run: int) -> dict[str, int | None]:
-        """Letter → the first epoch at which it fires on a run, None if never; only letters that were measured."""
+        """Letter → the first epoch at which it fires on a run, None if never; only letters that
+        were measured."""
         return self.replay.first_fires(run, self.fired)
 
     def kinds(self, run: int) -> dict[str, str]:
-        """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
+        """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not
+        exact."""
         records = self.replay.records(run)
         return self.replay.table.select(np.arange(records.start, records.stop)).kinds
 
@@ -110,7 +118,8 @@ class EpochSession(Session):
         return self.rows[index].report.assumed_baseline_acc is not None
 
     def stops(self, stop_on: str) -> list[EarlyStop | None]:
-        """Per run, what stopping at the first epoch at which one of the letters fires would have saved."""
+        """Per run, what stopping at the first epoch at which one of the letters fires would have
+        saved."""
         return [self.replay.stop(run, self.fired, stop_on) for run in range(len(self.rows))]
 
     def saved_by(self, stops: Sequence[EarlyStop | None]) -> float:
@@ -120,7 +129,9 @@ class EpochSession(Session):
             total if stop is None else stop.epochs_trained
             for stop, total in zip(stops, totals, strict=True)
         )
-        return 1.0 - trained / sum(totals) if sum(totals) else 0.0
+        if sum(totals):
+            return 1.0 - trained / sum(totals)
+        return 0.0
 
     def _move(self) -> None:
         self.rows = self._rows_now()
@@ -148,26 +159,38 @@ class EpochSession(Session):
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]
 
     def _coverage(self, record: int | None) -> int:
-        return 0 if record is None else int(self.replay.table.coverage[record])
+        if record is None:
+            return 0
+        return int(self.replay.table.coverage[record])
 
 
 def replay_of(session: Session) -> Replay:
     """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
-    chosen = session.traces if session.scope is None else traces_of(session.scoped, session.traces)
-    bounded = session.log.apply_to_traces(chosen) if session.log else chosen
+    if session.scope is None:
+        chosen = session.traces
+    else:
+        chosen = traces_of(session.scoped, session.traces)
+    if session.log:
+        bounded = session.log.apply_to_traces(chosen)
+    else:
+        bounded = chosen
     traces = sorted(bounded, key=lambda trace: (trace.source, trace.key))
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
 def run_of(replay: Replay, session: Session, row: int) -> int | None:
-    """The run of the replay that a row of the session is the audit of; None where it has no trace."""
+    """The run of the replay that a row of the session is the audit of; None where it has no
+    trace."""
     own = traces_of([session.rows[row]], replay.traces)
-    return replay.traces.index(own[0]) if own else None
+    if own:
+        return replay.traces.index(own[0])
+    return None
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The runs' own traces: in a run's folder, in that which its checkpoint names, of its key in a file of several.
+    """The runs' own traces: in a run's folder, in that which its checkpoint names, of its key in a
+    file of several.
 
     Args:
         rows: the runs.
@@ -224,7 +247,10 @@ def title_words(
         missing: the run that was asked for, if it has no trace.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
-    span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
+    if len(numbers) > 1:
+        span = f"epochs {numbers[0]}…{numbers[-1]}"
+    else:
+        span = f"epoch {numbers[0]}"
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
     facts = (
         (True, " timeline ", "accent"),
@@ -248,7 +274,12 @@ def title_words(
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
     """The run, the epoch, its verdict there."""
     cell = epochs.cell(run, ascii_only=ascii_only)
-    tone = "bad" if epochs.flags[run] else "good" if epochs.coverage[run] else "dim"
+    if epochs.flags[run]:
+        tone = "bad"
+    elif epochs.coverage[run]:
+        tone = "good"
+    else:
+        tone = "dim"
     return [(f"{epochs.name(run)} ", "strong"), (f"{epochs.when(run)}: ", "dim"), (cell, tone)]
 
 
@@ -278,7 +309,10 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
     epochs = {}
     for letter, epoch in fires.items():
         # a lower bound that does not fire leaves it open
-        never = "undecided" if kinds.get(letter) == BOUND else "never"
+        if kinds.get(letter) == BOUND:
+            never = "undecided"
+        else:
+            never = "never"
         epochs[letter] = never if epoch is None else str(epoch)
     words = [f"({letter}) {epochs[letter]}{_kind(kinds, letter)}" for letter in fires]
     return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
@@ -298,9 +332,15 @@ def stop_words(
     """
     if stop is None:
         return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
-    here = "here" if stop.epoch == epoch else f"at epoch {stop.epoch}"
+    if stop.epoch == epoch:
+        here = "here"
+    else:
+        here = f"at epoch {stop.epoch}"
     on = ", ".join(letter + _kind(kinds, letter) for letter in stop.on)
-    saves = f": saves {stop.saved:.0%}" if stop.saved else ": its last epoch so far"
+    if stop.saved:
+        saves = f": saves {stop.saved:.0%}"
+    else:
+        saves = ": its last epoch so far"
     return [(f"{name} would have stopped {here} ", "warn"), (f"({on})", "bad"), (saves, "strong")]
 
 
@@ -324,4 +364,6 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
 
 def _kind(kinds: Mapping[str, str], letter: str) -> str:
     """`` [proxy]``, as the detail pane says it; nothing where a number is exact."""
-    return f" [{kinds[letter]}]" if letter in kinds else ""
+    if letter in kinds:
+        return f" [{kinds[letter]}]"
+    return ""

@@ -3,12 +3,13 @@
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
     name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided, is,
-                    or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
+                    or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b``
+                    for either
     number<value    growth, g_L, drift, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
-and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured; ``undecided:c``;
-``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:control``, ``is:differs``,
-``is:nonfinite``.
-Names may be typed in another case, or as the screen spells them.
+and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
+``undecided:c``; ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``,
+``is:undecided``, ``is:control``, ``is:differs``, ``is:nonfinite``. Names may be typed in another
+case, or as the screen spells them.
 
 A filter is part of how runs are looked at (`Look`), which options of a command describe.
 """
@@ -52,7 +53,9 @@ def meant(typed: str, known: Collection[str]) -> str | None:
         return typed
     sought = _ON_SCREEN.get(typed, typed).lower()
     folded = [name for name in known if name.lower() == sought]
-    return folded[0] if len(folded) == 1 else None
+    if len(folded) == 1:
+        return folded[0]
+    return None
 
 
 Test = Callable[[Session, int], bool]
@@ -103,7 +106,8 @@ class Filter:
 
     Attributes:
         text: as it was typed, with single blanks.
-        live: whether it depends on thresholds or marks, so that it must be applied again when these change.
+        live: whether it depends on thresholds or marks, so that it must be applied again when these
+            change.
 
     Args:
         text: what was typed.
@@ -139,13 +143,16 @@ def split(text: str) -> list[str]:
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
-    """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be typed."""
+    """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be
+    typed."""
     wanted = set(indices)
     by_key, by_run = (lambda row: row.key), (lambda row: f"{row.source}:{row.key}")
     for name, of in (("key", by_key), ("run", by_run)):
         sought = {of(rows[index]) for index in wanted}
         if wanted and wanted == {index for index, row in enumerate(rows) if of(row) in sought}:
-            return "" if any(map(_BREAKS.search, sought)) else f"{name}={','.join(sorted(sought))}"
+            if any(map(_BREAKS.search, sought)):
+                return ""
+            return f"{name}={','.join(sorted(sought))}"
     return ""
 
 
@@ -168,7 +175,9 @@ def how_to_use(name: str) -> str:
         "seed": "42,123",
         "lam": "0.01",
     }
-    return f"{name}>1" if name in BY_NAME else f"{name}:{examples.get(name, '...')}"
+    if name in BY_NAME:
+        return f"{name}>1"
+    return f"{name}:{examples.get(name, '...')}"
 
 
 def _term(term: str, axes: Collection[str]) -> Test:
@@ -182,7 +191,10 @@ def _term(term: str, axes: Collection[str]) -> Test:
         return lambda session, row: any(sought in of(session, row).lower() for of in words)
     name, sign, value = _known(found["name"], axes, term), found["sign"], found["value"]
     if not value:
-        example = how_to_use(name) if sign in ":=" else f"{name}{sign}100"
+        if sign in ":=":
+            example = how_to_use(name)
+        else:
+            example = f"{name}{sign}100"
         raise UsageError(f"{term} is not finished", hint=f"write {example}")
     if name in _LETTERS:
         return _letters(name, value)
@@ -208,7 +220,10 @@ def _known(name: str, axes: Collection[str], term: str) -> str:
     if known is not None:
         return known
     near = difflib.get_close_matches(name, every, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
+    if near:
+        hint = f"did you mean {near[0]}?"
+    else:
+        hint = f"there are {', '.join(every)}"
     raise UsageError(f"{name} is not known", hint=hint)
 
 
@@ -223,7 +238,9 @@ def _value(name: str) -> Value:
     """A run's number, its seed, or its value on one of its own axes."""
     if name in BY_NAME:
         return partial(value_of, BY_NAME[name])
-    return own(name) if name == "seed" else lambda session, row: session.rows[row].axes.get(name)
+    if name == "seed":
+        return own(name)
+    return lambda session, row: session.rows[row].axes.get(name)
 
 
 def _numeric(name: str, sign: str, text: str) -> Test:
@@ -254,7 +271,9 @@ def _text(name: str, sign: str, text: str) -> Test:
 
     def test(session: Session, row: int) -> bool:
         value = of(session, row).lower()
-        return value in sought if sign == "=" else any(word in value for word in sought)
+        if sign == "=":
+            return value in sought
+        return any(word in value for word in sought)
 
     return test
 
@@ -267,7 +286,9 @@ def _either(name: str, text: str) -> Test:
     def test(session: Session, row: int) -> bool:
         value = own_value(session, row)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return value in numbers if is_number else str(value).lower() in sought
+        if is_number:
+            return value in numbers
+        return str(value).lower() in sought
 
     return test
 
@@ -297,10 +318,12 @@ class Look(NamedTuple):
 
     @property
     def axes(self) -> Axes:
-        """Of the matrix; where only one is named and it is that of the other place, the two change places."""
+        """Of the matrix; where only one is named and it is that of the other place, the two change
+        places."""
         axes = METHODS_BY_SEEDS
         for place, axis in (("lines", self.rows), ("columns", self.columns)):
-            axes = axes.having(place, axis) if axis else axes
+            if axis:
+                axes = axes.having(place, axis)
         return axes
 
     def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
@@ -331,7 +354,8 @@ def understood(look: Look, session: Session) -> Look:
     """A look with every name as the program knows it.
 
     Raises:
-        UsageError: a name that is not known here, with those that are; a filter that cannot be read.
+        UsageError: a name that is not known here, with those that are; a filter that cannot be
+            read.
     """
     if look.show:
         look = look._replace(show=_value_of_option("--show", look.show, (CELL_LETTERS, *BY_NAME)))
@@ -345,7 +369,10 @@ def understood(look: Look, session: Session) -> Look:
     if look.filter:
         filter_of(look, session)
     if look.sort:
-        down = "-" if look.sort.startswith("-") else ""
+        if look.sort.startswith("-"):
+            down = "-"
+        else:
+            down = ""
         names = [column.name for column in every_column(session)]
         look = look._replace(
             sort=down + _value_of_option("--sort", look.sort.removeprefix("-"), names), long=True

@@ -23,12 +23,16 @@ class Axes(NamedTuple):
     columns: str = "seed"
 
     def having(self, place: str, axis: str) -> Axes:
-        """These axes with another one in a place; the two are exchanged if it was in the other place.
+        """These axes with another one in a place; the two are exchanged if it was in the other
+        place.
 
         >>> Axes().having("columns", "method")
         Axes(lines='seed', columns='method')
         """
-        other = self.lines if place == "columns" else self.columns
+        if place == "columns":
+            other = self.lines
+        else:
+            other = self.columns
         if axis == other:
             return Axes(self.columns, self.lines)
         if place == "columns":
@@ -107,7 +111,8 @@ def axes_text(axes: Mapping[str, object]) -> str:
 
 
 def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
-    """Distinct values: methods and sources as they come; others numbers first, then words, then None.
+    """Distinct values: methods and sources as they come; others numbers first, then words, then
+    None.
 
     >>> in_order("lam", [0.1, None, 0.01]), in_order("method", ["dfa", "bp", "dfa"])
     ([0.01, 0.1, None], ['dfa', 'bp'])
@@ -225,7 +230,10 @@ def _together(runs: Sequence[_Placed], axes: Axes) -> _Groups:
     """Cells of all runs that agree on both axes; a single home if the source is an axis."""
     by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
     for run in runs:
-        home = "" if "source" in axes else run.home
+        if "source" in axes:
+            home = ""
+        else:
+            home = run.home
         cells = by_value.setdefault(home, {}).setdefault(
             value_on(axes.lines, run.row, run.home), {}
         )
@@ -272,7 +280,8 @@ def _line_label(row: AuditRow, varying: Collection[str]) -> str:
 
 
 def homes_of(sources: Sequence[str]) -> Sequence[str]:
-    """The heading of each row: its file, or the folder of a file or run folder that holds one run."""
+    """The heading of each row: its file, or the folder of a file or run folder that holds one
+    run."""
     names = _names(tuple(Counter(sources).items()))
     return [names[source] for source in sources]
 

@@ -1,4 +1,5 @@
-"""Linear and logarithmic scales of sliders, sparklines, charts and shades: positions, steps, tick labels."""
+"""Linear and logarithmic scales of sliders, sparklines, charts and shades: positions, steps, tick
+labels."""
 
 from __future__ import annotations
 
@@ -131,8 +132,14 @@ def covering(
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)
     room = span * _SPARE
     unit = 10.0 ** math.floor(math.log10(span / 2))
-    low = lo if at_least and lo == at_least[0] else math.floor((lo - room) / unit) * unit
-    high = hi if at_least and hi == at_least[1] else math.ceil((hi + room) / unit) * unit
+    if at_least and lo == at_least[0]:
+        low = lo
+    else:
+        low = math.floor((lo - room) / unit) * unit
+    if at_least and hi == at_least[1]:
+        high = hi
+    else:
+        high = math.ceil((hi + room) / unit) * unit
     return Scale(low, high)
 
 
@@ -159,7 +166,8 @@ def next_multiple(value: float, unit: float, *, upward: bool) -> float:
 
 
 def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> float:
-    """The nearest of `mantissas`·10^k strictly above or below; the value itself outside (1e-300, 1e300).
+    """The nearest of `mantissas`·10^k strictly above or below; the value itself outside (1e-300,
+    1e300).
 
     >>> next_rung(50.0, R10, upward=True)
     63.0
@@ -201,7 +209,10 @@ class Track(msgspec.Struct, frozen=True):
 
     def _next(self, value: float, stride: bool, *, upward: bool) -> float:
         if not self.scale.log:
-            unit = 10 * self.unit if stride else self.unit
+            if stride:
+                unit = 10 * self.unit
+            else:
+                unit = self.unit
             return next_multiple(value, unit, upward=upward)
         wide = math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES
         if stride:
@@ -246,7 +257,10 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     {5: '10⁰', 0: '10⁴', 3: '10²'}
     """
     labels: dict[int, str] = {}
-    candidates = _decades(scale, lines, glyphs) if scale.log else _multiples(scale, lines)
+    if scale.log:
+        candidates = _decades(scale, lines, glyphs)
+    else:
+        candidates = _multiples(scale, lines)
     for value, text in candidates:
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
@@ -265,7 +279,8 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
 
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
-    """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on the axis."""
+    """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on
+    the axis."""
     step, decimals = _round_step((scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL))
     first, last = math.ceil(scale.lo / step - 1e-9), math.floor(scale.hi / step + 1e-9)
     if first >= last:

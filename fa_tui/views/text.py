@@ -1,7 +1,9 @@
-"""Text in cells: the characters to draw with; text cut, padded, wrapped; labels and paths shortened. Pure.
+"""Text in cells: the characters to draw with; text cut, padded, wrapped; labels and paths
+shortened. Pure.
 
-There is one Unicode set of characters and one ASCII set, with the same meaning in both. No meaning hangs on colour
-alone, so each state has its own character. A Chinese character takes two cells, an accent that follows its letter none.
+There is one Unicode set of characters and one ASCII set, with the same meaning in both. No meaning
+hangs on colour alone, so each state has its own character. A Chinese character takes two cells, an
+accent that follows its letter none.
 """
 
 from __future__ import annotations
@@ -107,19 +109,18 @@ class Glyphs(msgspec.Struct, frozen=True):
     def say(self, text: str) -> str:
         r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
 
-        What is no character to look at is spelled out in both: line breaks and tabs in a name, but also the
-        joiners of an emoji and marks of direction, which make no two terminals agree on how wide it is.
+        What is no character to look at is spelled out in both: line breaks and tabs in a name, but
+        also the joiners of an emoji and marks of direction, which make no two terminals agree on
+        how wide it is.
 
         >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
         ('|g_L| 2x !', 'dfa\\x1b[2J')
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
-        return (
-            text
-            if self.name == "unicode"
-            else text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
-        )
+        if self.name == "unicode":
+            return text
+        return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
 
     def bar(self, fraction: float) -> str:
         """The bar for a height in [0, 1]; the lowest is still visible."""
@@ -135,7 +136,8 @@ _ASCII_GLYPHS = {
 ASCII = Glyphs(
     **_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False
 )
-"""The Unicode set as `say` spells it, but for two signs of one cell that another one has already."""
+"""The Unicode set as `say` spells it, but for two signs of one cell that another one has
+already."""
 
 
 def width_of(text: str) -> int:
@@ -144,7 +146,9 @@ def width_of(text: str) -> int:
     >>> width_of("dfa"), width_of("方法"), width_of("e\u0301p")
     (3, 4, 2)
     """
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    return cell_len(text)
 
 
 def padded(text: str, width: int) -> str:
@@ -166,7 +170,8 @@ def padded_left(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int, mark: str = "") -> str:
-    """The text; of one that is wider its beginning and a mark. No character is halved: it may be a cell short.
+    """The text; of one that is wider its beginning and a mark. No character is halved: it may be a
+    cell short.
 
     >>> cut("credit_bridge", 8, "…"), cut("方法很长", 6, "…"), cut("方法", 4, "…")
     ('credit_…', '方法…', '方法')
@@ -220,7 +225,8 @@ def _indent(line: str) -> int:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A line in pieces of at most a width; what goes on begins under the second column, or a little to the right.
+    """A line in pieces of at most a width; what goes on begins under the second column, or a little
+    to the right.
 
     >>> wrapped("  a b   two keys and what they do", 20)
     ['  a b   two keys and', '        what they do']
@@ -233,7 +239,8 @@ def wrapped(line: str, width: int) -> list[str]:
 
 
 def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[str]:
-    """A text in lines of at most a width, broken between words, and within a word that is wider than a line.
+    """A text in lines of at most a width, broken between words, and within a word that is wider
+    than a line.
 
     Args:
         text: words.
@@ -253,7 +260,8 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
 
 
 def _hanging(line: str) -> int:
-    """Where the second column begins; a little right of the indent where there is none; 0 in a paragraph.
+    """Where the second column begins; a little right of the indent where there is none; 0 in a
+    paragraph.
 
     >>> wrapped("- one point of several", 14)
     ['- one point of', '  several']
@@ -263,16 +271,20 @@ def _hanging(line: str) -> int:
     if not line.startswith(" "):
         return 0
     item = _ITEM.match(line)
-    return item.end() if item else _indent(line) + 2
+    if item:
+        return item.end()
+    return _indent(line) + 2
 
 
 _LEAST_METHOD = 6
 
 
 def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
-    """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the same way.
+    """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the
+    same way.
 
-    First the method's end goes, and only then the middle of a label: an axis is spelled as everywhere.
+    First the method's end goes, and only then the middle of a label: an axis is spelled as
+    everywhere.
 
     >>> abbreviated(["bp arch=vit λ=0.01", "credit_bridge arch=vit λ=0.01"], 25)
     ['bp arch=vit λ=0.01', 'credit_b… arch=vit λ=0.01']
@@ -291,7 +303,9 @@ def lengths(labels: Sequence[str]) -> list[int]:
 
 def _least_width(label: str) -> int:
     method, _, axes = label.partition(" ")
-    return width_of(label) - max(0, width_of(method) - _LEAST_METHOD) if axes else width_of(label)
+    if axes:
+        return width_of(label) - max(0, width_of(method) - _LEAST_METHOD)
+    return width_of(label)
 
 
 def _with_short_method(label: str, width: int, ellipsis: str) -> str:
@@ -338,7 +352,8 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
 
 
 def briefly(problem: Problem) -> str:
-    """What is wrong with a file, its name for its path: in one line the path would leave no room for the rest.
+    """What is wrong with a file, its name for its path: in one line the path would leave no room
+    for the rest.
 
     >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml", "/home/me/.config/fa-tui/settings.toml: no TOML"))
     'settings.toml: no TOML'
@@ -347,7 +362,9 @@ def briefly(problem: Problem) -> str:
 
 
 def _more(count: int) -> str:
-    return f" and {count} more" if count else ""
+    if count:
+        return f" and {count} more"
+    return ""
 
 
 def _from_here(path: str) -> str:

@@ -25,7 +25,8 @@ Pieces = list[tuple[str, str]]
 _NAME = " fa-tui "
 _LEAST_TITLE = 16
 _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
-"""Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has epochs."""
+"""Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has
+epochs."""
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -88,18 +89,24 @@ def scope_pieces(session: Session) -> Pieces:
     """How many runs another screen is of, and why not of all."""
     total = runs_words(len(session))
     if session.scope is None:
-        widened = "   all, not only those that pass the filter (f)" if session.wide else ""
+        if session.wide:
+            widened = "   all, not only those that pass the filter (f)"
+        else:
+            widened = ""
         return [(f" {total}", "dim"), (widened, "warn")]
     return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
 
 
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
-    return "1 run" if count == 1 else f"{count} runs"
+    if count == 1:
+        return "1 run"
+    return f"{count} runs"
 
 
 def problem_words(session: Session) -> str:
-    """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
+    """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in
+    part``."""
     if not session.problems:
         return ""
     paths = {problem.path for problem in session.problems}
@@ -119,7 +126,8 @@ def problem_words(session: Session) -> str:
 
 
 def walk_back_words(session: Session) -> str:
-    """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs in scope."""
+    """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs
+    in scope."""
     measured, counted = session.measured(), len(session.counted)
     controls = len(session.in_scope) - counted
     called = f"control{'s' * (controls > 1)} not counted"
@@ -132,7 +140,8 @@ def walk_back_words(session: Session) -> str:
 def flipped_words(
     session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None
 ) -> str:
-    """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other way round.
+    """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other
+    way round.
 
     Args:
         session: after the change.
@@ -141,7 +150,9 @@ def flipped_words(
     """
     text = flip_text(session, flips)
     moved = text and before is not None and moved_words(session.thresholds, before)
-    return f"flipped{' at ' if moved else ''}{moved or ''}: {text}" if text else ""
+    if text:
+        return f"flipped{' at ' if moved else ''}{moved or ''}: {text}"
+    return ""
 
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
@@ -156,9 +167,11 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """What flipped, as text: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
+    """What flipped, as text: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa
+    +a −b on 3``.
 
-    Runs whose verdict itself turned come first; of the others it is said that they are still walked back.
+    Runs whose verdict itself turned come first; of the others it is said that they are still walked
+    back.
     """
     flips = [flip for flip in flips if flip.before != flip.after]
     if len(flips) > limit:
@@ -181,11 +194,13 @@ def flip_words(session: Session, flip: Flip) -> str:
 
 
 _TOLD_APART = 100
-"""Of more runs that share a name each is called by its key: to compare them all would take too long."""
+"""Of more runs that share a name each is called by its key: to compare them all would take too
+long."""
 
 
 def run_name(session: Session, index: int) -> str:
-    """What a run is called among those in scope: followed by its source where others share its name."""
+    """What a run is called among those in scope: followed by its source where others share its
+    name."""
     alike = session.alike(index)
     if len(alike) > _TOLD_APART:
         return printable(f"{session.label(index)} {session.rows[index].key}")
@@ -196,13 +211,17 @@ def run_name(session: Session, index: int) -> str:
 def queued_words(session: Session, rows: Sequence[int]) -> str:
     """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
     scope = session.scope
-    hidden = 0 if scope is None else len({*rows} - {*scope})
-    name = run_name(session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
-    return (
-        f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)"
-        if hidden
-        else name
-    )
+    if scope is None:
+        hidden = 0
+    else:
+        hidden = len({*rows} - {*scope})
+    if len(rows) == 1:
+        name = run_name(session, rows[0])
+    else:
+        name = runs_words(len(rows))
+    if hidden:
+        return f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)"
+    return name
 
 
 def change_words(flip: Flip) -> str:
@@ -238,8 +257,8 @@ def with_keys(text: str) -> str:
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``.
 
-    The axes that differ among the rows of its method; the run's place and its key only where runs of one seed would
-    share the name without them.
+    The axes that differ among the rows of its method; the run's place and its key only where runs
+    of one seed would share the name without them.
     """
     axes = _axes_of_methods(rows)
     names = [(row.method, _axes_behind(row, axes[row.method])) for row in rows]
@@ -252,8 +271,8 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
 def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
 
-    The axes that differ among the rows of its method; the place and a number only `by_place`, and only where names
-    would repeat without them.
+    The axes that differ among the rows of its method; the place and a number only `by_place`, and
+    only where names would repeat without them.
     """
     axes = _axes_of_methods(rows)
     found: list[tuple[str, str]] = [("", "")] * len(rows)
@@ -279,7 +298,10 @@ def _told_apart(
     """
     names = []
     for row in rows:
-        seed = "" if row.seed is None else f" s{row.seed}"
+        if row.seed is None:
+            seed = ""
+        else:
+            seed = f" s{row.seed}"
         names.append((row.method, seed + _axes_behind(row, axes)))
     return _extended(names, rows, (_source, _numbers) if by_place else ())
 
@@ -296,7 +318,9 @@ def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
 def place_label(row: AuditRow) -> str:
     """Where a run comes from: the name of a file, the last two parts of a folder's path."""
     place = Path(run_place(row.source))
-    return place.name if place.suffix else "/".join(place.parts[-2:])
+    if place.suffix:
+        return place.name
+    return "/".join(place.parts[-2:])
 
 
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
@@ -309,7 +333,9 @@ def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
 
 def with_seed(label: str, row: AuditRow) -> str:
     """A run as text, e.g. ``dfa λ=0.01 seed 42``."""
-    return label if row.seed is None else f"{label} seed {row.seed}"
+    if row.seed is None:
+        return label
+    return f"{label} seed {row.seed}"
 
 
 _Words = Callable[[Sequence[AuditRow]], Sequence[str]]
@@ -317,7 +343,8 @@ _Words = Callable[[Sequence[AuditRow]], Sequence[str]]
 
 
 def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -> Pieces:
-    """Names with words behind them, of one way after another, where rows of one seed would share them without."""
+    """Names with words behind them, of one way after another, where rows of one seed would share
+    them without."""
     found = list(names)
     alike: list[Sequence[int]] = [range(len(rows))]
     for words_of in ways:
@@ -335,12 +362,18 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
 
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
-    """Of each row its file, or the heading that its folder has in the matrix, or its whole place if that says more."""
+    """Of each row its file, or the heading that its folder has in the matrix, or its whole place if
+    that says more."""
     headed = zip(rows, homes_of([row.source for row in rows]), strict=True)
     homes = [f"({place_label(row) if Path(row.source).suffix else home})" for row, home in headed]
     places = _places(rows)
-    told = places if len(set(places)) > len(set(homes)) else homes
-    return told if len(set(told)) > 1 else [""] * len(rows)
+    if len(set(places)) > len(set(homes)):
+        told = places
+    else:
+        told = homes
+    if len(set(told)) > 1:
+        return told
+    return [""] * len(rows)
 
 
 def _numbers(rows: Sequence[AuditRow]) -> list[str]:

@@ -57,14 +57,16 @@ class End(NamedTuple):
 
 
 def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tuple[list[End], int]:
-    """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet the last one stays.
+    """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet
+    the last one stays.
 
     Args:
         ends: in drawing order.
         taken: cells (column, line) that are to be left as they are.
 
-    >>> not_covered([End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y"), End(4, 0, "l=3", "x")], ())
-    ([End(column=4, line=0, mark='l=3', style='x'), End(column=8, line=0, mark='l=2', style='y')], 1)
+    >>> kept, dropped = not_covered([End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y")], ())
+    >>> [end.mark for end in kept], dropped
+    (['l=2'], 1)
     """
     occupied, kept = {*taken}, list[End]()
     for end in reversed(ends):
@@ -88,10 +90,11 @@ class Curve:
     """Values over an axis.
 
     Attributes:
-        points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
+        points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a
+            gap.
         style: the tone of its colour.
-        mark: characters at its last point, the last of them for all of it where there is no braille: curves
-            must be distinct without colour; ``""`` for one in the background.
+        mark: characters at its last point, the last of them for all of it where there is no
+            braille: curves must be distinct without colour; ``""`` for one in the background.
         stays: whether the mark stays on that point even where other curves end.
         name: of what it is drawn.
     """
@@ -113,7 +116,8 @@ class Chart:
         limit: a threshold: a dashed horizontal line below the curves; NaN for none.
         cursor: an x to mark with a vertical line.
         x_label: what x counts.
-        stop: an x to mark with a dashed vertical line, as the place where something would have ended.
+        stop: an x to mark with a dashed vertical line, as the place where something would have
+            ended.
         x_spans: whether there is more than one x; the right end has no number if not.
         level: a y to mark with a horizontal line: with `cursor`, a cross.
         axis: cells for the numbers next to it.
@@ -156,7 +160,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     taken: set[tuple[int, int]] = set()
     if chart.stop is not None:
         at = chart.x.cell(chart.stop, columns)
-        begin = at + 1 if at + 1 + len(_STOP) <= columns else at - len(_STOP)
+        if at + 1 + len(_STOP) <= columns:
+            begin = at + 1
+        else:
+            begin = at - len(_STOP)
         cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
@@ -173,7 +180,9 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[
         :room
     ].center(room)
-    return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
+    if height > 1:
+        return [*rows, [(" " * chart.axis + left + middle + right, "dim")]]
+    return rows
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
@@ -258,7 +267,8 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """How many runs fire and how many need walk-back, as functions of one threshold, which the cursor marks.
+    """How many runs fire and how many need walk-back, as functions of one threshold, which the
+    cursor marks.
 
     Args:
         curve: the step functions.
@@ -266,7 +276,10 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         runs: how many there are.
     """
     diagnostic = DIAGNOSTICS[curve.letter]
-    drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
+    if diagnostic.log:
+        drawn = curve.points[curve.points > 0]
+    else:
+        drawn = curve.points
     # they are sorted, and many: the outermost two say how far they go
     x = covering(
         [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log
@@ -315,7 +328,9 @@ class Canvas(PaintedWidget):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [] if self.chart is None else draw_chart(self.chart, width, height, self._glyphs)
+        if self.chart is None:
+            return []
+        return draw_chart(self.chart, width, height, self._glyphs)
 
 
 _TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
@@ -384,11 +399,13 @@ _RESTS_SECONDS = 0.05
 _RUNS = 6
 """Curves whose colours are distinct."""
 _SHARED = 500
-"""Up to so many runs, curves share the scale of all of them; of more, those on the line have their own."""
+"""Up to so many runs, curves share the scale of all of them; of more, those on the line have their
+own."""
 
 
 class LineCharts(Vertical):
-    """Lies on the matrix where it leaves room, next to its columns or below its lines: else there are no charts.
+    """Lies on the matrix where it leaves room, next to its columns or below its lines: else there
+    are no charts.
 
     Args:
         session: the runs.
@@ -422,10 +439,13 @@ class LineCharts(Vertical):
     @property
     def charts(self) -> list[tuple[str, Chart]]:
         """What is drawn now, with titles; nothing where there is no room."""
-        return self._charts.charts if self.display else []
+        if self.display:
+            return self._charts.charts
+        return []
 
     def follow(self) -> None:
-        """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
+        """Draw the line under the cursor once it rests there, if the matrix leaves room and a run
+        was measured."""
         matrix = self._matrix
         self._beside = matrix.size
         # next to the columns, where they end; else below the lines
@@ -452,7 +472,10 @@ class LineCharts(Vertical):
             return
         self.styles.offset = (left, top)
         self.styles.width, self.styles.height = room
-        count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
+        if more:
+            count = f" first {len(rows)} of {len(matrix.rows_on_line)} "
+        else:
+            count = ""
         wanted = count, [self._session.rows[row] for row in rows]
         if wanted != self._wanted:
             self._wanted = wanted
@@ -472,9 +495,10 @@ class LineCharts(Vertical):
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
         rows = self._session.in_scope
-        shown = (
-            [self._session.rows[row].report for row in rows] if len(rows) <= _SHARED else reports
-        )
+        if len(rows) <= _SHARED:
+            shown = [self._session.rows[row].report for row in rows]
+        else:
+            shown = reports
         h = [norm for report in shown for norm in report.residual_norms]
         g = [norm for report in shown for norm in report.bp_grad_norms]
         return covering(h, log=True), covering(g, log=True)

@@ -1,6 +1,7 @@
 """Runs side by side: one column per run, one line per layer, bars on one shared log scale.
 
-A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of all of them.
+A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of
+all of them.
 """
 
 from __future__ import annotations
@@ -136,10 +137,14 @@ class CompareView(LineTable):
     def compare(
         self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales
     ) -> None:
-        """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
+        """Show these runs (indices), named so, with bars on these scales; as far to the right as
+        before."""
         self._rows, self._labels, self._scales = rows, labels, scales
         reports = [self._session.rows[row].report for row in rows]
-        self.lines = comparison.compared_lines(reports, self._session.diverges_at) if rows else []
+        if rows:
+            self.lines = comparison.compared_lines(reports, self._session.diverges_at)
+        else:
+            self.lines = []
         self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
         self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
@@ -164,7 +169,8 @@ class CompareView(LineTable):
         self._fit()
 
     def _fit(self) -> None:
-        """Widths: first the runs and the ratio, then their mean if names stay whole, then bars worth drawing.
+        """Widths: first the runs and the ratio, then their mean if names stay whole, then bars
+        worth drawing.
 
         Of many runs, bars come before the mean. Different networks have none.
         """
@@ -175,9 +181,15 @@ class CompareView(LineTable):
         room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
         named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
         with_bar = _NUMBER + 2 + _BAR_LEAST
-        needed = with_bar if count >= _MANY and room >= count * with_bar else _NUMBER
+        if count >= _MANY and room >= count * with_bar:
+            needed = with_bar
+        else:
+            needed = _NUMBER
         fits = room - _SPREAD >= count * max(needed, min(named, _NAME_MOST))
-        spread = _SPREAD if self._averaged and fits else 0
+        if self._averaged and fits:
+            spread = _SPREAD
+        else:
+            spread = 0
         each = max(_NUMBER, min(_RUN_MOST, (room - spread) // count))
         had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 2)
         if self.bar_cells < _BAR_LEAST:
@@ -204,7 +216,9 @@ class CompareView(LineTable):
         """There are others to turn to only where they do not fit."""
         if action != "turn":
             return True
-        return self.window.end < self.window.total if parameters == (1,) else self.window.first > 0
+        if parameters == (1,):
+            return self.window.end < self.window.total
+        return self.window.first > 0
 
     def action_turn(self, pages: int) -> None:
         """Show the runs after these, or before."""
@@ -225,7 +239,8 @@ class CompareView(LineTable):
         return True
 
     def landmarks(self) -> list[int]:
-        """Lines worth going to: the first of each section, where the runs part, where one grows most."""
+        """Lines worth going to: the first of each section, where the runs part, where one grows
+        most."""
         peaks = {("growth", comparison.block_name(_peak(report))) for report in self.reports}
         lines = list(enumerate(self.lines))
         firsts = {0, *(number + 1 for number, line in lines if line.kind == "heading")}
@@ -255,13 +270,25 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if entry.kind != "heading":
             return None
-        scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
-        ends = [scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi)] if scale else []
-        bars = f"   (bars {self._glyphs.ellipsis.join(ends)})" if ends else ""
+        if self.bar_cells:
+            scale = self._scale_of(self.lines[line + 1].kind)
+        else:
+            scale = None
+        if scale:
+            ends = [scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi)]
+        else:
+            ends = []
+        if ends:
+            bars = f"   (bars {self._glyphs.ellipsis.join(ends)})"
+        else:
+            bars = ""
         return [(self._glyphs.say(f" {entry.label}") + bars, "source")]
 
     def frozen(self, line: int | None) -> Row:
-        label = "" if line is None else self._glyphs.say(f" {self.lines[line].label}")
+        if line is None:
+            label = ""
+        else:
+            label = self._glyphs.say(f" {self.lines[line].label}")
         return [(padded(cut(label, _LABEL - 1), _LABEL), "head" if line is None else "dim")]
 
     def cell(self, line: int | None, column: int) -> Row:
@@ -287,12 +314,14 @@ class CompareView(LineTable):
             return shortened(
                 ("max/min", "mean ×/÷ or ±")[column - window.size], "", width, self._glyphs
             )
-        before = f"{self._glyphs.off_left} " if column == 0 and window.first else ""
-        after = (
-            f" {self._glyphs.off_right}"
-            if column == window.size - 1 and window.end < window.total
-            else ""
-        )
+        if column == 0 and window.first:
+            before = f"{self._glyphs.off_left} "
+        else:
+            before = ""
+        if column == window.size - 1 and window.end < window.total:
+            after = f" {self._glyphs.off_right}"
+        else:
+            after = ""
         before += f"{column + 1} " if self._numbered else ""
         room = width - len(before) - len(after)
         return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
@@ -308,7 +337,10 @@ class CompareView(LineTable):
     def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
         if entry.kind == "verdict":
             return verdict_row(self._session, self._rows[self.window.first + column], self._glyphs)
-        value = entry.spread.values[self.window.first + column] if entry.spread else None
+        if entry.spread:
+            value = entry.spread.values[self.window.first + column]
+        else:
+            value = None
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
         text, fires = self._written(
@@ -328,37 +360,54 @@ class CompareView(LineTable):
     def _written(
         self, entry: comparison.ComparedLine, column: int, value: float, room: int
     ) -> tuple[str, bool]:
-        """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it.
+        """A value as text, with as many digits as there is room for, and whether a diagnostic fires
+        on it.
 
         The largest value of a line is marked, and the smallest.
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = comparison.extremes(entry) or (None, None)
         most, least = map(self._glyphs.say, "↑↓")
-        end = most if place == largest else least if place == smallest else ""
+        if place == largest:
+            end = most
+        elif place == smallest:
+            end = least
+        else:
+            end = ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
-            sign = "?" if place in entry.assumed else ""
+            if place in entry.assumed:
+                sign = "?"
+            else:
+                sign = ""
             return entry.quantity.say(value) + sign + end, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
-            after = (
-                f" {self._glyphs.grows}"
-                if entry.label == comparison.block_name(_peak(report))
-                else ""
-            )
+            if entry.label == comparison.block_name(_peak(report)):
+                after = f" {self._glyphs.grows}"
+            else:
+                after = ""
             fires = not value <= report.thresholds.h_norm_explosion_ratio
-        digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
+        if self.bar_cells:
+            digits = _DIGITS
+        else:
+            digits = _DIGITS_WITHOUT_BARS
         texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]
         return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
     def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """How far the runs are apart, and the tone of it."""
-        ratio = entry.spread.ratio if entry.spread else None
+        if entry.spread:
+            ratio = entry.spread.ratio
+        else:
+            ratio = None
         if ratio is None:
             return "", "text"
-        sign = f" {self._glyphs.off_left}" if entry.parts else ""
+        if entry.parts:
+            sign = f" {self._glyphs.off_left}"
+        else:
+            sign = ""
         return f"×{short(ratio)}{sign}", "warn" if ratio > self._session.diverges_at else "dim"
 
 

@@ -1,4 +1,5 @@
-"""The run under the cursor: its verdict as text, its layers as numbers and bars, where its numbers come from."""
+"""The run under the cursor: its verdict as text, its layers as numbers and bars, where its numbers
+come from."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def _factor(ratio: float) -> str:
 def sparkline(
     values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0
 ) -> str:
-    """One character per value or, in fewer cells, per group of values: its largest, a non-finite one before all.
+    """One character per value or, in fewer cells, per group of values: its largest, a non-finite
+    one before all.
 
     NaN and ±inf show the glyph for non-finite, zeros on a log scale that for zero.
 
@@ -114,7 +116,9 @@ def sparkline(
 def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
     if not math.isfinite(value):
         return glyphs.nonfinite
-    return glyphs.zero if scale.log and value == 0 else glyphs.bar(scale.fraction(value))
+    if scale.log and value == 0:
+        return glyphs.zero
+    return glyphs.bar(scale.fraction(value))
 
 
 def apart(cosine: float | None) -> str:
@@ -123,20 +127,21 @@ def apart(cosine: float | None) -> str:
     >>> apart(1 - 3e-9), apart(1.0), apart(None)
     ('3e-9', '0', 'N/A')
     """
-    return (
-        "N/A"
-        if cosine is None
-        else short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
-    )
+    if cosine is None:
+        return "N/A"
+    return short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
 
 
 def signed(value: float | None) -> str:
     """A cosine; undefined ones read N/A, never 0."""
-    return "N/A" if value is None or math.isnan(value) else f"{value:+.2f}"
+    if value is None or math.isnan(value):
+        return "N/A"
+    return f"{value:+.2f}"
 
 
 class RunPage:
-    """Everything known about a run, in lines; each part is written again only where what it depends on changed.
+    """Everything known about a run, in lines; each part is written again only where what it depends
+    on changed.
 
     Args:
         row: the run.
@@ -161,8 +166,14 @@ class RunPage:
                 f"{self._glyphs.gone} no longer on disk: shown as it was read last", "note"
             )
         if coverage:
-            found = None if report.resampling is None else confidence(report)
-            same = None if found is None else found.same_verdict
+            if report.resampling is None:
+                found = None
+            else:
+                found = confidence(report)
+            if found is None:
+                same = None
+            else:
+                same = found.same_verdict
             lines += [*self._part("verdict", (judged, same), partial(self._verdict, found)), []]
             for letter in thresholds.judges:
                 diagnostic = DIAGNOSTICS[letter]
@@ -203,7 +214,10 @@ class RunPage:
         below = self._wrapped(axes, "dim")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
-        seeds = [""] if row.seed is None else [f"  seed {row.seed}", f" s{row.seed}"]
+        if row.seed is None:
+            seeds = [""]
+        else:
+            seeds = [f"  seed {row.seed}", f" s{row.seed}"]
         seed = next((seed for seed in seeds if width_of(name) + len(seed) <= room), seeds[-1])
         if axes and width_of(f"{name}{seed}  {axes}") <= room:
             seed, below = f"{seed}  {axes}", []
@@ -222,11 +236,10 @@ class RunPage:
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
         report, control = self._report, self._row.is_control
-        on = (
-            f" ({report.known})"
-            if report.flags and report.known != f"{report.thresholds.judges} measured"
-            else ""
-        )
+        if report.flags and report.known != f"{report.thresholds.judges} measured":
+            on = f" ({report.known})"
+        else:
+            on = ""
         lines = self._wrapped(report.words_as(control) + on, self._tone)
         if mode := failure_mode(report, brief=True):
             lines += self._wrapped(f"mode: {mode}", "note")
@@ -239,7 +252,8 @@ class RunPage:
         return lines
 
     def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
-        """A diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of them fire."""
+        """A diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of
+        them fire."""
         letter, report = diagnostic.letter, self._report
         (words,) = report.describe(letter)
         lines = self._judged(diagnostic, words if letter in report.coverage else with_keys(words))
@@ -253,7 +267,8 @@ class RunPage:
         return lines
 
     def _judged(self, diagnostic: Diagnostic, words: str) -> list[Row]:
-        """One line of `DiagnosticReport.describe` with its glyph, and the margin behind or below it."""
+        """One line of `DiagnosticReport.describe` with its glyph, and the margin behind or below
+        it."""
         letter, report, glyphs, width = diagnostic.letter, self._report, self._glyphs, self._width
         glyph, tone, text = glyphs.unmeasured, "dim", "dim"
         if letter in report.coverage:
@@ -265,8 +280,14 @@ class RunPage:
             glyph, tone = glyphs.undecided, "warn"
         state, _, rest = words.partition(": ")
         margin = margin_words(diagnostic, report)
-        block = self._peak if letter == "a" else None
-        place = "" if block is None else f"in block {block}→{block + 1}"
+        if letter == "a":
+            block = self._peak
+        else:
+            block = None
+        if block is None:
+            place = ""
+        else:
+            place = f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
             limit, _, besides = limit.partition(")")
@@ -320,10 +341,13 @@ class RunPage:
             )
             ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
             lines.append([(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")])
-        return [*lines, []] if lines else []
+        if lines:
+            return [*lines, []]
+        return []
 
     def _layers(self) -> list[Row]:
-        """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then what fits."""
+        """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then
+        what fits."""
         report, width = self._report, self._width
         h, g, more = (
             report.by_layer("residual_norms"),
@@ -333,11 +357,22 @@ class RunPage:
         layers = in_order([*h, *g, *(layer for _, column in more for layer in column)])
         if not layers:
             return []
-        peak = "" if self._peak is None else str(self._peak + 1)
+        if self._peak is None:
+            peak = ""
+        else:
+            peak = str(self._peak + 1)
         # where there is no room for the growth, its peak is marked at ‖h‖
-        blocks = self._growths if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
+        if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
+            blocks = self._growths
+        else:
+            blocks = []
         growth_of = {str(layer): growth for layer, growth in enumerate(blocks, 1)}
-        growth_width = _GROWTH if blocks else _MARK if peak else 0
+        if blocks:
+            growth_width = _GROWTH
+        elif peak:
+            growth_width = _MARK
+        else:
+            growth_width = 0
         numbers = _LAYER + 2 * _NUMBER + growth_width
         more = more[: max(0, width - numbers) // _COLUMN]
         bar = max(0, min(_LONGEST_BAR, (width - numbers - _COLUMN * len(more)) // 2 - 1))
@@ -362,7 +397,8 @@ class RunPage:
         return [*lines, []]
 
     def _more_columns(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """What comes behind the norms, layer by layer, the most important first: a heading and its numbers.
+        """What comes behind the norms, layer by layer, the most important first: a heading and its
+        numbers.
 
         Credit quality is there where the method's credit was saved.
         """
@@ -389,17 +425,27 @@ class RunPage:
         ]
 
     def _growth(self, value: float | None, width: int, *, is_peak: bool) -> tuple[str, str]:
-        mark = self._glyphs.grows if is_peak else ""
+        if is_peak:
+            mark = self._glyphs.grows
+        else:
+            mark = ""
         if value is None:
             return mark.ljust(width), "bad"
-        text = "NaN" if math.isnan(value) else f"{self._say('×')}{short(value)}"
+        if math.isnan(value):
+            text = "NaN"
+        else:
+            text = f"{self._say('×')}{short(value)}"
         passes = value <= self._report.thresholds.h_norm_explosion_ratio
         return f"{text} {mark}".ljust(width), "text" if passes else "bad"
 
     def _facts(self) -> list[Row]:
-        """A name and a value per line, long values wrapped; in a narrow pane the value is below its name."""
+        """A name and a value per line, long values wrapped; in a narrow pane the value is below its
+        name."""
         row, report = self._row, self._report
-        column = _NAMES if self._width >= 2 * _NAMES else _NAMES_NARROW
+        if self._width >= 2 * _NAMES:
+            column = _NAMES
+        else:
+            column = _NAMES_NARROW
         room = self._width - column
         facts: list[tuple[str, object]] = [
             ("source", cut_start(self._say(row.source), room, self._glyphs.ellipsis)),
@@ -446,8 +492,13 @@ def _deep_gamma(report: DiagnosticReport) -> str:
         ]
         parts.append(f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else "")
         return _listed(*parts, aggregation(free))
-    reasons = dict.fromkeys(map(str, missing.values())) if isinstance(missing, Mapping) else {}
-    return f"N/A: {'; '.join(reasons)}" if reasons else ""
+    if isinstance(missing, Mapping):
+        reasons = dict.fromkeys(map(str, missing.values()))
+    else:
+        reasons = {}
+    if reasons:
+        return f"N/A: {'; '.join(reasons)}"
+    return ""
 
 
 def _null(report: DiagnosticReport) -> str:
@@ -456,8 +507,14 @@ def _null(report: DiagnosticReport) -> str:
     if math.isnan(mean):
         return ""
     null = (report.credit or {})["null"]
-    around = "" if math.isnan(std) else f" ± {std:.2f}"
-    p = f", p {short(null['rank'])}" if around and isinstance(null.get("rank"), float) else ""
+    if math.isnan(std):
+        around = ""
+    else:
+        around = f" ± {std:.2f}"
+    if around and isinstance(null.get("rank"), float):
+        p = f", p {short(null['rank'])}"
+    else:
+        p = ""
     return f"{signed(mean)}{around} over {null.get('draws')} draws of fresh feedback{p}"
 
 
@@ -469,11 +526,14 @@ def _zeros(shares: object) -> str:
         for l, share in layers
         if isinstance(share, (int, float)) and share > 0
     ]
-    return f"of a_l exactly 0: {_listed(*found)}" if found else ""
+    if found:
+        return f"of a_l exactly 0: {_listed(*found)}"
+    return ""
 
 
 def _reference(report: DiagnosticReport) -> str:
-    """Whether the gradients are right, by the worst sample; the column 1−cos has the mean of every layer."""
+    """Whether the gradients are right, by the worst sample; the column 1−cos has the mean of every
+    layer."""
     found = report.reference_precision
     if found is None:
         return report.unmeasured.get("reference_precision", "")
@@ -483,7 +543,9 @@ def _reference(report: DiagnosticReport) -> str:
     # NaN before any number
     worst = apart(min(known, key=lambda cosine: (not math.isnan(cosine), cosine)))
     words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
-    return f"{words}; {sum(found.lost)} gradients lost to 0" if any(found.lost) else words
+    if any(found.lost):
+        return f"{words}; {sum(found.lost)} gradients lost to 0"
+    return words
 
 
 def _accuracy(report: DiagnosticReport) -> str:
@@ -498,7 +560,10 @@ def _accuracy(report: DiagnosticReport) -> str:
 
 
 def _batches(report: DiagnosticReport) -> str:
-    drift = "" if report.stability_layer is None else f"drift at layer {report.stability_layer}"
+    if report.stability_layer is None:
+        drift = ""
+    else:
+        drift = f"drift at layer {report.stability_layer}"
     counts = (("B", report.batch_size), ("K", report.n_batches))
     return _listed(*(f"{name} = {count}" for name, count in counts if count), drift)
 
@@ -508,7 +573,8 @@ def _listed(*parts: object) -> str:
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their first digits."""
+    """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their
+    first digits."""
     for name, value in facts.items():
         if name == "checkpoint":
             # the row's own path is newer: a file may have been moved since
@@ -519,7 +585,10 @@ def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             )
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
-        shown = _HASH.sub(r"\1…", str(value)) if value is not None else None
+        if value is not None:
+            shown = _HASH.sub(r"\1…", str(value))
+        else:
+            shown = None
         yield _SHORTER.get(name, name.replace("_", " ")), shown
 
 

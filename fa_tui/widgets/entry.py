@@ -10,19 +10,19 @@ MOST_TYPED = 1000
 
 
 class Entry(Input):
-    """An input of bounded length: a paste of a megabyte would be drawn, and understood, again and again."""
+    """An input of bounded length: a paste of a megabyte would be drawn, and understood, again and
+    again."""
 
     @property
     def full_words(self) -> str:
         """That nothing more can be typed, where that is so."""
-        return (
-            f"at most {MOST_TYPED:,} characters: more is left out"
-            if len(self.value) >= MOST_TYPED
-            else ""
-        )
+        if len(self.value) >= MOST_TYPED:
+            return f"at most {MOST_TYPED:,} characters: more is left out"
+        return ""
 
     def _on_paste(self, event: events.Paste) -> None:
-        """Take all lines of a paste, with blanks between them: Textual would take the first alone."""
+        """Take all lines of a paste, with blanks between them: Textual would take the first
+        alone."""
         event.prevent_default()
         event.stop()
         lines = [line for line in event.text.splitlines() if line.strip()]

@@ -1,4 +1,5 @@
-"""One quantity of many runs over their epochs, with first fires and the threshold; the matrix at an epoch as legend.
+"""One quantity of many runs over their epochs, with first fires and the threshold; the matrix at an
+epoch as legend.
 
 A click or a drag on a chart, or on the track below the charts, scrubs.
 """
@@ -95,7 +96,8 @@ class Drawn(NamedTuple):
         x: the axis of epochs.
         first: run → letter → epoch of the first fire.
         stop: the epoch at which the chosen run would have been stopped, if any.
-        null: mean and standard deviation of the chosen run's deep Γ under random feedback, where they are known.
+        null: mean and standard deviation of the chosen run's deep Γ under random feedback, where
+            they are known.
     """
 
     runs: Sequence[int]
@@ -145,7 +147,8 @@ _REACH = 1
 
 
 class EpochCanvas(Canvas, ScrubbedByMouse):
-    """A canvas that reports at which epoch it is pressed, the curve there, and turns of the wheel."""
+    """A canvas that reports at which epoch it is pressed, the curve there, and turns of the
+    wheel."""
 
     curves: Mapping[int, Sequence[tuple[float, float]]] = {}
     """Those that can be picked: run → points."""
@@ -213,17 +216,24 @@ class EpochChart(Vertical):
             others: how to see the other charts.
         """
         shown, chosen, x = self.shown, drawn.chosen, drawn.x
-        trace = None if chosen is None else epochs.replay.traces[chosen]
+        if chosen is None:
+            trace = None
+        else:
+            trace = epochs.replay.traces[chosen]
         bright = {
             run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark
         }
         layers = None
         if shown.column == "layers":
             bright, layers = {}, [] if trace is None else layer_curves(trace, x)
-        band = None if trace is None else null_band(trace, shown, drawn.null)
-        point = (
-            None if chosen is None or layers is not None else _at(epochs, points[chosen], chosen)
-        )
+        if trace is None:
+            band = None
+        else:
+            band = null_band(trace, shown, drawn.null)
+        if chosen is None or layers is not None:
+            point = None
+        else:
+            point = _at(epochs, points[chosen], chosen)
         self._title.set(
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
@@ -238,12 +248,14 @@ class EpochChart(Vertical):
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
             (f"   {others}" if others else "", "dim"),
         )
-        acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
-        line = (
-            line_of(shown, thresholds, math.nan if acc is None else acc)
-            if shown.letter
-            else math.nan
-        )
+        if chosen is None:
+            acc = None
+        else:
+            acc = epochs.rows[chosen].report.baseline_acc
+        if shown.letter:
+            line = line_of(shown, thresholds, math.nan if acc is None else acc)
+        else:
+            line = math.nan
         seen = (
             [curve.points for curve in layers or ()]
             or [*bright.values()]
@@ -251,8 +263,14 @@ class EpochChart(Vertical):
         )
         inside = [[point for point in run if x.contains(point[0])] for run in seen]
         scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, shown)
-        curves = list(self._curves(epochs, points, drawn, scale)) if layers is None else layers
-        stop = None if drawn.stop is None or not x.contains(drawn.stop) else float(drawn.stop)
+        if layers is None:
+            curves = list(self._curves(epochs, points, drawn, scale))
+        else:
+            curves = layers
+        if drawn.stop is None or not x.contains(drawn.stop):
+            stop = None
+        else:
+            stop = float(drawn.stop)
         cursor, level = min(float(epochs.epoch), x.hi), math.nan if point is None else point[1]
         spans, axis = len(epochs.replay.epochs) > 1, axis_width(epochs.replay.epochs)
         chart = Chart(curves, x, scale, line, cursor, "epoch", stop, spans, level, axis, band)
@@ -263,7 +281,8 @@ class EpochChart(Vertical):
     def _curves(
         self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale
     ) -> Iterator[Curve]:
-        """The runs' curves, the chosen one's on top, and above all of them the first fires of the bright ones."""
+        """The runs' curves, the chosen one's on top, and above all of them the first fires of the
+        bright ones."""
         looks, glyphs = list(zip(drawn.runs, drawn.looks, strict=True)), self._glyphs
         for run, look in looks:
             # what lies beyond the axes is not drawn at their ends
@@ -299,15 +318,14 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     """
     one = DIAGNOSTICS[letter]
     words = limit_words(one, thresholds)
-    return (
-        f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp"
-        if letter == "d"
-        else words
-    )
+    if letter == "d":
+        return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp"
+    return words
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
-    """Where the threshold lies on a quantity's axis; NaN where the chosen run has no baseline to lie above.
+    """Where the threshold lies on a quantity's axis; NaN where the chosen run has no baseline to
+    lie above.
 
     Args:
         shown: the quantity.
@@ -315,7 +333,9 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
         baseline: the chosen run's frozen-baseline accuracy, or NaN.
     """
     limit = DIAGNOSTICS[shown.letter].limit(thresholds)
-    return baseline + limit / 100 if shown.letter == "d" else limit
+    if shown.letter == "d":
+        return baseline + limit / 100
+    return limit
 
 
 def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
@@ -338,10 +358,14 @@ _COLOURS = 6
 
 
 def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
-    """Γ_l of a run over the epochs shown, a curve per layer; none where it was not recorded per layer."""
+    """Γ_l of a run over the epochs shown, a curve per layer; none where it was not recorded per
+    layer."""
     last = max((len(epoch.gamma) for epoch in trace.epochs), default=0) - 1
     steps = min(last, LAYERS_AT_MOST - 1)
-    layers = [round(last * step / steps) for step in range(steps + 1)] if steps > 0 else []
+    if steps > 0:
+        layers = [round(last * step / steps) for step in range(steps + 1)]
+    else:
+        layers = []
     inside = [epoch for epoch in trace.epochs if x.contains(epoch.epoch)]
     curves = []
     for place, layer in enumerate(layers):
@@ -360,11 +384,10 @@ def null_band(
     if null is None or not shown.is_gamma:
         return None
     mean, std = null
-    averaged = (
-        len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method))
-        if shown.column == "layers"
-        else 1
-    )
+    if shown.column == "layers":
+        averaged = len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method))
+    else:
+        averaged = 1
     reach = 2 * std * math.sqrt(averaged)
     return mean - reach, mean + reach
 
@@ -375,12 +398,17 @@ def null_words(band: tuple[float, float] | None) -> str:
     >>> null_words((-0.25, 0.75)), null_words(None)
     ('null -0.25..0.75', 'null not known')
     """
-    return "null not known" if band is None else f"null {short(band[0], 2)}..{short(band[1], 2)}"
+    if band is None:
+        return "null not known"
+    return f"null {short(band[0], 2)}..{short(band[1], 2)}"
 
 
 def _gamma(layers: Sequence[float | None], method: str) -> float:
-    """The mean over layers whose credit does not come free, or the one number that was logged; NaN for none."""
-    return _number(layers) if len(layers) == 1 else deep_gamma({"gamma": list(layers)}, method)
+    """The mean over layers whose credit does not come free, or the one number that was logged; NaN
+    for none."""
+    if len(layers) == 1:
+        return _number(layers)
+    return deep_gamma({"gamma": list(layers)}, method)
 
 
 def _number(values: Sequence[float | None]) -> float:
@@ -391,7 +419,8 @@ def _number(values: Sequence[float | None]) -> float:
 def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
     """An axis that holds all values and the threshold's line.
 
-    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to look like progress.
+    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to
+    look like progress.
     """
     values = [value for run in points for _, value in run]
     scale = covering([*values, line], log=shown.log) or Scale(
@@ -399,10 +428,15 @@ def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown
     )
     if not shown.is_gamma and (shown.letter != "d" or scale.hi > _MOST_ACCURACY):
         return scale
-    least = -1.0 if shown.is_gamma else 0.0
+    if shown.is_gamma:
+        least = -1.0
+    else:
+        least = 0.0
     spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
     low, high = max(least, scale.lo - spare), min(1.0, scale.hi + spare)
-    return Scale(round(low, 6), round(high, 6)) if low < high else scale
+    if low < high:
+        return Scale(round(low, 6), round(high, 6))
+    return scale
 
 
 def fire_point(
@@ -416,7 +450,8 @@ def fire_point(
 
 
 def marks_for(names: Sequence[str]) -> list[str]:
-    """One character per name, all different: the first free one of the name, else the next free letter or digit.
+    """One character per name, all different: the first free one of the name, else the next free
+    letter or digit.
 
     None is the letter of a diagnostic.
 
@@ -473,13 +508,14 @@ class EpochMatrix(Matrix):
 
     def frozen(self, line: int | None) -> Row:
         (text, tone), *rest = super().frozen(line)
-        runs = [] if line is None else self._grid.lines[line].runs()
+        if line is None:
+            runs = []
+        else:
+            runs = self._grid.lines[line].runs()
         look = next((self._looks[run] for run in runs if run in self._looks), None)
-        return (
-            [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
-            if look
-            else [(text, tone), *rest]
-        )
+        if look:
+            return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
+        return [(text, tone), *rest]
 
     def action_unmark(self) -> None:
         """Pin no run any more."""
@@ -603,9 +639,14 @@ def drawn_runs(
     """
     runs = list(runs)
     front = [run for run in runs if run in bright and run != chosen][: DRAWN_AT_MOST - 1]
-    background = [] if alone else [run for run in runs if run not in bright and run != chosen]
+    if alone:
+        background = []
+    else:
+        background = [run for run in runs if run not in bright and run != chosen]
     kept = [*background[: max(0, DRAWN_AT_MOST - 1 - len(front))], *front]
-    return kept if chosen is None else [*kept, chosen]
+    if chosen is None:
+        return kept
+    return [*kept, chosen]
 
 
 def _at(
@@ -617,10 +658,14 @@ def _at(
 
 
 def _span(layers: Sequence[Curve]) -> str:
-    return f"{layers[0].mark}..{layers[-1].mark.removeprefix('l=')}" if layers else "not recorded"
+    if layers:
+        return f"{layers[0].mark}..{layers[-1].mark.removeprefix('l=')}"
+    return "not recorded"
 
 
 def _value(points: Points, point: tuple[float, float] | None) -> str:
     if not any(math.isfinite(value) for run in points for _, value in run):
         return "not recorded"
-    return "" if point is None or math.isnan(point[1]) else f"({point[0]:.0f}, {short(point[1])})"
+    if point is None or math.isnan(point[1]):
+        return ""
+    return f"({point[0]:.0f}, {short(point[1])})"

@@ -1,4 +1,5 @@
-"""The line a filter is typed in: applied while typing; below it, what is wrong with it or what may be typed."""
+"""The line a filter is typed in: applied while typing; below it, what is wrong with it or what may
+be typed."""
 
 from __future__ import annotations
 
@@ -27,9 +28,11 @@ _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: n
 
 
 class FilterLine(Vertical):
-    """Posts `Changed` for every filter that can be understood, so that it begins and ends with what holds.
+    """Posts `Changed` for every filter that can be understood, so that it begins and ends with what
+    holds.
 
-    Enter keeps it, as does leaving it; Escape goes back to what held before. An empty one puts aside what held before.
+    Enter keeps it, as does leaving it; Escape goes back to what held before. An empty one puts
+    aside what held before.
 
     Args:
         session: the runs to filter.
@@ -49,7 +52,8 @@ class FilterLine(Vertical):
 
     @dataclass
     class Changed(Message):
-        """Another filter (None: none), the rows that it leaves where that is known, and whether it is put aside."""
+        """Another filter (None: none), the rows that it leaves where that is known, and whether it
+        is put aside."""
 
         filter: Filter | None
         rows: list[int] | None = None
@@ -120,19 +124,22 @@ class FilterLine(Vertical):
                 for name in names(self._axes)
                 if name.lower().startswith(last.lower()) and not is_whole
             ]
-            note = (
-                f"no run is called {last}; write {how_to_use(begun[0])}"
-                if begun
-                else "no run matches"
-            )
-            chosen = self._without_last(text) if begun else chosen
+            if begun:
+                note = f"no run is called {last}; write {how_to_use(begun[0])}"
+            else:
+                note = "no run matches"
+            if begun:
+                chosen = self._without_last(text)
             found = chosen.rows(self._session)
         if chosen.text != self._applied:
             self._applied = chosen.text
             # without one, f goes back to what held before it was typed
             put_aside = self.Changed(self._before.filter, wide=True)
             self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
-        hint = _KEYS if text.strip() else _HINT
+        if text.strip():
+            hint = _KEYS
+        else:
+            hint = _HINT
         note = self.entry.full_words or note
         self._note.set((f" {note or hint}", "warn" if note else "dim"))
 

@@ -1,4 +1,5 @@
-"""Lines of text, of key hints, of values to pick from, of tabs; text that scrolls; the explorer's status line."""
+"""Lines of text, of key hints, of values to pick from, of tabs; text that scrolls; the explorer's
+status line."""
 
 from __future__ import annotations
 
@@ -126,7 +127,10 @@ class StatusLine(Line):
     def show(self) -> None:
         """Show the message and the progress, else the explanation."""
         if self._progress or self._said[0]:
-            gap = "   " if self._progress and self._said[0] else ""
+            if self._progress and self._said[0]:
+                gap = "   "
+            else:
+                gap = ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
@@ -136,7 +140,9 @@ class StatusLine(Line):
             self._explain(self._matrix.quantity, self._matrix.cells)
 
     def mixed(self, tone: str) -> Style:
-        return self._matrix.style_of(tone) if tone.startswith("shade-") else super().mixed(tone)
+        if tone.startswith("shade-"):
+            return self._matrix.style_of(tone)
+        return super().mixed(tone)
 
     def _explain(self, quantity: Quantity, cells: RunCells) -> None:
         """How to read numbers and their shades."""
@@ -147,7 +153,10 @@ class StatusLine(Line):
         span: Sequence[tuple[str, str]] = [("(no two runs differ)", "dim")]
         if scale is not None:
             shades = [(" ", f"shade-{number}") for number in range(SHADES)]
-            swatches = shades if self._matrix.style_of("shade-0") else [("..", "dim")]
+            if self._matrix.style_of("shade-0"):
+                swatches = shades
+            else:
+                swatches = [("..", "dim")]
             low, high = (quantity.say(end) for end in (scale.lo, scale.hi))
             span = [
                 (f"{low} ", ""),
@@ -155,8 +164,14 @@ class StatusLine(Line):
                 (f" {high}", ""),
                 (" log" if scale.log else "", "dim"),
             ]
-        fires = f"   ({quantity.letter}) fires" if quantity.letter else ""
-        several = "   ×3 median of 3" if cells.suffix_width else ""
+        if quantity.letter:
+            fires = f"   ({quantity.letter}) fires"
+        else:
+            fires = ""
+        if cells.suffix_width:
+            several = "   ×3 median of 3"
+        else:
+            several = ""
         self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
 
 
@@ -184,7 +199,8 @@ class Choices(PaintedWidget):
 
 
 class TabLine(Choices):
-    """Names with the number keys that choose them; a click calls the screen's ``open``, as these keys do.
+    """Names with the number keys that choose them; a click calls the screen's ``open``, as these
+    keys do.
 
     Args:
         names: of the tabs.

@@ -30,7 +30,8 @@ _LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
 
 
 def count_text(line: GridLine, session: Session) -> str:
-    """``1/3 MIXED``: how many of a line's measured runs are walked back, and whether they disagree."""
+    """``1/3 MIXED``: how many of a line's measured runs are walked back, and whether they
+    disagree."""
     measured = [row for row in line.runs() if session.coverage[row]]
     if not measured:
         return "-"
@@ -52,7 +53,8 @@ _LONGEST_TITLE = 12
 
 
 class Matrix(RunsView):
-    """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and `ShowsChanged`.
+    """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and
+    `ShowsChanged`.
 
     Args:
         session: what to show; the matrix keeps nothing of its own but the cursor.
@@ -100,7 +102,8 @@ class Matrix(RunsView):
         return self._grid
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
-        """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
+        """Build the lines again: rows came or went, or a filter changed. The cursor stays on its
+        run."""
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
@@ -138,7 +141,10 @@ class Matrix(RunsView):
             max(0, len(columns) - _COLUMNS_KEPT) * cell
             - min(len(columns), _COLUMNS_KEPT) * self._gap
         )
-        chosen = fitting[0] if fitting else min(widths[-1], room + scrolled)
+        if fitting:
+            chosen = fitting[0]
+        else:
+            chosen = min(widths[-1], room + scrolled)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
         self._labels, room = self._said, self._name_width - self.lead - 1
         if self._lengths[0] > room:
@@ -155,13 +161,14 @@ class Matrix(RunsView):
 
     @property
     def _room(self) -> int:
-        """Cells for names, counts and columns, without the scrollbar that so many lines will need."""
+        """Cells for names, counts and columns, without the scrollbar that so many lines will
+        need."""
         width, height = self.size
-        return (
-            width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0)
-            if width
-            else 1000
-        )
+        if width:
+            return width - (
+                self.styles.scrollbar_size_vertical if self.line_count() >= height else 0
+            )
+        return 1000
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
@@ -176,20 +183,24 @@ class Matrix(RunsView):
         self._fit()
 
     def mixed(self, tone: str) -> Style:
-        return (
-            shade_style(self, int(tone[6:])) if tone.startswith("shade-") else super().mixed(tone)
-        )
+        if tone.startswith("shade-"):
+            return shade_style(self, int(tone[6:]))
+        return super().mixed(tone)
 
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         cell = self.here
-        return cell[self._turn_in(cell)] if cell else None
+        if cell:
+            return cell[self._turn_in(cell)]
+        return None
 
     @property
     def rows_on_line(self) -> list[int]:
         """The indices of the runs on the line under the cursor."""
-        return self._grid.lines[self.line].runs() if self.line < len(self._grid.lines) else []
+        if self.line < len(self._grid.lines):
+            return self._grid.lines[self.line].runs()
+        return []
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -206,7 +217,9 @@ class Matrix(RunsView):
 
     def _turn_in(self, cell: Sequence[int]) -> int:
         """Which of several runs in the cell under the cursor is meant."""
-        return self._turn[2] % len(cell) if self._turn[:2] == (self.line, self.column) else 0
+        if self._turn[:2] == (self.line, self.column):
+            return self._turn[2] % len(cell)
+        return 0
 
     def action_next_here(self) -> None:
         """Go to the next of several runs in the cell under the cursor."""
@@ -252,13 +265,12 @@ class Matrix(RunsView):
         """
         if line is not None:
             count = count_text(self._grid.lines[line], self._session)
-            tone = (
-                "warn"
-                if count.endswith("MIXED")
-                else "dim"
-                if count.startswith(("0/", "-", CONTROL))
-                else "bad"
-            )
+            if count.endswith("MIXED"):
+                tone = "warn"
+            elif count.startswith(("0/", "-", CONTROL)):
+                tone = "dim"
+            else:
+                tone = "bad"
             name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
             return [(name, "text"), (count.ljust(self._count_width), tone)]
         lines, top = self._grid.lines, self.scroll_offset.y
@@ -278,13 +290,19 @@ class Matrix(RunsView):
         width = self.width_of(column) - (1 if column == self.column_count - 1 else self._gap)
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
-            text = padded_left(title, width - self.cells.suffix_width) if self.quantity else title
+            if self.quantity:
+                text = padded_left(title, width - self.cells.suffix_width)
+            else:
+                text = title
             return [
                 (f"{padded(text, width)} ", "head"),
                 (" " * (self.width_of(column) - width - 1), "text"),
             ]
         rows = self._grid.lines[line].cells.get(column, [])
-        row = self.cells.paint(rows, self.quantity, width) if rows else []
+        if rows:
+            row = self.cells.paint(rows, self.quantity, width)
+        else:
+            row = []
         if not self.flipped.isdisjoint(rows):
             row = [(text, f"{tone}+flipped") for text, tone in row]
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)

@@ -1,6 +1,8 @@
-"""Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells that changed.
+"""Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells
+that changed.
 
-Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides what that looks like.
+Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides
+what that looks like.
 """
 
 from __future__ import annotations
@@ -86,14 +88,18 @@ class Toned(_Mixin):
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
-        """The style of a tone on the widget's background; of several joined by ``+`` the later lie over the first."""
+        """The style of a tone on the widget's background; of several joined by ``+`` the later lie
+        over the first."""
         style = self._styles.get(tone)
         if style is None:
             first, joined_by, others = tone.partition("+")
             if joined_by:
                 style = self.style_of(first) + self.style_of(others)
             else:
-                style = self.mixed(tone) if tone else self.rich_style
+                if tone:
+                    style = self.mixed(tone)
+                else:
+                    style = self.rich_style
             self._styles[tone] = style
         return style
 
@@ -142,7 +148,8 @@ class PaintedWidget(Toned, Widget):
         self.refresh_changed(before, self._rows)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        # not on_focus and on_blur: these come before the focus has changed, and would draw the old look
+        # not on_focus and on_blur: these come before the focus has changed, and would draw the old
+        # look
         super().watch_has_focus(has_focus)
         self.repaint()
 
@@ -200,7 +207,8 @@ class PaintedScroll(Toned, ScrollView):
         raise NotImplementedError
 
     def cut_row(self, hidden: int) -> Row:
-        """What the last line on screen shows while so many lines are below it; nothing: the line itself."""
+        """What the last line on screen shows while so many lines are below it; nothing: the line
+        itself."""
         return []
 
     def repaint(self) -> None:

@@ -1,8 +1,8 @@
 """The content of a cell of the matrix: the verdict or a number, of one run or of several.
 
-Behind numbers there are shades from the widget's background towards the theme's primary colour. One hue by
-lightness reads the same for every kind of colour vision; it ends well before the full colour, so that text
-in the verdict's colours stays readable on the highest shade.
+Behind numbers there are shades from the widget's background towards the theme's primary colour. One
+hue by lightness reads the same for every kind of colour vision; it ends well before the full
+colour, so that text in the verdict's colours stays readable on the highest shade.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the verdict's colour."""
     own = several_tone(bool(session.flags[row]), bool(session.coverage[row]))
-    own = "dim" if session.rows[row].is_control else own
+    if session.rows[row].is_control:
+        own = "dim"
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
     return [(text, tone or own) for tone, text in pieces]
 
@@ -74,7 +75,8 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
 def several_text(
     walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False
 ) -> str:
-    """Several runs in one cell: how many of those measured are walked back, and whether some are undecided.
+    """Several runs in one cell: how many of those measured are walked back, and whether some are
+    undecided.
 
     >>> from fa_tui.views.text import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
@@ -91,11 +93,18 @@ def several_text(
 
 def several_tone(fired: int, measured: int) -> str:
     """The style of several runs: ``warn`` where they disagree."""
-    return "warn" if 0 < fired < measured else "bad" if fired else "good" if measured else "dim"
+    if 0 < fired < measured:
+        return "warn"
+    if fired:
+        return "bad"
+    if measured:
+        return "good"
+    return "dim"
 
 
 def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], glyphs: Glyphs) -> str:
-    """What is behind the runs of a cell, ``""`` for nothing: the first of these that holds for one of them."""
+    """What is behind the runs of a cell, ``""`` for nothing: the first of these that holds for one
+    of them."""
     if not rows:
         return ""
     if not session.marked.isdisjoint(rows):
@@ -106,11 +115,14 @@ def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], gly
     for state in ("running", "queued", "deviates", "agrees"):
         if state in states:
             return str(getattr(glyphs, state))
-    return glyphs.gone if session.gone.issuperset(rows) else ""
+    if session.gone.issuperset(rows):
+        return glyphs.gone
+    return ""
 
 
 FEW_FLIPS = 20
-"""With a step that flips more, of many runs, the view stays where it is: the next one would move it again."""
+"""With a step that flips more, of many runs, the view stays where it is: the next one would move it
+again."""
 
 
 class RunsView(LineTable):
@@ -167,7 +179,8 @@ class RunsView(LineTable):
         self.refresh_runs([row])
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step; of a few, bring the first into view."""
+        """Highlight the runs whose letters changed until the next step; of a few, bring the first
+        into view."""
         before, self.flipped = (
             self.flipped,
             {flip.row for flip in flips if flip.before != flip.after},
@@ -186,7 +199,8 @@ class RunsView(LineTable):
             self.action_cursor(1, 0)
 
     def action_mark_open(self) -> None:
-        """Mark every run in scope that can be measured and is not yet; or, where some are marked, unmark all."""
+        """Mark every run in scope that can be measured and is not yet; or, where some are marked,
+        unmark all."""
         session = self._session
         unmeasured = {
             row for row in session.measurable(session.in_scope) if not session.coverage[row]
@@ -254,7 +268,9 @@ class RunCells:
     @property
     def suffix_width(self) -> int:
         """Cells after a number for how many runs it is the median of."""
-        return len(f" ×{self._most}") if self._most > 1 else 0
+        if self._most > 1:
+            return len(f" ×{self._most}")
+        return 0
 
     def known(self, quantity: Quantity) -> int:
         """How many runs have the number."""
@@ -282,7 +298,10 @@ class RunCells:
     def _number(self, quantity: Quantity, rows: Cell, width: int) -> tuple[str, str]:
         found = [value for value in values_of(quantity, self._session, rows) if value is not None]
         value = median(found)
-        suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
+        if len(rows) > 1 and found:
+            suffix = self._glyphs.say(f" ×{len(found)}")
+        else:
+            suffix = ""
         room = width - self.suffix_width
         number = self._glyphs.say(quantity.say(value))
         if value is not None and is_assumed(quantity, self._session, rows):
@@ -309,7 +328,9 @@ class RunCells:
         fired = sum(1 for row in rows if self._session.flags[row] & bit)
         measured = sum(1 for row in rows if self._session.coverage[row] & bit)
         tone = several_tone(fired, measured)
-        return "text" if tone == "good" else tone
+        if tone == "good":
+            return "text"
+        return tone
 
 
 def median(values: Sequence[float]) -> float | None:
@@ -322,4 +343,6 @@ def median(values: Sequence[float]) -> float | None:
     if not ordered:
         return None
     half, odd = divmod(len(ordered), 2)
-    return ordered[half] if odd else (ordered[half - 1] + ordered[half]) / 2
+    if odd:
+        return ordered[half]
+    return (ordered[half - 1] + ordered[half]) / 2

@@ -34,7 +34,8 @@ class RunTable(RunsView):
         order: what they are sorted by at first.
 
     Attributes:
-        order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
+        order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs
+            were read.
     """
 
     BINDINGS = [
@@ -59,7 +60,10 @@ class RunTable(RunsView):
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
         """Show other rows (default: all), in the order chosen. The cursor stays on its run."""
         kept = self.row
-        self._read = range(len(self._session)) if shown is None else shown
+        if shown is None:
+            self._read = range(len(self._session))
+        else:
+            self._read = shown
         self._shown = self._ordered()
         # the verdict stays in sight, left of the columns
         self._columns = [column for column in columns_of(self._session) if column.name != "verdict"]
@@ -72,14 +76,14 @@ class RunTable(RunsView):
         longest = max(map(width_of, map(printable, {*methods})), default=0)
         method = max(7, min(METHOD_LIMIT, longest)) + 2
         seed = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
-        places = (
-            {place_label(row) for row in self._session.rows}
-            if len(self._session) <= _MANY
-            else {""}
-        )
-        longest = (
-            min(_SOURCE_LIMIT, max(map(width_of, places), default=0)) if len(places) > 1 else 0
-        )
+        if len(self._session) <= _MANY:
+            places = {place_label(row) for row in self._session.rows}
+        else:
+            places = {""}
+        if len(places) > 1:
+            longest = min(_SOURCE_LIMIT, max(map(width_of, places), default=0))
+        else:
+            longest = 0
         self._frozen = {
             "method": method,
             "seed": seed,
@@ -91,18 +95,22 @@ class RunTable(RunsView):
             self.go_to(kept)
 
     def _ordered(self) -> Sequence[int]:
-        return (
-            array("q", ordered(self._session, self._read, self.order)) if self.order else self._read
-        )
+        if self.order:
+            return array("q", ordered(self._session, self._read, self.order))
+        return self._read
 
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
-        return self._shown[self.line] if self._shown else None
+        if self._shown:
+            return self._shown[self.line]
+        return None
 
     @property
     def here(self) -> list[int]:
-        return [] if self.row is None else [self.row]
+        if self.row is None:
+            return []
+        return [self.row]
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -110,7 +118,9 @@ class RunTable(RunsView):
             self.move_to(self._shown.index(row))
 
     def place_of(self, row: int) -> tuple[int, int] | None:
-        return (self._shown.index(row), self.column) if row in self._shown else None
+        if row in self._shown:
+            return (self._shown.index(row), self.column)
+        return None
 
     def refresh_runs(self, rows: Collection[int]) -> None:
         lines = [line for line in self.visible_lines() if self._shown[line] in rows]
@@ -134,10 +144,19 @@ class RunTable(RunsView):
         index = self._shown[line]
         row = self._session.rows[index]
         mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
-        seed = "-" if row.seed is None else str(row.seed)
+        if row.seed is None:
+            seed = "-"
+        else:
+            seed = str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
-        tone = self.cursor_tone if line == self.line else "text"
-        lit = "+flipped" if index in self.flipped else ""
+        if line == self.line:
+            tone = self.cursor_tone
+        else:
+            tone = "text"
+        if index in self.flipped:
+            lit = "+flipped"
+        else:
+            lit = ""
         verdict = [
             (text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)
         ]
@@ -164,12 +183,19 @@ class RunTable(RunsView):
         row = self._shown[line]
         text = kind.text(self._session, row)
         fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
-        tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
+        if fires:
+            tone = "bad"
+        elif text == self._glyphs.unmeasured:
+            tone = "dim"
+        else:
+            tone = "text"
         return [(self._fitted(text, kind, width), tone)]
 
     def _fitted(self, text: str, kind: Column, width: int) -> str:
         text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
-        return padded_left(text, width) if kind.right else padded(text, width)
+        if kind.right:
+            return padded_left(text, width)
+        return padded(text, width)
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         super().repaint_cursor(before)
@@ -184,7 +210,8 @@ class RunTable(RunsView):
             self._turn([*self._frozen][bisect_right(ends, x)])
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor; again the other way round; then as the runs were read."""
+        """Sort by the column under the cursor; again the other way round; then as the runs were
+        read."""
         self._turn(self._columns[self.column].name)
 
     def _turn(self, name: str) -> None:

@@ -3,7 +3,8 @@
     a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          > 50
       fires above        ─────────────◇━━━━━━━●━━━╍╍╍╍╍╍╍╍╍╌╌╌╌╌╌╌╌╌        ━ 11…694
 
-Heavy = the plateau, on which no run's letters change; dashed = the side on which a run fires; bars = runs.
+Heavy = the plateau, on which no run's letters change; dashed = the side on which a run fires; bars
+= runs.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from fa_tui.widgets.painted import Dragged, Row, joined
 class Flips:
     """The values at which some verdict flips as one threshold moves past them.
 
-    A run whose value equals the threshold does not fire. So with runs firing *above* the threshold t,
-    verdicts are the same for all t in [x_i, x_{i+1}); firing *below* it, in (x_i, x_{i+1}].
+    A run whose value equals the threshold does not fire. So with runs firing *above* the threshold
+    t, verdicts are the same for all t in [x_i, x_{i+1}); firing *below* it, in (x_i, x_{i+1}].
 
     Args:
         values: the runs' values as `finite` gives them: those that are not finite never flip.
@@ -43,16 +44,20 @@ class Flips:
         self._above = above
 
     def plateau(self, threshold: float) -> tuple[float, float] | None:
-        """The interval around the threshold in which no verdict changes (±inf where open), or None without runs.
+        """The interval around the threshold in which no verdict changes (±inf where open), or None
+        without runs.
 
         >>> Flips([10.96, 694.5, 2000.0], above=True).plateau(50.0)
         (10.96, 694.5)
         """
         index = self._index(threshold)
-        return (self._at(index - 1), self._at(index)) if self.values else None
+        if self.values:
+            return (self._at(index - 1), self._at(index))
+        return None
 
     def next(self, threshold: float, *, upward: bool) -> float | None:
-        """The nearest round threshold, in one direction, with other verdicts; None if there is none.
+        """The nearest round threshold, in one direction, with other verdicts; None if there is
+        none.
 
         >>> Flips([10.96, 694.5, 2000.0], above=True).next(50.0, upward=True)
         695.0
@@ -60,29 +65,31 @@ class Flips:
         flip = self._at(self._index(threshold) - (not upward))
         if not math.isfinite(flip):
             return None
-        beyond = (
-            bisect.bisect_right(self.values, flip)
-            if upward
-            else bisect.bisect_left(self.values, flip) - 1
-        )
+        if upward:
+            beyond = bisect.bisect_right(self.values, flip)
+        else:
+            beyond = bisect.bisect_left(self.values, flip) - 1
         round_number = just_past(flip, upward, self._at(beyond))
         if round_number is not None:
             return round_number
-        return (
-            flip
-            if upward == self._above
-            else math.nextafter(flip, math.inf if upward else -math.inf)
-        )
+        if upward == self._above:
+            return flip
+        return math.nextafter(flip, math.inf if upward else -math.inf)
 
     def _at(self, index: int) -> float:
         """One of the values, or what is beyond them."""
-        return (
-            -math.inf if index < 0 else self.values[index] if index < len(self.values) else math.inf
-        )
+        if index < 0:
+            return -math.inf
+        if index < len(self.values):
+            return self.values[index]
+        return math.inf
 
     def _index(self, threshold: float) -> int:
         """How many flip values lie on the lower side of the threshold."""
-        find = bisect.bisect_right if self._above else bisect.bisect_left
+        if self._above:
+            find = bisect.bisect_right
+        else:
+            find = bisect.bisect_left
         return find(self.values, threshold)
 
 
@@ -117,9 +124,10 @@ def widths(width: int) -> tuple[int, int, int]:
 class ThresholdSlider(Dragged, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
-    Handlers only change the pending value; one flush per turn of the event loop applies it and posts
-    `Changed`, so a held key or a drag never queues work. The slider repaints itself a frame later: a
-    handler that repaints what hangs on the threshold calls `catch_up` too, and all of it is one frame.
+    Handlers only change the pending value; one flush per turn of the event loop applies it and
+    posts `Changed`, so a held key or a drag never queues work. The slider repaints itself a frame
+    later: a handler that repaints what hangs on the threshold calls `catch_up` too, and all of it
+    is one frame.
 
     Args:
         diagnostic: whose threshold it is.
@@ -254,7 +262,10 @@ class ThresholdSlider(Dragged, can_focus=True):
         at_low, at_high = (
             self._diagnostic.beyond(end, self.value) for end in self._interval or (0.0, 0.0)
         )
-        undecided = (self._glyphs.undecided, "warn") if at_low != at_high else (" ", "")
+        if at_low != at_high:
+            undecided = (self._glyphs.undecided, "warn")
+        else:
+            undecided = (" ", "")
         return [(f" {self.letter} ", letter), (text, label), undecided]
 
     def _draw_value(self, width: int) -> Row:
@@ -269,7 +280,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [sign, (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
-        """The upper end of the scale, and the plateau as two numbers: few digits, apart, the value between."""
+        """The upper end of the scale, and the plateau as two numbers: few digits, apart, the value
+        between."""
         spans = []
         for digits in (3, 4, 5, 6, 2, 1) if plateau else ():
             low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
@@ -295,7 +307,10 @@ class ThresholdSlider(Dragged, can_focus=True):
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
             if cell == knob:
-                sign = glyphs.knob_home if self.value == self._default else glyphs.knob
+                if self.value == self._default:
+                    sign = glyphs.knob_home
+                else:
+                    sign = glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
             elif cell == home:
                 row.append((glyphs.default, "text"))
@@ -315,7 +330,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
     def _draw_runs(self, cells: int) -> list[str]:
-        """The runs of each cell; at the ends of the track also those beyond it, or not finite (these always fire)."""
+        """The runs of each cell; at the ends of the track also those beyond it, or not finite
+        (these always fire)."""
         glyphs, marks = self._glyphs, [""] * cells
         counts, below, above = rug(self._ticks, self._track.scale, cells)
         for cell, count in counts.items():
@@ -334,14 +350,16 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a run's letters change, or its verdict."""
-        flips = (
-            Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
-            if verdict
-            else self._flips
-        )
+        if verdict:
+            flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
+        else:
+            flips = self._flips
         target = flips.next(self._pending, upward=direction > 0)
         if target is None:
-            what = "no verdict changes" if verdict else "no run's letters change"
+            if verdict:
+                what = "no verdict changes"
+            else:
+                what = "no run's letters change"
             self._refuse(f"{what} {'above' if direction > 0 else 'below'} this value")
         else:
             self._set_pending(target, "flip")
@@ -351,7 +369,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._set_pending(self._default, "set")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The default is offered where it would change something; what is being typed takes the key."""
+        """The default is offered where it would change something; what is being typed takes the
+        key."""
         return action != "restore" or (self._pending != self._default and self._entry is None)
 
     def _offer_default(self) -> None:
@@ -369,7 +388,10 @@ class ThresholdSlider(Dragged, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        character = event.character if event.is_printable else None
+        if event.is_printable:
+            character = event.character
+        else:
+            character = None
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
         entry = self._entry or ""

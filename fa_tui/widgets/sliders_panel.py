@@ -1,4 +1,5 @@
-"""The four threshold sliders with the verdict counts above them; undo and redo, where a held key is one change."""
+"""The four threshold sliders with the verdict counts above them; undo and redo, where a held key is
+one change."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class ThresholdHistory:
 
         Args:
             state: the new values.
-            series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a typed value).
+            series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a
+                typed value).
             at: the time in seconds.
         """
         if state == self.current:
@@ -115,10 +117,12 @@ class BaselineChanged(Message):
 
 
 class SlidersPanel(Vertical):
-    """Four `ThresholdSlider`s; posts `ThresholdsChanged`, and `BaselineChanged` where undo or redo changes it.
+    """Four `ThresholdSlider`s; posts `ThresholdsChanged`, and `BaselineChanged` where undo or redo
+    changes it.
 
     Args:
-        history: what judges the runs, now and before; one for all screens (default: one of its own).
+        history: what judges the runs, now and before; one for all screens (default: one of its
+            own).
 
     Attributes:
         thresholds: what the sliders show.
@@ -164,7 +168,8 @@ class SlidersPanel(Vertical):
         yield from self._sliders.values()
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
-        """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
+        """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is
+        posted."""
         self._record(self._history.current._replace(thresholds=thresholds), None)
         self._show(thresholds)
 
@@ -184,14 +189,16 @@ class SlidersPanel(Vertical):
     def set_runs(
         self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list
     ) -> None:
-        """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see `ThresholdSlider`."""
+        """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see
+        `ThresholdSlider`."""
         self._sliders[letter].deciding = deciding
         self._sliders[letter].set_runs(values)
 
     def set_summary(self, count: str, flips: str = "") -> None:
         """Say above the sliders how many runs are walked back, and what just flipped.
 
-        Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same frame.
+        Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same
+        frame.
         """
         self._count = count
         self._summary.display = True
@@ -237,7 +244,10 @@ class SlidersPanel(Vertical):
         message.stop()
         letter = message.slider.letter
         moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
-        series = None if message.how == "set" else f"{letter} {message.how}"
+        if message.how == "set":
+            series = None
+        else:
+            series = f"{letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(
             ThresholdsChanged(

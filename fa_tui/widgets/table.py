@@ -1,6 +1,7 @@
 """Tables of lines × columns with a cursor, of which only the lines on screen are formatted.
 
-Built on Textual's line API: ten thousand rows cost what forty do, and a changed cell is repainted alone.
+Built on Textual's line API: ten thousand rows cost what forty do, and a changed cell is repainted
+alone.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from fa_tui.widgets.painted import Row, Toned
 class LineTable(Toned, ScrollView, can_focus=True):
     """Lines × columns under a header line, with a frozen part on the left and a cursor on a cell.
 
-    A subclass gives the shape (`line_count`, `set_widths`) and pieces of text that are no wider than their place
-    (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
+    A subclass gives the shape (`line_count`, `set_widths`) and pieces of text that are no wider
+    than their place (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
     """
 
     BINDINGS = [
@@ -74,7 +75,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return []
 
     def heading(self, line: int) -> Row | None:
-        """A line that is one text across all columns, on which the cursor never rests; else None."""
+        """A line that is one text across all columns, on which the cursor never rests; else
+        None."""
         return None
 
     def empty_words(self) -> str:
@@ -114,16 +116,27 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """The tone of the cell under the cursor."""
         if self.has_focus:
             return "cursor"
-        return "cursor-blurred-ansi" if self.app.native_ansi_color else "cursor-blurred"
+        if self.app.native_ansi_color:
+            return "cursor-blurred-ansi"
+        return "cursor-blurred"
 
     def render_line(self, y: int) -> Strip:
         width, scroll_y = self.view.width, self.scroll_offset.y
-        line = None if y < self.header else scroll_y + y - self.header
+        if y < self.header:
+            line = None
+        else:
+            line = scroll_y + y - self.header
         if line is not None and line >= self.line_count():
-            words = [] if self.line_count() else self._empty_lines(width)
+            if self.line_count():
+                words = []
+            else:
+                words = self._empty_lines(width)
             place = y - self.header - 1
             return self.strip_of([(words[place] if 0 <= place < len(words) else "", "dim")], width)
-        whole = None if line is None else self.heading(line)
+        if line is None:
+            whole = None
+        else:
+            whole = self.heading(line)
         if whole is not None:
             strip = self.strip_of(whole, max(width, sum(width_of(text) for text, _ in whole)))
             if strip.cell_length > width:
@@ -141,7 +154,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
         ]
 
     def _cell(self, line: int | None, column: int, second: bool) -> list[Segment]:
-        row = self.subheader(column) if line is None and second else self.cell(line, column)
+        if line is None and second:
+            row = self.subheader(column)
+        else:
+            row = self.cell(line, column)
         if self.highlights_cell and (line, column) == (self.line, self.column):
             row = [("".join(text for text, _ in row), self.cursor_tone)]
         return self._filled(row, self.width_of(column))
@@ -150,7 +166,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
 
     def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
-        """The columns in `room` cells. Where text is cut there is a sign; the header says that there is more."""
+        """The columns in `room` cells. Where text is cut there is a sign; the header says that
+        there is more."""
         first, last = self._visible_columns()
         if first >= last or room <= 0:
             return Strip([])
@@ -221,11 +238,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
             return
         before = (self.line, self.column)
         line = max(0, min(line, self.line_count() - 1))
-        self.line = (
-            line
-            if self.rests_on(line)
-            else self._resting_line(line, 1 if line >= self.line else -1)
-        )
+        if self.rests_on(line):
+            self.line = line
+        else:
+            self.line = self._resting_line(line, 1 if line >= self.line else -1)
         if column is not None and self.column_count:
             self.column = max(0, min(column, self.column_count - 1))
         if (self.line, self.column) != before:
@@ -239,8 +255,14 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def _resting_line(self, line: int, direction: int) -> int:
         """The nearest line the cursor may rest on, looking in one direction and then the other."""
-        ahead = range(line, self.line_count()) if direction > 0 else range(line, -1, -1)
-        behind = range(line, -1, -1) if direction > 0 else range(line, self.line_count())
+        if direction > 0:
+            ahead = range(line, self.line_count())
+        else:
+            ahead = range(line, -1, -1)
+        if direction > 0:
+            behind = range(line, -1, -1)
+        else:
+            behind = range(line, self.line_count())
         return next(
             (place for scan in (ahead, behind) for place in scan if self.rests_on(place)), self.line
         )
@@ -311,7 +333,8 @@ _LEAST_NAME = 20
 
 
 class GridTable(LineTable):
-    """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their name."""
+    """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their
+    name."""
 
     highlights_cell = False
     _headings: Sequence[str] = ()
@@ -334,7 +357,8 @@ class GridTable(LineTable):
             max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)
         ]
         # names give way to the other columns
-        name = min(name, max(_LEAST_NAME, self.view.width // 2)) if self.view.width else name
+        if self.view.width:
+            name = min(name, max(_LEAST_NAME, self.view.width // 2))
         self.set_widths(1 + name + _GAP, [width + _GAP for width in widths])
 
     def on_resize(self) -> None:
@@ -350,11 +374,20 @@ class GridTable(LineTable):
         return len(self._rows)
 
     def frozen(self, line: int | None) -> Row:
-        name = self._headings[0] if line is None else self._rows[line][0]
+        if line is None:
+            name = self._headings[0]
+        else:
+            name = self._rows[line][0]
         text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
-        tone = "bad" if line in self._marked else "text"
+        if line in self._marked:
+            tone = "bad"
+        else:
+            tone = "text"
         if line is None or line == self.line:
-            tone = "head" if line is None else self.cursor_tone
+            if line is None:
+                tone = "head"
+            else:
+                tone = self.cursor_tone
         return [(padded(text, self.frozen_width - _GAP), tone), (" " * _GAP, "text")]
 
     def cell(self, line: int | None, column: int) -> Row:

@@ -36,7 +36,10 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
     checks = READINGS[protocol].checks
     apart = any(group.collection for group in analysis.groups)
-    deviation = _SAMPLE if analysis.ddof else "population standard deviation"
+    if analysis.ddof:
+        deviation = _SAMPLE
+    else:
+        deviation = "population standard deviation"
     columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
@@ -82,7 +85,8 @@ def _verdict(group: SeedGroup, protocol: Protocol) -> str:
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
-    """What the counts of seeds say of other seeds: few seeds bound a share from one side at best."""
+    """What the counts of seeds say of other seeds: few seeds bound a share from one side at
+    best."""
     shares = {
         (one.fired[x], one.measured[x]): share
         for one in analysis.groups
@@ -104,7 +108,9 @@ def share_words(share: Interval) -> str:
     ('at least 29 %', '1 to 91 %')
     """
     low, high = (f"{100 * end:.0f}" for end in share)
-    return f"at least {low} %" if share[1] == 1 else f"{low} to {high} %"
+    if share[1] == 1:
+        return f"at least {low} %"
+    return f"{low} to {high} %"
 
 
 def group_name(group: Condition | MethodTimeline) -> str:
@@ -120,7 +126,9 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
 
 
 def _axis(group: SeedGroup, axis: str) -> str:
-    return "–" if group.axes[axis] is None else plain(group.axes[axis])
+    if group.axes[axis] is None:
+        return "–"
+    return plain(group.axes[axis])
 
 
 def _stat(group: SeedGroup, name: str) -> str:
@@ -163,17 +171,23 @@ def _difference_name(one: Difference) -> str:
     """``dfa (lam 0.01) − dfa, n = 3``; of an interaction ``(x − y) − (z − w), n = 3``."""
     names = [group_name(each) for each in one.conditions]
     pairs = [f"{first} − {second}" for first, second in zip(names[::2], names[1::2], strict=True)]
-    name = pairs[0] if len(pairs) == 1 else " − ".join(f"({pair})" for pair in pairs)
+    if len(pairs) == 1:
+        name = pairs[0]
+    else:
+        name = " − ".join(f"({pair})" for pair in pairs)
     return _of_home(one.conditions[0], f"{name}, n = {max(stat.n for stat in one.stats.values())}")
 
 
 def _of_home(condition: Condition, name: str) -> str:
     """A name, with the file or folder in front where several hold the same runs."""
-    return f"{PurePath(condition.collection).name}: {name}" if condition.collection else name
+    if condition.collection:
+        return f"{PurePath(condition.collection).name}: {name}"
+    return name
 
 
 def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
-    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``: undecided on one.
+    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``:
+    undecided on one.
 
     A group on which nothing fires or is undecided reads ``–``.
     """
@@ -188,19 +202,27 @@ def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
 
 def _basis(group: SeedGroup, letter: str) -> str:
     kind = group.evidence.get(letter)
-    words = "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
-    return f"{words} ~{group.undecided[letter]}" if letter in group.undecided else words
+    if kind is None:
+        words = ""
+    elif kind == ASSUMED:
+        words = f" {kind}"
+    else:
+        words = f" by {kind}"
+    if letter in group.undecided:
+        return f"{words} ~{group.undecided[letter]}"
+    return words
 
 
 def stat_words(stat: Stat) -> str:
     """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
     geometric = stat.geometric_mean is not None
-    words = (
-        factor_spread(stat.geometric_mean, stat.factor)
-        if geometric
-        else spread(stat.mean, stat.std)
-    )
-    return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
+    if geometric:
+        words = factor_spread(stat.geometric_mean, stat.factor)
+    else:
+        words = spread(stat.mean, stat.std)
+    if stat.nonfinite:
+        return f"{words} ({stat.nonfinite} NaN/inf)"
+    return words
 
 
 NO_LETTER_CHANGES = "no letter changes"
@@ -231,7 +253,10 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     columns[NO_LETTER_CHANGES] = plateau_words
     yield Grid.of(analysis, columns, caption=caption, words=len(columns))
     if any(one.healthy.runs or one.degenerate.runs for one in analysis):
-        neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
+        if analysis[0].neither:
+            neither = f" Neither: {', '.join(analysis[0].neither)}."
+        else:
+            neither = ""
         healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
         yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
     notes = (
@@ -260,14 +285,19 @@ def _names(group: Spread) -> str:
 
 def fires_when(one: Sensitivity) -> str:
     """``(a) growth > 50``: the diagnostic and its threshold, in few cells."""
-    sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
+    if DIAGNOSTICS[one.letter].fires_above:
+        sign = ">"
+    else:
+        sign = "<"
     return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{' pp' if one.unit == 'pp' else ''}"
 
 
 def group_range(group: Spread) -> str:
     """``min..max (median) fired/measured``."""
     if not group.measured:
-        return "not measured" if group.runs else "no runs"
+        if group.runs:
+            return "not measured"
+        return "no runs"
     if group.max is None:
         return f"NaN/inf {group.fired}/{group.measured}"
     low, high, median = (
@@ -285,13 +315,17 @@ def gap_words(one: Sensitivity) -> str:
     if one.gap is None:
         return "separable"
     if DIAGNOSTICS[one.letter].log:
-        return f"{one.gap:,.0f}×" if one.gap >= 1000 else f"{brief(one.gap, 5)}×"
+        if one.gap >= 1000:
+            return f"{one.gap:,.0f}×"
+        return f"{brief(one.gap, 5)}×"
     return f"{brief(one.gap)} {one.unit}"
 
 
 def plateau_words(one: Sensitivity) -> str:
     """The plateau; an end that nothing bounds is an infinity."""
-    return MISSING if one.plateau is None else interval_words(*one.plateau)
+    if one.plateau is None:
+        return MISSING
+    return interval_words(*one.plateau)
 
 
 def interval_words(lo: float | None, hi: float | None) -> str:
@@ -334,13 +368,17 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
     inexact = any(one.evidence for one in timelines)
-    basis = (
-        " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
-        if inexact
-        else ""
-    )
+    if inexact:
+        basis = (
+            " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
+        )
+    else:
+        basis = ""
     bounded = any(BOUND in one.evidence.values() for one in timelines)
-    undecided = " ~: no lower bound was above the threshold, which says nothing." if bounded else ""
+    if bounded:
+        undecided = " ~: no lower bound was above the threshold, which says nothing."
+    else:
+        undecided = ""
     yield Grid.of(
         by_method(timelines),
         {
@@ -384,7 +422,9 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
 
 
 def _share(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.0%}"
+    if value is None:
+        return MISSING
+    return f"{value:.0%}"
 
 
 def _first_fires(one: MethodTimeline, letter: str) -> str:
@@ -396,25 +436,24 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
 
 def _stop_words(one: Timeline) -> str:
     stop = one.stop
-    return (
-        f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})"
-        if stop
-        else "–"
-    )
+    if stop:
+        return f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})"
+    return "–"
 
 
 def _gammas(one: Timeline) -> str:
-    """Deep Γ as the training goes on; N/A where it is not defined, as of a method without credit."""
+    """Deep Γ as the training goes on; N/A where it is not defined, as of a method without
+    credit."""
     known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
-    return (
-        " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1}))
-        if known
-        else MISSING
-    )
+    if known:
+        return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1}))
+    return MISSING
 
 
 def _null(one: Timeline) -> str:
-    return MISSING if one.null is None else f"{one.null[0]:+.3f} ± {one.null[1]:.3f}"
+    if one.null is None:
+        return MISSING
+    return f"{one.null[0]:+.3f} ± {one.null[1]:.3f}"
 
 
 def _fire_text(one: Timeline, letter: str) -> str:
@@ -429,7 +468,9 @@ def _fire_text(one: Timeline, letter: str) -> str:
 
 def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
     """A diagnostic's text, with what its number is where that is not exact."""
-    return f"{text} {evidence[letter]}" if letter in evidence else text
+    if letter in evidence:
+        return f"{text} {evidence[letter]}"
+    return text
 
 
 def _first(epoch: int | None, evidence: Mapping[str, str], letter: str) -> str:
@@ -440,4 +481,6 @@ def _first(epoch: int | None, evidence: Mapping[str, str], letter: str) -> str:
 
 
 def _epoch(number: int | None) -> str:
-    return "–" if number is None else str(number)
+    if number is None:
+        return "–"
+    return str(number)

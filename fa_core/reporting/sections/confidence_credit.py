@@ -1,4 +1,5 @@
-"""How firm the verdicts are, by intervals and float64 gradients; and the credit quality per layer."""
+"""How firm the verdicts are, by intervals and float64 gradients; and the credit quality per
+layer."""
 
 from __future__ import annotations
 
@@ -141,7 +142,9 @@ def _lowest(cosines: Sequence[float | None]) -> float | None:
 
 def _apart(cosine: float | None) -> str:
     if cosine is None or math.isnan(cosine):
-        return MISSING if cosine is None else "NaN"
+        if cosine is None:
+            return MISSING
+        return "NaN"
     return significant(max(0.0, 1 - cosine), 2)
 
 
@@ -166,7 +169,8 @@ _METRICS = {
 
 
 def credit_table(table: AuditTable) -> Iterator[Block]:
-    """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and the null."""
+    """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and
+    the null."""
     runs = shown_runs(table)
     rows = [
         (
@@ -220,11 +224,9 @@ def _deep_mean(report: DiagnosticReport, metric: str) -> str:
     """The deep mean of a metric, and that over all l ≥ 1 where it is another."""
     deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
     every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
-    return (
-        f"{deep} ({_shown(metric, every)})"
-        if free_layers(report.credit, report.method_name)
-        else deep
-    )
+    if free_layers(report.credit, report.method_name):
+        return f"{deep} ({_shown(metric, every)})"
+    return deep
 
 
 def _shown(metric: str, value: float | None) -> str:
@@ -233,7 +235,9 @@ def _shown(metric: str, value: float | None) -> str:
     if metric == "zeros":
         return percent(value)
     # a loss changes by 1e-8 in a collapsed network: its sign is what counts
-    return f"{brief(value, 3)}" if metric.startswith("nudge") else fixed(float(value), 4, sign=True)
+    if metric.startswith("nudge"):
+        return f"{brief(value, 3)}"
+    return fixed(float(value), 4, sign=True)
 
 
 def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
@@ -245,7 +249,10 @@ def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
             continue
         null = (report.credit or {})["null"]
         fresh = fixed(mean, 4, sign=True) + ("" if math.isnan(std) else f" ± {fixed(std, 4)}")
-        p = MISSING if math.isnan(std) or null.get("rank") is None else brief(null["rank"], 2)
+        if math.isnan(std) or null.get("rank") is None:
+            p = MISSING
+        else:
+            p = brief(null["rank"], 2)
         layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
         drawn = (fresh, str(null.get("draws")), p, *(_shown("gamma", value) for value in layers))
         rows.append((name, _deep_mean(report, "gamma"), *drawn))
@@ -268,7 +275,10 @@ def _reasons(runs: Sequence[Run], methods: Sequence[str]) -> Iterator[Block]:
             "missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}
         }
         missing = credit.get("missing")
-        stated = missing if isinstance(missing, Mapping) else {}
+        if isinstance(missing, Mapping):
+            stated = missing
+        else:
+            stated = {}
         for metric, reason in stated.items():
             why.setdefault(
                 (metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []
@@ -291,5 +301,9 @@ def _gaps(values: Any) -> str:
         return ""
     gaps = [l for l, value in enumerate(values) if value is None]
     if len(gaps) > 1 and gaps == list(range(gaps[0], len(values))):
-        return "every layer" if gaps[0] == 0 else f"l ≥ {gaps[0]}"
-    return f"l = {', '.join(map(str, gaps))}" if gaps else ""
+        if gaps[0] == 0:
+            return "every layer"
+        return f"l ≥ {gaps[0]}"
+    if gaps:
+        return f"l = {', '.join(map(str, gaps))}"
+    return ""

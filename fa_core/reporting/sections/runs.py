@@ -76,13 +76,22 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"
     ]
     if seeds:
-        word = "seed" if len(seeds) == 1 else "seeds"
+        if len(seeds) == 1:
+            word = "seed"
+        else:
+            word = "seeds"
         said.append(
             f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds"
         )
     yield Paragraph("; ".join(said) + ".")
-    on = "some diagnostic, or without Γ" if thresholds.reading.needs_gamma else "some diagnostic"
-    more = f"; {doubtful} of the others undecided on {on}" if doubtful else ""
+    if thresholds.reading.needs_gamma:
+        on = "some diagnostic, or without Γ"
+    else:
+        on = "some diagnostic"
+    if doubtful:
+        more = f"; {doubtful} of the others undecided on {on}"
+    else:
+        more = ""
     counted = counts_text(counts, thresholds.protocol, _grounds(table, thresholds))
     yield Paragraph(f"{counted}{more}.")
     yield from _caveats(table, thresholds)
@@ -177,7 +186,9 @@ def _margin(run: Run) -> str:
 
 def _if_assumed(run: Run, words: str) -> str:
     """What is said where (d) is by an assumed baseline."""
-    return words if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage else ""
+    if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage:
+        return words
+    return ""
 
 
 def evidence_note(table: AuditTable) -> Iterator[Block]:
@@ -221,7 +232,8 @@ def by_layer(
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode, why (b) fired."""
+    """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode,
+    why (b) fired."""
     runs = shown_runs(table, thresholds)
     yield Grid.of(
         runs,
@@ -245,12 +257,16 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
 
 def _room(run: Run, place: int) -> str:
     margin = margins_to_flip(run.report)[place]
-    doubt = (
-        "?" if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED else ""
-    )
+    if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED:
+        doubt = "?"
+    else:
+        doubt = ""
     if margin.room is None:
         return ("fires always" if margin.fires else MISSING) + doubt
-    sign = "−" if margin.fires else "+"
+    if margin.fires:
+        sign = "−"
+    else:
+        sign = "+"
     if margin.factor is not None:
         return f"{sign}{brief(margin.factor, 3)}x{doubt}"
     return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}{doubt}"
@@ -322,7 +338,9 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _recorded(value: Any) -> str:
-    return MISSING if value is None else str(value)
+    if value is None:
+        return MISSING
+    return str(value)
 
 
 def _extra(name: str, values: Counter[str]) -> str:
