@@ -44,6 +44,7 @@ from fa_core.judgement.baseline import BASELINE_RULE, TRAINED_ON, why_no_baselin
 from fa_core.judgement.intervals import packed, share_interval
 from fa_core.measure.accumulator import Diagnosed
 from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
     DIRECTIONS,
@@ -54,11 +55,13 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import cut, is_out_of_memory, pair
-from fa_core.measure.group import Member, bytes_per_member, measure_together
+from fa_core.measure.flattening import PER_TOKEN
+from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
-from fa_core.measure.norms import PER_TOKEN
+from fa_core.measure.microbatches import cut
+from fa_core.measure.pass_errors import is_out_of_memory
 from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport, ReferencePrecision
@@ -117,7 +120,7 @@ def measure_loaded(
             on_batch=lambda done, total: watch.progress(before + done, before + total),
             say=watch.note,
         ),
-        max(len(pair(batch, 0)[1]) for batch in samples.batches),
+        max(len(as_batch(batch, 0)[1]) for batch in samples.batches),
         watch.note,
     )
     right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
@@ -343,7 +346,7 @@ def measure_credit(
                 network, batch, directions, options.taps or None, options.dtype
             ).to_dict()
         else:
-            rule, (x, y) = _rule(loaded, method), pair(batch, 0)
+            rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
             null, said = None, ""
             if rule.draws_feedback:
                 null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
@@ -404,7 +407,7 @@ def with_precision(
         )
 
     try:
-        found = halving(measure, len(pair(batch, 0)[1]), note)
+        found = halving(measure, len(as_batch(batch, 0)[1]), note)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
     return replace(report, reference_precision=found)

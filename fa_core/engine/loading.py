@@ -30,7 +30,8 @@ from fa_core.facts.runs import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists, free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
-from fa_core.measure.fused import cut, is_out_of_memory
+from fa_core.measure.microbatches import cut
+from fa_core.measure.pass_errors import is_out_of_memory
 
 BATCHES, BATCH_SIZE = 10, 128
 """K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""

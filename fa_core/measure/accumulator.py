@@ -1,6 +1,5 @@
-"""What the batches gave: streaming norms and mean gradients of N networks of one shape, and the reports made of them.
+"""Streaming numbers of N networks of one shape, batch by batch, and the reports made of them.
 
-(c) asks whether the gradient's direction depends on the batch, or is the same drift whatever the data.
 N = 1 is a network measured by itself.
 """
 
@@ -20,133 +19,33 @@ from torch.nn.functional import pad
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import aggregation
-from fa_core.judgement.intervals import (
-    Interval,
-    drift_interval,
-    growth_interval,
-    median_ranks,
-    share_interval,
-)
-from fa_core.measure.fused import Pass
-from fa_core.measure.isolate import processor_name
-from fa_core.measure.norms import (
-    AS_IS,
+from fa_core.judgement.intervals import growth_interval, median_ranks, share_interval
+from fa_core.measure.drift import Drift, drifts, summed_gradients
+from fa_core.measure.flattening import (
     FLATTENED,
     PER_TOKEN,
-    Reading,
+    Flattening,
     check_states,
     check_tokens,
     choose_ways,
+    read_tokens,
+)
+from fa_core.measure.isolate import processor_name
+from fa_core.measure.norms import (
     gamma,
     lower_median,
     mean_over,
     medians_of_samples,
-    read_tokens,
     share_of_zeros,
     unit_rows,
     vector_norms,
 )
+from fa_core.measure.passes import Pass
 from fa_core.measure.tracing import agreeing
 from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
 
-MIN_BATCHES = 8
-"""Fewer batches than this leave (c) unmeasured."""
-
-
-FEWEST = 20
-"""Predictions of one class are spoken of from so many on."""
-
-
-def what_is_dead(dark: Sequence[bool], unreached: Sequence[bool]) -> list[str]:
-    """What a report says of a stream that is exactly 0, and of a gradient that is, in every sample.
-
-    Args:
-        dark: for h_0..h_L, whether ‖h_l‖ is 0 in every sample.
-        unreached: for g_0..g_L, whether ‖g_l‖ is.
-
-    >>> what_is_dead([False, True, True], [True, True, False])
-    ['the stream is 0 from l = 1 on', 'no gradient reaches the embedding: g_0 to g_1 are 0']
-    """
-    remarks = []
-    if dark[-1]:
-        first = max((l for l, dead in enumerate(dark) if not dead), default=-1) + 1
-        remarks.append(f"the stream is 0 from l = {first} on")
-    if unreached and unreached[0]:
-        last = next((l for l, dead in enumerate(unreached) if not dead), len(unreached)) - 1
-        where = f"g_0 to g_{last} are 0" if last else "g_0 is 0"
-        remarks.append(f"no gradient reaches the embedding: {where}")
-    return remarks
-
-
-def mean_pairwise_cosine(directions: Tensor) -> Tensor:
-    """Mean cosine over the K(K−1)/2 pairs of rows.
-
-    Args:
-        directions: (..., K, D) unit rows, K ≥ 2.
-
-    Returns:
-        (...) in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
-        (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
-
-    Source: docs/protocol.md §3 (c).
-
-    >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
-    0.0
-    """
-    k = directions.shape[-2]
-    total = directions.sum(dim=-2)
-    return (total.square().sum(dim=-1) - directions.square().sum(dim=(-2, -1))) / (k * (k - 1))
-
-
-def summed_gradients(gradient: Tensor) -> Tensor:
-    """B·ḡ = Σ_i g_i in float64: (..., B, D) per-sample gradients → (..., D). (c) asks for the direction of ḡ alone."""
-    on_cpu = gradient.cpu() if gradient.device.type == "mps" else gradient
-    return on_cpu.sum(dim=-2, dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class Drift:
-    """(c) of one network.
-
-    Attributes:
-        value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
-        why: why it was not measured.
-        finite: whether every batch-mean gradient is.
-        interval: of the value, where that is measured and finite.
-    """
-
-    value: float | None
-    why: str | None
-    finite: bool
-    interval: Interval | None = None
-
-
-def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
-    """(c) of N networks.
-
-    Args:
-        means: (N, K, D) float64, the batch-mean gradients, each of any length.
-        least: fewer batches leave (c) unmeasured.
-    """
-    n, k, d = means.shape
-    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
-    finite = torch.isfinite(means).all(dim=2).all(dim=1)
-    zero = (means == 0).all(dim=2)
-    # of each batch's cosines to the others
-    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
-    columns = (column.tolist() for column in (mean_pairwise_cosine(directions), finite, zero, sums))
-    return [_drift(*row, least=least) for row in zip(*columns, strict=True)]
-
-
-def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:
-    if len(zero) < least:
-        return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
-    if not finite:
-        return Drift(math.nan, None, finite)
-    if any(zero):
-        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
-    drift = max(-1.0, min(1.0, value))
-    return Drift(drift, None, finite, drift_interval(drift, sums))
+FEWEST_PREDICTIONS = 20
+"""With fewer, predictions of one class are no remark."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +75,8 @@ class Diagnosed:
         numbers: all of its report that was measured, but for the accuracy.
         hits: labels of the eval batches that were classified rightly.
         counted: of how many.
-        samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
+        samples: fetches what the numbers were computed from: values before any median or mean, on
+            the CPU.
         remarks: what the report has to say of the measurement.
     """
 
@@ -187,18 +87,18 @@ class Diagnosed:
     remarks: Sequence[str] = ()
 
     def report(self, **given: Any) -> DiagnosticReport:
-        """What was measured, with the fields the caller knows."""
+        """The report: what was measured, with the fields the caller knows."""
         source = "given"
         if given.get("headline_acc") is None:
             given["headline_acc"] = self.hits / self.counted
-            source = f"measured on {self.counted} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
+            source = f"measured on {self.counted} eval labels"
+            # the tokens of a sample are no independent draws
             if self.numbers.flatten != PER_TOKEN:
-                # the tokens of a sample are no independent draws
-                given["intervals"] = {
-                    **self.numbers.intervals,
-                    "acc": share_interval(self.hits, self.counted),
-                }
-        given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
+                source = f"measured on {self.counted} eval samples"
+                interval = share_interval(self.hits, self.counted)
+                given["intervals"] = {**self.numbers.intervals, "acc": interval}
+        notes = [given.get("notes"), *self.remarks]
+        given["notes"] = "; ".join(filter(None, notes))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
@@ -206,13 +106,46 @@ class CannotStack(MeasureError):
     """Networks that cannot be measured together; each by itself they may."""
 
 
-class Tally:
-    """What the batches gave: `add` per batch, `measured` at the end. Nothing waits for the device in between.
+@dataclass(frozen=True)
+class _Norms:
+    """Norms of one batch: (..., L+1, B) of h and g, (..., B) of e_T."""
+
+    h: Tensor
+    g: Tensor
+    error: Tensor
+
+
+@dataclass(frozen=True)
+class _Member:
+    """Numbers of one network, fetched from the device.
+
+    Attributes:
+        medians: of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖e_T‖.
+        low: bounds of the medians of h_0..h_L and g_L, see `bounds_of_medians`.
+        high: likewise.
+        agreement: see there.
+        facts: labels classified rightly; the least and the greatest class predicted; for h_0..h_L
+            and for g_0..g_L, whether the norm is 0 in every sample.
+        drift: (c).
+    """
+
+    medians: list[float]
+    low: list[float]
+    high: list[float]
+    agreement: list[float]
+    facts: list[int]
+    drift: Drift
+
+
+class Accumulator:
+    """What the batches gave: `add` per batch, `measured` at the end; nothing waits for the device
+    in between.
 
     Args:
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
-        samples_axis: where the samples are in what is added: 0 for one network, 1 behind the members of a group.
+        samples_axis: where the samples are in what is added: 0 for one network, 1 behind the
+            members of a group.
 
     Attributes:
         facts: for the provenance.
@@ -221,7 +154,8 @@ class Tally:
     def __init__(
         self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0
     ) -> None:
-        self._layer = stability_layer
+        self._asked_layer = stability_layer
+        self._layer = 0
         self._axis = samples_axis
         self._norm_batches = norm_batches
         self._way = ""
@@ -229,7 +163,7 @@ class Tally:
         self.facts: dict[str, Any] = {}
         self._dtype = ""
         self._terms = 0
-        self._norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._norms: list[_Norms] = []
         self._means: list[Tensor] = []
         self._credit: dict[str, Any] | None = None
         self._untrue: dict[str, str] = {}
@@ -237,52 +171,51 @@ class Tally:
         self._predictions = 0
 
     @property
-    def batches(self) -> int:
-        """How many were added."""
-        return len(self._means)
-
-    @property
     def layers(self) -> list[int] | None:
         """The layers whose gradients the next batch has to give; None = all."""
+        if not self._names:
+            return None
         if self._for_norms:
-            # None has the graph searched for the network's own backward functions, too: once is enough
-            return list(range(len(self._names))) or None
-        assert self._layer is not None
-        # which token is read shows at h_L, batch by batch
-        return [self._layer] if self._whole else sorted({self._layer, len(self._names) - 1})
+            return list(range(len(self._names)))
+        if self._reads_token:
+            # which token is read shows at h_L, batch by batch
+            return sorted({self._layer, len(self._names) - 1})
+        return [self._layer]
 
     def add(self, done: Pass, where: str = "") -> None:
-        """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a group.
+        """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a
+        group.
 
         Raises:
             TapError: states that cannot be used, or another number of them than before.
             UsageError: a stability layer that does not exist.
             CannotStack: the members' states become vectors in different ways.
         """
-        for_norms = self._for_norms
-        if self.batches == 0:
+        if not self._names:
             self._begin(done)
         elif len(done.names) != len(self._names):
-            hint = "the taps must be the same for every batch"
             raise TapError(
                 f"{len(done.names)} states, {len(self._names)} in the first batch",
                 where=where,
-                hint=hint,
+                hint="the taps must be the same for every batch",
             )
-        reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
-        if done.counting is not None:
-            reading = Reading(PER_TOKEN, done.counting)
+        flattening = Flattening(self._way, done.counting)
+        if self._reads_token:
+            flattening = Flattening(self._way, read_tokens(done.gradients[-1]))
+        at_layer = done.gradients[0]
+        if self._for_norms:
+            at_layer = done.gradients[self._layer]
+            self._add_norms(done, flattening)
+            if done.untrue:
+                self._untrue["b"] = done.untrue
         if done.untrue:
-            self._untrue.update(dict.fromkeys("bc" if for_norms else "c", done.untrue))
-        if for_norms:
-            self._add_norms(done, reading)
+            self._untrue["c"] = done.untrue
         if done.credit and self._credit is None:
-            self._credit = _own_credit(done, reading)
+            self._credit = _own_credit(done, flattening)
         self._add_classes(done)
-        assert self._layer is not None
-        at_layer = done.gradients[self._layer if for_norms else 0]
-        flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
-        self._means.append(summed_gradients(flat.vectors(at_layer, self._axis)))
+        if self._way == PER_TOKEN:
+            flattening = Flattening(FLATTENED)
+        self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -290,103 +223,121 @@ class Tally:
         Args:
             right: (N, B) bool of every batch: classified rightly.
         """
-        longest = max(mean.shape[-1] for mean in self._means)
-        if self._way == PER_TOKEN:
-            # positions that no sample of a batch has carry no gradient
-            self._means = [pad(mean, (0, longest - mean.shape[-1])) for mean in self._means]
-        means = self._by_member(torch.stack(self._means, dim=self._axis))
-        h, g, e = (
-            self._by_member(torch.cat(norms, dim=-1)) for norms in zip(*self._norms, strict=True)
-        )
-        counted = sum(part.shape[1] for part in right)
+        means = self._batch_means()
+        h = self._joined([norms.h for norms in self._norms])
+        g = self._joined([norms.g for norms in self._norms])
+        error = self._joined([norms.error for norms in self._norms])
+        medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
-        per_batch = (
-            *(self._all_by_member(norms) for norms in zip(*self._norms, strict=True)),
-            right,
-        )
-        medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
-        depth, samples = len(self._names), h.shape[-1]
         classes = torch.stack(self._classes, dim=1)
-        extremes = torch.stack((classes[..., 0].amin(dim=1), classes[..., 1].amax(dim=1)), dim=1)
-        dark, unreached = ((norms == 0).all(dim=-1).long() for norms in (h, g))
+        facts = (
+            hits[:, None],
+            classes[..., 0].amin(dim=1, keepdim=True),
+            classes[..., 1].amax(dim=1, keepdim=True),
+            (h == 0).all(dim=-1).long(),
+            (g == 0).all(dim=-1).long(),
+        )
         # fetched together: every column is a wait for the device
-        facts = torch.cat((hits[:, None], extremes, dark, unreached), dim=1)
-        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), facts)
+        columns = (
+            medians,
+            *bounds_of_medians(h, g[:, -1], medians[:, : len(self._names)]),
+            torch.cat(facts, dim=1),
+        )
         rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
-        members = []
+        counted = sum(part.shape[1] for part in right)
+        found = []
         for index, row in enumerate(rows):
-            middle, lows, highs, agreement, (member_hits, least, most, *dead), drift = row
-            residual_norms, bp_grad_norms, error_norm = middle[:depth], middle[depth:-1], middle[-1]
-            found = {
-                "growth": growth_interval(
-                    residual_norms, lows[:-1], highs[:-1], agreement, samples
-                ),
-                "g_L": (lows[-1], highs[-1])
-                if median_ranks(samples) and math.isfinite(sum(bp_grad_norms))
-                else None,
-                "stability": drift.interval,
-            }
-            stability = drift.value
-            if (
-                stability is None
-                and all(map(math.isfinite, residual_norms + bp_grad_norms))
-                and not drift.finite
-            ):
-                # too few batches to judge drift, but a non-finite gradient is not to go unseen
-                stability = math.nan
-            assert self._layer is not None
-            numbers = DiagnosticReport(
-                residual_norms=residual_norms,
-                bp_grad_norms=bp_grad_norms,
-                stability_layer=self._layer,
-                cross_batch_stability=stability,
-                batch_size=self._terms,
-                n_batches=self.batches,
-                norm_batches=len(self._norms),
-                dtype=self._dtype,
-                tap_names=list(self._names),
-                flatten=self._way,
-                error_norm=error_norm,
-                intervals={name: ends for name, ends in found.items() if ends is not None},
-                provenance=dict(self.facts),
-                unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
-                credit=self._credit,
-            )
-            if self._untrue:
-                numbers = _without_gradient(numbers, self._untrue)
-            fetch = partial(_samples, per_batch, means, index)
-            remarks = what_is_dead(dead[:depth], [] if "b" in self._untrue else dead[depth:])
-            if least == most and self._predictions >= FEWEST and math.isfinite(error_norm):
-                remarks.append(f"all {self._predictions} predictions are class {least}")
-            members.append(Diagnosed(numbers, member_hits, counted, fetch, remarks))
-        return members
+            member = _Member(*row)
+            fetch = partial(self._samples, right, means, index)
+            numbers = self._report(member, samples=h.shape[-1])
+            remarks = self._remarks(member)
+            found.append(Diagnosed(numbers, member.facts[0], counted, fetch, remarks))
+        return found
+
+    def _report(self, member: _Member, samples: int) -> DiagnosticReport:
+        depth = len(self._names)
+        h_norms, g_norms = member.medians[:depth], member.medians[depth:-1]
+        drift = member.drift
+        finite = all(map(math.isfinite, h_norms + g_norms))
+        stability = drift.value
+        if stability is None and finite and not drift.finite:
+            # too few batches to judge drift, but a non-finite gradient is not to go unseen
+            stability = math.nan
+        *low, g_low = member.low
+        *high, g_high = member.high
+        bounded = median_ranks(samples) and math.isfinite(sum(g_norms))
+        intervals = {
+            "growth": growth_interval(h_norms, low, high, member.agreement, samples),
+            "g_L": (g_low, g_high) if bounded else None,
+            "stability": drift.interval,
+        }
+        unmeasured = {}
+        if stability is None and drift.why is not None:
+            unmeasured["c"] = drift.why
+        report = DiagnosticReport(
+            residual_norms=h_norms,
+            bp_grad_norms=g_norms,
+            stability_layer=self._layer,
+            cross_batch_stability=stability,
+            batch_size=self._terms,
+            n_batches=len(self._means),
+            norm_batches=len(self._norms),
+            dtype=self._dtype,
+            tap_names=list(self._names),
+            flatten=self._way,
+            error_norm=member.medians[-1],
+            intervals={name: ends for name, ends in intervals.items() if ends is not None},
+            provenance=dict(self.facts),
+            unmeasured=unmeasured,
+            credit=self._credit,
+        )
+        return _without_gradient(report, self._untrue) if self._untrue else report
+
+    def _remarks(self, member: _Member) -> list[str]:
+        _, least, most, *zero = member.facts
+        depth = len(self._names)
+        remarks = dead_stream_notes(zero[:depth], [] if "b" in self._untrue else zero[depth:])
+        enough = self._predictions >= FEWEST_PREDICTIONS
+        if least == most and enough and math.isfinite(member.medians[-1]):
+            remarks.append(f"all {self._predictions} predictions are class {least}")
+        return remarks
+
+    def _samples(self, right: Sequence[Tensor], means: Tensor, index: int) -> Samples:
+        def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
+            return [self._by_member(batch)[index].cpu() for batch in batches]
+
+        directions = unit_rows(means[index])
+        return Samples(
+            residual_norms=of_member([norms.h for norms in self._norms]),
+            bp_grad_norms=of_member([norms.g for norms in self._norms]),
+            error_norms=of_member([norms.error for norms in self._norms]),
+            right=[batch[index].cpu() for batch in right],
+            drift_cosines=(directions @ directions.T).cpu(),
+        )
 
     @property
     def _for_norms(self) -> bool:
-        return self.batches < self._norm_batches
+        return len(self._means) < self._norm_batches
+
+    @property
+    def _reads_token(self) -> bool:
+        return self._way.endswith("token") and self._way != PER_TOKEN
 
     def _begin(self, done: Pass) -> None:
         batch_size = done.logits.shape[self._axis]
-        self._terms = _terms(done, self._axis)
-        hidden = self._all_by_member(done.hidden)
+        self._names = done.names
+        self._dtype = done.dtype
+        self._terms = self._label_count(done)
+        hidden = [self._by_member(h) for h in done.hidden]
         check_states([h[0] for h in hidden], done.names, batch_size)
         last = len(hidden) - 1
-        if self._layer is None:
-            self._layer = last // 2
+        self._layer = last // 2 if self._asked_layer is None else self._asked_layer
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
                 hint=f"the taps are layers 0..{last}",
             )
-        if done.counting is not None:
-            check_tokens(done.hidden, done.names, done.counting)
-            ways = [PER_TOKEN]
-        else:
-            ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
-        if len(set(ways)) > 1:
-            raise CannotStack(f"their states are read {' or '.join(sorted(set(ways)))}")
-        self._way = ways[0]
-        self._names = done.names
+        self._way = self._only_way(done, hidden)
         device = done.logits.device.type
         self.facts = {
             "classes": done.logits.shape[-1],
@@ -403,7 +354,16 @@ class Tally:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.untrue:
                 self.facts[GRADIENT_BY] = "trace of the forward"
-        self._dtype = done.dtype
+
+    def _only_way(self, done: Pass, hidden: list[Tensor]) -> str:
+        """How all members' states become vectors."""
+        if done.counting is not None:
+            check_tokens(done.hidden, done.names, done.counting)
+            return PER_TOKEN
+        ways = sorted(set(choose_ways(hidden, self._by_member(done.gradients[-1]))))
+        if len(ways) > 1:
+            raise CannotStack(f"their states are read {' or '.join(ways)}")
+        return ways[0]
 
     def _add_classes(self, done: Pass) -> None:
         """The least and the greatest class that every member predicts."""
@@ -413,75 +373,102 @@ class Tally:
         self._classes.append(torch.stack(predicted.aminmax(dim=1), dim=-1))
         self._predictions += predicted.shape[1]
 
-    @property
-    def _whole(self) -> bool:
-        return self._way in (AS_IS, FLATTENED, PER_TOKEN)
-
-    def _add_norms(self, done: Pass, reading: Reading) -> None:
-        terms = _terms(done, self._axis)
-        # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
+    def _add_norms(self, done: Pass, flattening: Flattening) -> None:
+        # every operation counts: a small one takes 40 µs where a pass of the network has just
+        # emptied the
+        # caches
         states = (*done.hidden, *done.gradients)
-        norms = torch.stack(
-            [vector_norms(reading.vectors(state, self._axis)) for state in states], dim=-2
-        )
-        error_norms = vector_norms(done.error)
+        vectors = (flattening.vectors(state, self._axis) for state in states)
+        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
+        error = vector_norms(done.error)
         if done.counting is not None:
-            norms, error_norms = (
-                medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting])
-            )
+            norms = medians_of_samples(norms, done.counting)
+            error = medians_of_samples(error[done.counting], done.counting)
         depth = len(done.hidden)
         h, g = norms[..., :depth, :], norms[..., depth:, :]
-        # a smaller last batch has a larger 1/B: brought to the first one's
-        self._norms.append(
-            (h, g if terms == self._terms else g * (terms / self._terms), error_norms)
-        )
+        terms = self._label_count(done)
+        if terms != self._terms:
+            # a smaller last batch has a larger 1/B: brought to the first one's
+            g = g * (terms / self._terms)
+        self._norms.append(_Norms(h, g, error))
+
+    def _batch_means(self) -> Tensor:
+        """(N, K, D) mean gradients, times the size of their batches."""
+        means = self._means
+        if self._way == PER_TOKEN:
+            # positions that no sample of a batch has carry no gradient
+            longest = max(mean.shape[-1] for mean in means)
+            means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
+        return self._by_member(torch.stack(means, dim=self._axis))
+
+    def _joined(self, batches: Sequence[Tensor]) -> Tensor:
+        return self._by_member(torch.cat(list(batches), dim=-1))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
 
-    def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        return [self._by_member(tensor) for tensor in tensors]
+    def _label_count(self, done: Pass) -> int:
+        """How many labels the CE of a batch averages over."""
+        if done.counting is not None:
+            return int(done.counting.sum())
+        return done.logits.shape[self._axis]
 
 
-def _terms(done: Pass, samples_axis: int) -> int:
-    """How many labels the CE of a batch averages over."""
-    return done.logits.shape[samples_axis] if done.counting is None else int(done.counting.sum())
+def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str]:
+    """Notes about a stream, and a gradient, that is exactly 0 in every sample.
+
+    Args:
+        dark: for h_0..h_L, whether ‖h_l‖ is 0 in every sample.
+        unreached: for g_0..g_L, whether ‖g_l‖ is.
+
+    >>> dead_stream_notes([False, True, True], [True, True, False])
+    ['the stream is 0 from l = 1 on', 'no gradient reaches the embedding: g_0 to g_1 are 0']
+    """
+    notes = []
+    if dark[-1]:
+        alive = [l for l, dead in enumerate(dark) if not dead]
+        notes.append(f"the stream is 0 from l = {max(alive, default=-1) + 1} on")
+    if unreached and unreached[0]:
+        alive = [l for l, dead in enumerate(unreached) if not dead]
+        last = min(alive, default=len(unreached)) - 1
+        where = f"g_0 to g_{last} are 0" if last else "g_0 is 0"
+        notes.append(f"no gradient reaches the embedding: {where}")
+    return notes
 
 
-def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
-    """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
-    pairs = [
-        (reading.vectors(a), reading.vectors(g))
-        for a, g in zip(done.credit, done.gradients, strict=True)
-    ]
-    layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
-    means = {
-        "deep_gamma": mean_over(layers, without=free),
-        "deep_gamma_with_free": mean_over(layers),
-    }
-    facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}
+def _own_credit(done: Pass, flattening: Flattening) -> dict[str, Any]:
+    """A report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names
+    it."""
+    gammas, zeros = [], []
+    for a, g in zip(done.credit, done.gradients, strict=True):
+        credit = flattening.vectors(a)
+        gammas.append(gamma(credit, flattening.vectors(g)))
+        zeros.append(share_of_zeros(credit))
+    free = agreeing(done.credit, done.gradients)
     return {
-        "gamma": layers,
-        "zeros": [share_of_zeros(a) for a, _ in pairs],
-        **means,
-        "gamma_L": layers[-1],
-        **facts,
+        "gamma": gammas,
+        "zeros": zeros,
+        "deep_gamma": mean_over(gammas, without=free),
+        "deep_gamma_with_free": mean_over(gammas),
+        "gamma_L": gammas[-1],
+        "samples": len(flattening.vectors(done.credit[0])),
+        "free_layers": free,
+        "aggregation": aggregation(free),
     }
 
 
-def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
-    """The numbers without those of gradients that are not known: (c), or (b) and (c)."""
-    hidden = [DIAGNOSTICS[letter].column for letter in why]
-    intervals = {name: ends for name, ends in numbers.intervals.items() if name not in hidden}
-    norms = [] if "b" in why else numbers.bp_grad_norms
-    credit = numbers.credit or {"missing": {"gamma": why["c"]}}
-    changed = {
-        "cross_batch_stability": None,
-        "bp_grad_norms": norms,
-        "intervals": intervals,
-        "credit": credit,
-    }
-    return msgspec.structs.replace(numbers, **changed, unmeasured=why)
+def _without_gradient(report: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
+    """A report without the numbers of gradients that are not known: (c), or (b) and (c)."""
+    columns = [DIAGNOSTICS[letter].column for letter in why]
+    intervals = {name: ends for name, ends in report.intervals.items() if name not in columns}
+    return msgspec.structs.replace(
+        report,
+        cross_batch_stability=None,
+        bp_grad_norms=[] if "b" in why else report.bp_grad_norms,
+        intervals=intervals,
+        credit=report.credit or {"missing": {"gamma": why["c"]}},
+        unmeasured=why,
+    )
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -493,24 +480,16 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
         medians: (N, L+1), of h.
 
     Returns:
-        low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and greatest where n < 6).
-        agreement: (N, L), how often a sample lies on the same side of two following medians, as a correlation.
+        low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and
+            greatest where
+            greatest where n < 6). agreement: (N, L), how often a sample lies on the same side of
+            two following medians, as a
+        correlation.
 
     Source: `fa_core.judgement.intervals.growth_interval`.
     """
-    places = list(median_ranks(h.shape[-1]) or (0, -1))
-    low, high = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values[..., places].unbind(-1)
+    low, high = median_ranks(h.shape[-1]) or (0, -1)
+    ordered = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values
     side = (h - medians[..., None]).sign()
-    return low, high, (side[:, 1:] * side[:, :-1]).mean(dim=-1)
-
-
-def _samples(per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> Samples:
-    gram = unit_rows(means[index])
-    h, g, e, right = ([norms[index].cpu() for norms in batches] for batches in per_batch)
-    return Samples(
-        residual_norms=h,
-        bp_grad_norms=g,
-        error_norms=e,
-        right=right,
-        drift_cosines=(gram @ gram.T).cpu(),
-    )
+    agreement = (side[:, 1:] * side[:, :-1]).mean(dim=-1)
+    return ordered[..., low], ordered[..., high], agreement

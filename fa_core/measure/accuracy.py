@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError
-from fa_core.measure.fused import check_logits, counted, explained, on_device, placed
+from fa_core.measure.batch_input import as_batches, move_batch, to_device
+from fa_core.measure.gradients import IGNORED
 from fa_core.measure.isolate import HALF, Borrowed, Inputs, borrow, first_of, float64_copy, rows
+from fa_core.measure.pass_errors import check_logits, explained
 from fa_core.measure.resolve import resolve_taps
-from fa_core.measure.taps import IGNORED, Taps, plain_logits
+from fa_core.measure.taps import Taps, plain_logits
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in all)."""
@@ -102,7 +104,7 @@ class Float64Twin:
                 self._model = float64_copy(self._network).eval()
             device = next((p.device for p in self._model.parameters()), first_of(x).device)
             return self._logits_of(
-                self._model, on_device(x, torch.empty(0), device, torch.float64)[0]
+                self._model, move_batch(x, torch.empty(0), device, torch.float64)[0]
             )
         except (RuntimeError, FaError):
             return None
@@ -158,19 +160,19 @@ def run_accuracy(
     Raises:
         MeasureError: batches that cannot be used.
     """
-    batches, total = counted(batches)
+    batches = as_batches(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
         logits_of: LogitsFunction = (
             resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
         )
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
-            x, y = placed(batch, index, net)
+            x, y = to_device(batch, index, net)
             with net.draws.passing():
                 with explained(x, f"eval batch {index}"):
                     logits = logits_of(net.model, x)
                 check_logits(logits, y, f"eval batch {index}")
                 meter.update(x, y, logits)
             if on_batch is not None:
-                on_batch(index + 1, total)
+                on_batch(index + 1, len(batches))
         return meter

@@ -19,10 +19,12 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.judgement.gamma import aggregation
 from fa_core.judgement.intervals import t_quantile
-from fa_core.measure.fused import placed, true_pass
+from fa_core.measure.batch_input import to_device
+from fa_core.measure.flattening import Flattening
+from fa_core.measure.hooks import READS, tapped_outputs
 from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
+from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import (
-    Reading,
     gamma,
     mean_over,
     mean_where,
@@ -31,14 +33,8 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.taps import (
-    READS,
-    Taps,
-    match_modules,
-    read_logits,
-    split_patterns,
-    tapped_outputs,
-)
+from fa_core.measure.patterns import match_modules, split_patterns
+from fa_core.measure.taps import Taps, read_logits
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
 from fa_core.methods.feedback import RandomFeedback
@@ -314,13 +310,13 @@ def credit_quality(
             "ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`"
         )
     with borrow(net, "float64") as borrowed:
-        x, y = placed((x, y), 0, borrowed)
+        x, y = to_device((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
         check_credit(credit, done.hidden)
-        reading = Reading.of(done.hidden, done.gradients[-1])
-        signal = [None if a is None else reading.vectors(wide(a).to(x.device)) for a in credit]
+        flattening = Flattening.of(done.hidden, done.gradients[-1])
+        signal = [None if a is None else flattening.vectors(wide(a).to(x.device)) for a in credit]
         aligned = [
-            gamma(a, reading.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)
+            gamma(a, flattening.vectors(g)) for a, g in zip(signal, done.gradients, strict=True)
         ]
         movable, missing = signal, {}
         try:
@@ -331,7 +327,7 @@ def credit_quality(
 
         def changed(l: int, steps: Tensor) -> Tensor:
             """CE's change per sample for every step of h_l: (M, B, D) → (M, B)."""
-            moved = reading.moved(done.hidden[l], steps).flatten(0, 1)
+            moved = flattening.moved(done.hidden[l], steps).flatten(0, 1)
             with torch.no_grad():
                 logits = tail(l, moved).reshape(len(steps), len(y), -1)
             return ce_change(done.logits, logits, y)
@@ -339,14 +335,14 @@ def credit_quality(
         rows: list[tuple[float | None, ...]] = []
         for l, a in enumerate(movable):
             found = a is not None and _moves(
-                partial(changed, l), done.hidden[l], reading, a, directions, draws
+                partial(changed, l), done.hidden[l], flattening, a, directions, draws
             )
             rows.append(found or (None,) * 5)
     rhos, relative_rhos, finite_rhos, nudges, relative_nudges = map(list, zip(*rows, strict=True))
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
-    pooled = pooled_gamma(signal, [reading.vectors(g) for g in done.gradients])
+    pooled = pooled_gamma(signal, [flattening.vectors(g) for g in done.gradients])
     measured = (aligned, rhos, relative_rhos, nudges, relative_nudges, zeros)
     return CreditQuality(
         *measured, len(y), directions, missing, pooled=pooled, rho_finite=finite_rhos
@@ -407,7 +403,7 @@ def own_credit_quality(
         MeasureError: the network's backward pass is not its own, or its gradient is not known.
     """
     with borrow(net, dtype) as own:
-        x, y = placed(batch, 0, own)
+        x, y = to_device(batch, 0, own)
         done = true_pass(own, taps, x, y)
     return replace(
         credit_quality(net, done.credit, x, y, directions, taps=taps),
@@ -418,7 +414,7 @@ def own_credit_quality(
 def _moves(
     changed: Callable[[Tensor], Tensor],
     hidden: Tensor,
-    reading: Reading,
+    flattening: Flattening,
     a: Tensor,
     m: int,
     draws: torch.Generator,
@@ -429,12 +425,12 @@ def _moves(
     Args:
         changed: steps (M, B, D) → CE's change (M, B); a run of the tail.
         hidden: h_l.
-        reading: how it becomes vectors.
+        flattening: how it becomes vectors.
         a: (B, D).
         m: directions of ρ; they take as few runs as memory allows.
         draws: the directions.
     """
-    sizes = sample_norms(reading.vectors(hidden))[:, None]
+    sizes = sample_norms(flattening.vectors(hidden))[:, None]
     length = sample_norms(a)
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
@@ -721,12 +717,14 @@ class _Credit(nn.Module):
     """A rule as a module that answers with its credit, as vectors: many feedbacks can be put into
     it at once."""
 
-    def __init__(self, rule: Method, reading: Reading) -> None:
+    def __init__(self, rule: Method, flattening: Flattening) -> None:
         super().__init__()
-        self.rule, self._reading = rule, reading
+        self.rule, self._flattening = rule, flattening
 
     def forward(self, *batch: Any) -> list[Tensor | None]:
-        return [None if a is None else self._reading.vectors(a) for a in self.rule.credit(*batch)]
+        return [
+            None if a is None else self._flattening.vectors(a) for a in self.rule.credit(*batch)
+        ]
 
 
 @dataclass(frozen=True)
@@ -738,19 +736,19 @@ class _Gammas:
             labels.
         hidden: h_0..h_L.
         gradients: g_0..g_L as float64 vectors.
-        reading: how states become those.
+        flattening: how states become those.
     """
 
     batch: tuple[Any, list[Tensor], Tensor, Tensor]
     hidden: list[Tensor]
     gradients: list[Tensor]
-    reading: Reading
+    flattening: Flattening
 
     def __call__(self, rule: Method) -> Series:
         """Of one rule, which is brought to the network's arithmetic in place."""
         credit = rule.to(dtype=self.batch[2].dtype).credit(*self.batch)
         check_credit(credit, self.hidden)
-        vectors = (None if a is None else self.reading.vectors(wide(a)) for a in credit)
+        vectors = (None if a is None else self.flattening.vectors(wide(a)) for a in credit)
         return [gamma(a, g) for a, g in zip(vectors, self.gradients, strict=True)]
 
     def drawn(self, method: Method, draws: int, generator: torch.Generator) -> Iterator[Series]:
@@ -758,7 +756,7 @@ class _Gammas:
         if not _is_linear(method):
             yield from (self(method.fresh(generator)) for _ in range(draws))
             return
-        twin = _Credit(copy.deepcopy(method).to(dtype=self.batch[2].dtype), self.reading)
+        twin = _Credit(copy.deepcopy(method).to(dtype=self.batch[2].dtype), self.flattening)
         numbers = sum(map(torch.numel, (*self.gradients, *twin.buffers())))
         most = max(1, DRAWN_AT_ONCE // numbers)
         for at in range(0, draws, most):
@@ -809,9 +807,11 @@ def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Gammas]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_batch(net, x, y) as batch:
-        done = true_pass(borrowed, None, *placed((x, y), 0, borrowed))
-        reading = Reading.of(done.hidden, done.gradients[-1])
-        yield _Gammas(batch, done.hidden, [reading.vectors(g) for g in done.gradients], reading)
+        done = true_pass(borrowed, None, *to_device((x, y), 0, borrowed))
+        flattening = Flattening.of(done.hidden, done.gradients[-1])
+        yield _Gammas(
+            batch, done.hidden, [flattening.vectors(g) for g in done.gradients], flattening
+        )
 
 
 @contextmanager
@@ -821,7 +821,7 @@ def _training_batch(
     """What rules are asked with in training: network, stream, logits and labels, in the network's
     arithmetic."""
     with borrow(net) as own:
-        x, y = placed((x, y), 0, own)
+        x, y = to_device((x, y), 0, own)
         network: Any = own.model
         with torch.no_grad():
             logits, stream = network(x, return_hidden=True)

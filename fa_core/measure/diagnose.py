@@ -13,12 +13,14 @@ from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.measure.accumulator import Diagnosed, Tally
+from fa_core.measure.accumulator import Accumulator, Diagnosed
 from fa_core.measure.accuracy import AccuracyMeter, Progress
+from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
-from fa_core.measure.fused import counted, fused_pass, in_parts, placed, predicts_next
 from fa_core.measure.isolate import DREW, borrow
-from fa_core.measure.resolve import GuessedTaps, resolve_taps, said
+from fa_core.measure.microbatches import microbatches
+from fa_core.measure.passes import PassRunner
+from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
 from fa_core.measure.taps import Taps
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
@@ -52,7 +54,7 @@ def diagnose(
         eval_batches: (x, y) pairs, or mappings of ``labels`` and what the network is called with by
             name, in a list, a DataLoader or any iterable; (c) needs 8 or more, disjoint, of 128
             samples. Labels are (B,) class indices, or (B, T), one per token, -100 where none counts
-            (see `fa_core.measure.fused.placed`).
+            (see `fa_core.measure.batch_input.to_device`).
         headline_acc: the accuracy claimed, a fraction; None = measured on the eval batches and
             marked so.
         frozen_baseline_acc: the accuracy with blocks frozen at init; None leaves (d) unmeasured.
@@ -163,37 +165,32 @@ def run_diagnosis(
         )
     if largest_pass is not None and largest_pass < 1:
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
-    batches, total = counted(eval_batches)
+    batches = as_batches(eval_batches)
     with borrow(model, dtype, device) as net:
-        tapped = resolve_taps(net.model, taps, say)
-        tally, meter, log = (
-            Tally(stability_layer, norm_batches),
-            AccuracyMeter(net, tapped.logits),
-            BatchLog(),
-        )
+        taps_found = resolve_taps(net.model, taps, say)
+        runner = PassRunner(taps_found, net.model)
+        accumulator = Accumulator(stability_layer, norm_batches)
+        meter, log = AccuracyMeter(net, taps_found.logits), BatchLog()
         with net.draws.over(batches):
             for index, batch in enumerate(batches):
-                x, y = placed(batch, index, net)
+                x, y = to_device(batch, index, net)
                 where = f"eval batch {index}"
                 # before the pass, which reads the samples next
                 log.add(x, y)
                 with net.draws.passing():
-                    run = partial(fused_pass, tapped, net.model, layers=tally.layers, where=where)
-                    done = in_parts(run, x, y, largest_pass)
-                    tally.add(done, where)
+                    run = partial(runner.run, layers=accumulator.layers, where=where)
+                    done = microbatches(run, x, y, largest_pass)
+                    accumulator.add(done, where)
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
-                    on_batch(index + 1, total)
+                    on_batch(index + 1, len(batches))
         moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-        if net.draws.noticed:
-            drew = DREW
-        else:
-            drew = ""
-        remarks = [log.judged(), drew, SHIFTED if moved else "", tapped.remark]
-        if isinstance(tapped, GuessedTaps):
-            tally.facts["guessed_taps"] = list(tapped.taps)
-            remarks.append(said(tapped.taps))
-        found = tally.measured([right[None] for right in meter.right])[0]
+        drew = DREW if net.draws.noticed else ""
+        remarks = [log.judged(), drew, SHIFTED if moved else "", runner.remark]
+        if isinstance(taps_found, GuessedTaps):
+            accumulator.facts["guessed_taps"] = list(taps_found.taps)
+            remarks.append(guess_note(taps_found.taps))
+        found = accumulator.measured([right[None] for right in meter.right])[0]
         return replace(found, remarks=[*found.remarks, *remarks])
 
 

@@ -14,16 +14,12 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.accumulator import Samples
-from fa_core.measure.fused import Pass, placed, true_pass
+from fa_core.measure.batch_input import to_device
+from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.isolate import borrow
-from fa_core.measure.norms import (
-    PER_TOKEN,
-    Reading,
-    lower_median,
-    mean_where,
-    sample_cosines,
-    sample_norms,
-)
+from fa_core.measure.microbatches import true_pass
+from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
+from fa_core.measure.passes import Pass
 from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
@@ -57,11 +53,10 @@ def reference_precision(
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
     if reference.counting is not None:
-        reading = Reading(PER_TOKEN, reference.counting)
+        flattening = Flattening(PER_TOKEN, reference.counting)
     else:
-        reading = None
-    reading = reading or Reading.of(reference.hidden, reference.gradients[-1])
-    vectors = (map(reading.vectors, done.gradients) for done in (judged, reference))
+        flattening = Flattening.of(reference.hidden, reference.gradients[-1])
+    vectors = (map(flattening.vectors, done.gradients) for done in (judged, reference))
     pairs = list(zip(*vectors, strict=True))
     cosines = [_cosines(g, exact) for g, exact in pairs]
     return ReferencePrecision(
@@ -81,7 +76,7 @@ def _measured(
     model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None
 ) -> Pass:
     with borrow(model, dtype) as net:
-        return true_pass(net, taps, *placed(batch, 0, net), largest_pass)
+        return true_pass(net, taps, *to_device(batch, 0, net), largest_pass)
 
 
 def _cosines(g: Tensor, exact: Tensor) -> tuple[Tensor, Tensor, int]:

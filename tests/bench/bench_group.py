@@ -26,9 +26,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import backward
-from fa_core.measure.group import Stack, measure_together
+from fa_core.measure.group import measure_together
 from fa_core.measure.isolate import full_float32
+from fa_core.measure.passes import backward
+from fa_core.measure.vmapped import VmappedNetworks
 from fa_core.models import StreamNet, build
 from tests.bench.figures import Figure, amount, ratio_within, report, table
 from tests.bench.op_counts import count
@@ -143,7 +144,7 @@ def bare(net: StreamNet, samples: Samples) -> None:
 
 def bare_group(nets: Sequence[StreamNet], samples: Samples) -> None:
     """Nothing but the passes of all."""
-    stack = Stack(nets)
+    stack = VmappedNetworks(nets)
     for x, _ in samples.rest:
         stack.logits(x)
     for x, y in samples.batches:

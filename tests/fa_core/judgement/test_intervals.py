@@ -29,7 +29,8 @@ from fa_core.judgement.intervals import (
     share_interval,
     t_quantile,
 )
-from fa_core.measure.accumulator import bounds_of_medians, drifts
+from fa_core.measure.accumulator import bounds_of_medians
+from fa_core.measure.drift import drifts
 from fa_core.measure.norms import lower_median
 from fa_core.report import DiagnosticReport
 

@@ -98,26 +98,6 @@ def test_an_autocast_around_the_call_is_off_and_one_inside_the_network_is_record
     assert found.residual_norms != pytest.approx(expected.residual_norms, rel=1e-5)
 
 
-def test_an_autocast_before_the_first_tap_is_recorded() -> None:
-    class Before(Hookable):
-        def forward(self, x: Tensor) -> Tensor:
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                h = self.embed(x)
-            h = h.float()
-            for block in self.blocks:
-                h = block(h)
-            return self.head(self.out_ln(h))
-
-    nets = [Before(Residual(kind="gelu")) for _ in range(2)]
-    for taps in (TAPS, "blocks.*"):
-        assert diagnose(nets[0], batches(8), taps=taps).dtype == "float32, bfloat16 inside"
-        assert diagnose(Hookable(Residual()), batches(8), taps=taps).dtype == "float32"
-        for member in measure_together(nets, batches(8), batches(1), taps=taps):
-            assert (
-                member.diagnosis and member.diagnosis.report().dtype == "float32, bfloat16 inside"
-            )
-
-
 @pytest.mark.parametrize("taps", [None, TAPS])
 def test_every_way_to_half_precision_inside_is_recorded(taps: Any) -> None:
     class Cast(Residual):

@@ -12,8 +12,8 @@ from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group import measure_together
+from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import borrow
-from fa_core.measure.resolve import guess_taps
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -275,43 +275,24 @@ def test_a_function_that_returns_branches_is_remarked_upon() -> None:
     assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
-class Recurrent(nn.Module):
-    def __init__(self, kind: Any, fused: bool) -> None:
-        super().__init__()
-        self.fused = fused
-        self.cell = kind(5, 6, **({"batch_first": True} if fused else {}))
-        self.head = nn.Linear(6, 4)
+@pytest.mark.parametrize("kind", [nn.RNNCell, nn.GRUCell])
+def test_a_recurrent_network_is_asked_for_its_taps(kind: type[nn.Module]) -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = kind(5, 6), nn.Linear(6, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self.fused:
-            return self.head(self.cell(x)[0][:, -1])
-        state = None
-        for step in range(x.shape[1]):
-            state = self.cell(x[:, step], state)
-        return self.head(state[0] if isinstance(state, tuple) else state)
+        def forward(self, x: Tensor) -> Tensor:
+            h = None
+            for step in range(x.shape[1]):
+                h = self.cell(x[:, step], h)
+            return self.head(h)
 
-
-@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
-def test_a_recurrent_cell_has_a_tap_per_time_step(kind: Any) -> None:
-    torch.manual_seed(0)
     x, y = torch.randn(8, 3, 5), torch.randint(4, (8,))
-    net = Recurrent(kind, fused=False)
-    report = diagnose(net, [(x, y)])
+    with pytest.raises(TapError, match=r"no run of like blocks shows .*'cell'"):
+        diagnose(Recurrent(), [(x, y)])
+    report = diagnose(Recurrent(), [(x, y)], taps="cell")
     assert report.tap_names == ["cell", "cell (call 2)", "cell (call 3)"]
-    state, norms = None, []
-    for step in range(3):
-        state = net.cell(x[:, step], state)
-        norms.append(float((state[0] if isinstance(state, tuple) else state).norm(dim=1).median()))
-    assert report.residual_norms == pytest.approx(norms)
-    assert all(g > 0 for g in report.bp_grad_norms)
-
-
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_a_recurrent_layer_is_refused_with_the_reason(kind: Any) -> None:
-    with pytest.raises(
-        TapError, match=r"cell runs all time steps at once, .*one tap per time step; or tap whole"
-    ):
-        diagnose(Recurrent(kind, fused=True), [(torch.randn(8, 3, 5), torch.randint(4, (8,)))])
 
 
 VISION = {

@@ -14,8 +14,8 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.judgement.gain import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import SHIFTED, run_diagnosis
+from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.reliability import bootstrap, reference_precision
-from fa_core.measure.taps import IGNORED, loss_gradient
 
 transformers = pytest.importorskip("transformers")
 TAPS = ["transformer.drop", "transformer.h.*"]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fa_core.measure.accumulator import drifts, mean_pairwise_cosine
 from fa_core.measure.accuracy import accuracy
+from fa_core.measure.drift import drifts, mean_pairwise_cosine
+from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.taps import loss_gradient
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
 def test_what_is_left_out_says_why() -> None:
     nets = [*mlps(2), *(mlp.double() for mlp in mlps(1)), *mlps(1, d=12), Residual()]
     notes = [member.note for member in measure_together(nets, BATCHES, TEST)]
-    assert notes == ["", ""] + [group.NOT_STACKED] * 3
+    assert notes == ["", ""] + [group.NOT_VMAPPED] * 3
 
 
 def test_members_keep_their_places_whatever_is_mixed() -> None:
@@ -207,7 +207,7 @@ def test_a_full_memory_is_let_through(
     def full(*_: Any, **__: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr(group, "Stack", full)
+    monkeypatch.setattr(group, "VmappedNetworks", full)
     monkeypatch.setattr(group, "run_diagnosis", full)
     with pytest.raises(type(raised)):
         measure_together(mlps(count), BATCHES, TEST)
@@ -220,7 +220,7 @@ def test_a_lost_device_is_let_through(
     def lost(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(group, "Stack", lost)
+    monkeypatch.setattr(group, "VmappedNetworks", lost)
     monkeypatch.setattr(group, "run_diagnosis", lost)
     with pytest.raises(RuntimeError, match="device-side"):
         measure_together(mlps(count), BATCHES, TEST)
@@ -250,7 +250,7 @@ def test_progress_reaches_its_end_when_a_group_is_taken_apart(
     def unable(*_: Any, **__: Any) -> Any:
         raise CannotStack("no samples")
 
-    monkeypatch.setattr(group, "_stacked", unable)
+    monkeypatch.setattr(group, "_together", unable)
     told: list[tuple[int, int]] = []
     members = measure_together(mlps(2), BATCHES, TEST, on_batch=lambda *at: told.append(at))
     assert told[-1] == (18, 27)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.group import Request, bytes_per_member, kind
+from fa_core.measure.group import Request, kind
+from fa_core.measure.vmapped import bytes_per_member
 from fa_core.models import ARCHS, build
 from tests.fa_core.measure.group.checks import samples
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.accumulator import Tally
-from fa_core.measure.fused import backward
-from fa_core.measure.group import Answers, Stack, measure_together
+from fa_core.measure.accumulator import Accumulator
+from fa_core.measure.group import measure_together
+from fa_core.measure.passes import backward
+from fa_core.measure.vmapped import Answers, VmappedNetworks
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -36,17 +37,17 @@ def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other
 ) -> None:
     shape = (3, 32, 32) if arch == "smallcnn" else (3072,)
     args = {} if arch == "smallcnn" else {"input_dim": 3072}
-    stack = Stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)])
+    networks = VmappedNetworks([build(arch, **args).eval().to("meta", dtype) for _ in range(2)])
     x, y = (
         torch.empty(8, *shape, device="meta", dtype=dtype),
         torch.empty(8, device="meta", dtype=torch.int64),
     )
-    answers, tally = Answers(), Tally(norm_batches=2, samples_axis=1)
-    answers.add(stack.logits(x), y)
+    answers, accumulator = Answers(), Accumulator(norm_batches=2, samples_axis=1)
+    answers.add(networks.logits(x), y)
     for _ in range(8):
-        tally.add(backward(stack.forward(x), y, tally.layers))
+        accumulator.add(backward(networks.forward(x), y, accumulator.layers))
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
-        tally.measured(answers.right)
+        accumulator.measured(answers.right)
 
 
 def test_waits_are_seen() -> None:

@@ -1,0 +1,200 @@
+"""Eval batches as checked tensors on the network's device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import MeasureError
+from fa_core.measure.gradients import IGNORED
+from fa_core.measure.isolate import Borrowed, Inputs, each, tensors_of
+
+Batch: TypeAlias = tuple[Inputs, Tensor]
+"""(x, y)."""
+
+_OWN_TOKEN = re.compile("MaskedLM|TokenClassification|ConditionalGeneration")
+"""Classes of the model hub whose labels are those of their own position."""
+
+
+def as_batches(batches: Iterable[Any]) -> Collection[Any]:
+    """Batches whose number is known; a generator, or a loader of unknown length, is read into a
+    list.
+
+    Raises:
+        MeasureError: there are none.
+    """
+    if not hasattr(batches, "__len__") and not isinstance(batches, Iterable):
+        raise MeasureError(
+            f"the batches are a {type(batches).__name__}",
+            hint="give (x, y) pairs, e.g. a DataLoader",
+        )
+    known = cast(Collection[Any], batches)
+    try:
+        total = len(known)
+    except TypeError:
+        known = list(batches)
+        total = len(known)
+    if not total:
+        raise MeasureError(
+            "there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128"
+        )
+    return known
+
+
+def to_device(batch: Any, index: int, net: Borrowed) -> Batch:
+    """One batch as tensors on the network's device, floating inputs in its dtype.
+
+    Args:
+        batch: (x, y): x (B, ...), y (B,) integer class indices, or (B, T) one per token, -100 where
+            none counts; anything `torch.as_tensor` takes. Or a mapping of ``labels`` and of what
+            the network is called with by name: labels (B, T) are the tokens' own there, and become
+            those of the next ones (`predicts_next`).
+        index: its place among the batches, for messages.
+        net: the borrowed network.
+
+    Raises:
+        MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
+    """
+    where = f"eval batch {index}"
+    x, y = as_batch(batch, index, net.model)
+    counting = y if y.dim() == 1 else y[y != IGNORED]
+    if not len(counting):
+        raise MeasureError(
+            f"no label counts: all are {IGNORED}",
+            where=where,
+            hint="drop it, or label the tokens that are to be predicted",
+        )
+    least = int(counting.min())
+    if least < 0:
+        raise MeasureError(
+            f"label {least} is negative", where=where, hint="classes are numbered from 0"
+        )
+    return move_batch(x, y, net.device, net.dtype)
+
+
+def move_batch(x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> Batch:
+    """A batch on a device, floating inputs in a dtype."""
+
+    def move(tensor: Tensor) -> Tensor:
+        if tensor.is_floating_point():
+            return tensor.to(device=device, dtype=dtype)
+        return tensor.to(device)
+
+    return each(x, move), y.to(device=device, dtype=torch.int64)
+
+
+def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
+    """One batch as tensors where they are, a label per sample or per token, their values unchecked.
+
+    Raises:
+        MeasureError: as `to_device`, but for negative labels, and for none that counts.
+    """
+    where = f"eval batch {index}"
+    try:
+        if isinstance(batch, Mapping):
+            inputs, y = _of_mapping(batch, where, model)
+        elif isinstance(batch, (tuple, list)) and len(batch) == 2:
+            inputs, y = batch[0], torch.as_tensor(batch[1])
+            if not isinstance(inputs, Mapping):
+                inputs = torch.as_tensor(inputs)
+        else:
+            raise MeasureError(
+                f"it is a {type(batch).__name__}",
+                where=where,
+                hint="a batch is a pair (x, y), e.g. of a DataLoader, or a mapping with 'labels'",
+            )
+        inputs, y = each(inputs, _recordable), _recordable(y)
+        _check_shapes(tensors_of(inputs), y, where)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MeasureError(
+            f"no tensors: {error}",
+            where=where,
+            hint="a batch is a pair (x, y) of arrays, each of one shape",
+        ) from error
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        kind = str(y.dtype).removeprefix("torch.")
+        raise MeasureError(
+            f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()"
+        )
+    return inputs, y
+
+
+def _of_mapping(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> Batch:
+    """A mapping as inputs and labels."""
+    if "labels" not in batch:
+        raise MeasureError(
+            f"it is a {type(batch).__name__} without labels",
+            where=where,
+            hint=f"it needs 'labels' among {', '.join(map(repr, batch))}; or give pairs (x, y)",
+        )
+    values = dict(batch)
+    y = torch.as_tensor(values.pop("labels"))
+    for name, value in values.items():
+        if isinstance(value, (list, np.ndarray)):
+            values[name] = torch.as_tensor(value)
+    if not tensors_of(values):
+        raise MeasureError(
+            "it holds labels alone",
+            where=where,
+            hint="add what the network is called with, by name",
+        )
+    if y.dim() == 2 and predicts_next(model):
+        y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], IGNORED)], dim=1)
+    return values, y
+
+
+def predicts_next(model: nn.Module | None) -> bool:
+    """Whether labels (B, T) of a mapping must be shifted by one (next-token prediction).
+
+    So it is in causal language models, of the model hub and else; not in classes of the hub, and
+    what is derived from them, for masked language models, token classification and generation from
+    an encoder.
+    """
+    if model is None:
+        return True
+    for part in (model, *model.children()):
+        if any(_OWN_TOKEN.search(kind.__name__) for kind in type(part).__mro__):
+            return False
+    return True
+
+
+def _recordable(tensor: Tensor) -> Tensor:
+    """A tensor made under inference mode cannot enter a graph; its copy can."""
+    return tensor.clone() if tensor.is_inference() else tensor
+
+
+def _check_shapes(tensors: list[Tensor], y: Tensor, where: str) -> None:
+    """Refuse a batch without samples, and labels that are neither one per sample nor one per token.
+
+    Raises:
+        MeasureError: says both shapes and what to do.
+    """
+    x, *_ = tensors
+    if x.dim() == 0 or len(x) == 0:
+        raise MeasureError("it has no samples", where=where, hint="drop empty batches")
+    if _is_per_token(tensors, y) or (y.dim() == 1 and len(y) == len(x)):
+        return
+    remedy = ""
+    if y.dim() == 0:
+        remedy = ": give batches, e.g. DataLoader(dataset, batch_size=128, shuffle=True)"
+    elif y.dim() == 2 and len(y) == len(x):
+        remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(1) where y is one-hot"
+    raise MeasureError(
+        f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
+        where=where,
+        hint=f"labels are (B,) class indices, or (B, T) for tokens (B, T){remedy}",
+    )
+
+
+def _is_per_token(tensors: list[Tensor], y: Tensor) -> bool:
+    if y.dim() != 2 or y.shape[1] == 1:
+        return False
+    if not any(y.shape == tensor.shape[:2] for tensor in tensors):
+        return False
+    one_hot = bool(((y == 0) | (y == 1)).all() and (y.sum(dim=1) == 1).all())
+    return not one_hot

@@ -1,0 +1,96 @@
+"""(c), drift: is the gradient's direction the same whatever the data, or does it depend on the
+batch?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fa_core.judgement.intervals import Interval, drift_interval
+from fa_core.measure.norms import unit_rows
+
+MIN_BATCHES = 8
+"""Fewer batches than this leave (c) unmeasured."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """(c) of one network.
+
+    Attributes:
+        value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
+        why: why it was not measured.
+        finite: whether every batch-mean gradient is.
+        interval: of the value, where that is measured and finite.
+    """
+
+    value: float | None
+    why: str | None
+    finite: bool
+    interval: Interval | None = None
+
+
+def mean_pairwise_cosine(directions: Tensor) -> Tensor:
+    """Mean cosine over the K(K−1)/2 pairs of rows.
+
+    Args:
+        directions: (..., K, D) unit rows, K ≥ 2.
+
+    Returns:
+        (...) in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
+        (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
+
+    Source: docs/protocol.md §3 (c).
+
+    >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
+    0.0
+    """
+    k = directions.shape[-2]
+    total = directions.sum(dim=-2)
+    return (total.square().sum(dim=-1) - directions.square().sum(dim=(-2, -1))) / (k * (k - 1))
+
+
+def summed_gradients(gradient: Tensor) -> Tensor:
+    """B·ḡ = Σ_i g_i in float64; (c) asks for the direction of ḡ alone.
+
+    Args:
+        gradient: per sample, (..., B, D).
+
+    Returns:
+        (..., D).
+    """
+    if gradient.device.type == "mps":
+        gradient = gradient.cpu()
+    return gradient.sum(dim=-2, dtype=torch.float64)
+
+
+def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
+    """(c) of N networks.
+
+    Args:
+        means: (N, K, D) float64, the batch-mean gradients, each of any length.
+        least: fewer batches leave (c) unmeasured.
+    """
+    n, k, d = means.shape
+    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    finite = torch.isfinite(means).all(dim=2).all(dim=1)
+    zero = (means == 0).all(dim=2)
+    # of each batch's cosines to the others
+    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    columns = (mean_pairwise_cosine(directions), finite, zero, sums)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [_drift(*row, least=least) for row in rows]
+
+
+def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:
+    if len(zero) < least:
+        return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
+    if not finite:
+        return Drift(math.nan, None, finite)
+    if any(zero):
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
+    drift = max(-1.0, min(1.0, value))
+    return Drift(drift, None, finite, drift_interval(drift, sums))

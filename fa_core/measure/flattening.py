@@ -1,0 +1,203 @@
+"""Hidden states as one vector per sample, or per token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fa_core.errors import TapError
+
+AS_IS = "as is"
+FLATTENED = "flattened"
+CLS_TOKEN = "cls token"
+LAST_TOKEN = "last token"
+READ_TOKEN = "read token"
+PER_TOKEN = "per token"
+
+
+@dataclass(frozen=True)
+class Flattening:
+    """How states become one vector per sample.
+
+    Attributes:
+        way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"``, ``"read token"`` or
+            ``"per token"``.
+        tokens: (..., B), the token of every sample that the head reads; (B, T) bool, the labels
+            that count, where every token is a vector; None where the whole state is the vector.
+    """
+
+    way: str
+    tokens: Tensor | None = None
+
+    @classmethod
+    def of(cls, hidden: Sequence[Tensor], g_L: Tensor) -> Flattening:
+        """Flattening of one network's states.
+
+        (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one
+        token per sample where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly
+        zero at every other token. ``"cls token"`` is the first of every sample, ``"last token"``
+        the last, ``"read token"`` any other (the last before padding, say). Else it is flattened;
+        also where that gradient is zero everywhere, as nothing shows then.
+
+        Args:
+            hidden: h_0..h_L, each (B, ...).
+            g_L: the gradient at h_L, shaped like it.
+
+        Raises:
+            TapError: one token is read, and a state has another number of tokens than h_L.
+
+        Source: docs/protocol.md §2.
+        """
+        way = choose_ways([h[None] for h in hidden], g_L[None])[0]
+        if way in (AS_IS, FLATTENED):
+            return cls(way)
+        return cls(way, read_tokens(g_L))
+
+    def vectors(self, state: Tensor, samples_axis: int = 0) -> Tensor:
+        """`state` as one vector per sample.
+
+        Args:
+            state: (B, ...), or (N, B, ...) of N networks, whose tokens are (N, B).
+            samples_axis: the axis of the samples.
+
+        Returns:
+            (B, D) or (N, B, D); (n, d) of the n tokens whose labels count.
+
+        >>> Flattening(LAST_TOKEN, torch.tensor([4, 4])).vectors(torch.zeros(2, 5, 3)).shape
+        torch.Size([2, 3])
+        """
+        if self.tokens is None:
+            return state.flatten(samples_axis + 1)
+        if self.way == PER_TOKEN:
+            return state[self.tokens]
+        return torch.take_along_dim(state, self.tokens[..., None, None], dim=-2).squeeze(-2)
+
+    def moved(self, state: Tensor, steps: Tensor) -> Tensor:
+        """The state moved by M steps at once, given as vectors: the inverse of `vectors`.
+
+        Args:
+            state: (B, ...).
+            steps: (M, B, D).
+
+        Returns:
+            (M, B, ...).
+
+        >>> flattening = Flattening(READ_TOKEN, torch.tensor([0, 1]))
+        >>> moved = flattening.moved(torch.zeros(2, 5, 3), torch.ones(4, 2, 3))
+        >>> moved.sum(dim=(1, 3))[0].tolist()
+        [3.0, 3.0, 0.0, 0.0, 0.0]
+        """
+        if self.tokens is None:
+            return state + steps.reshape(len(steps), *state.shape)
+        moved = state.expand(len(steps), *state.shape).clone()
+        moved[:, torch.arange(len(state), device=state.device), self.tokens] += steps
+        return moved
+
+
+def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
+    """The ways of N networks of one shape, see `Flattening.of`.
+
+    Args:
+        hidden: h_0..h_L, each (N, B, ...).
+        g_L: the gradients at h_L, (N, B, ...).
+
+    Returns:
+        N ways.
+
+    Raises:
+        TapError: as `Flattening.of`.
+    """
+    if all(h.dim() == 3 for h in hidden):
+        return [AS_IS] * len(g_L)
+    if any(h.dim() != 4 or h.shape[2] == 1 for h in hidden):
+        return [FLATTENED] * len(g_L)
+    count = (g_L != 0).any(dim=-1).sum(dim=-1)
+    tokens = read_tokens(g_L)
+    last = g_L.shape[2] - 1
+    single = count.amax(dim=1) == 1
+    first_only = (tokens == 0).all(dim=1)
+    last_only = (tokens == last).all(dim=1)
+    # one table: every column fetched by itself would be a wait for the device
+    facts = torch.stack((single, first_only, last_only), dim=1).tolist()
+    ways = [_way_of_tokens(*row) for row in facts]
+    if set(ways) != {FLATTENED}:
+        _check_same_tokens(hidden)
+    return ways
+
+
+def _way_of_tokens(single: bool, first_only: bool, last_only: bool) -> str:
+    if not single:
+        return FLATTENED
+    if first_only:
+        return CLS_TOKEN
+    return LAST_TOKEN if last_only else READ_TOKEN
+
+
+def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
+    tokens = hidden[-1].shape[2]
+    for l, h in enumerate(hidden):
+        if h.shape[2] != tokens:
+            raise TapError(
+                f"h_{l} has {h.shape[2]} tokens, h_{len(hidden) - 1} has {tokens}, "
+                "of which the head reads one",
+                hint="tap states that hold the same tokens, or give a function that returns "
+                "that token's states (B, d)",
+            )
+
+
+def read_tokens(g_L: Tensor) -> Tensor:
+    """The token at which a sample's gradient is not zero, the first of several.
+
+    Where it is zero at all of them (a loss of exactly 0): the lower median of the other samples'
+    tokens.
+
+    Args:
+        g_L: (..., B, T, d).
+
+    Returns:
+        (..., B) int64.
+
+    >>> g = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]])
+    >>> read_tokens(g[..., None]).tolist()
+    [1, 1, 1]
+    """
+    shown = (g_L != 0).any(dim=-1)
+    dark = ~shown.any(dim=-1)
+    tokens = shown.int().argmax(dim=-1)
+    known = torch.where(dark, torch.nan, tokens.float())
+    usual = known.nanmedian(dim=-1, keepdim=True).values
+    return torch.where(dark, usual.nan_to_num().long(), tokens)
+
+
+def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
+    """Refuse states whose first axis is not the batch.
+
+    Raises:
+        TapError: names the tap and its shape.
+    """
+    for name, h in zip(names, hidden, strict=True):
+        if h.dim() < 2 or h.shape[0] != batch_size:
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
+                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later "
+                "axis, give a function (model, x) -> (logits, states) that moves it to the front, "
+                "e.g. h.transpose(0, 1)",
+            )
+
+
+def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tensor) -> None:
+    """Refuse states that do not have one vector per label.
+
+    Raises:
+        TapError: names the tap and its shape.
+    """
+    for name, h in zip(names, hidden, strict=True):
+        if h.dim() != 3 or h.shape[:2] != counting.shape:
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
+                hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector "
+                "per token",
+            )

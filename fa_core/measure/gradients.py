@@ -1,0 +1,165 @@
+"""Gradients at the hidden states of one forward pass, by one backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node
+
+from fa_core.errors import TapError
+from fa_core.measure.graph import SELECTIONS
+from fa_core.measure.isolate import wide
+from fa_core.measure.norms import vector_norms
+from fa_core.methods.base import output_error
+
+IGNORED = -100
+"""A label (B, T) of this value does not count, as in `torch.nn.functional.cross_entropy`."""
+
+_LARGEST_ERROR = 2**24
+"""Entries of e_T at a time where there is one per token: 128 MB in float64."""
+
+Layers: TypeAlias = Sequence[int] | None
+"""Which l of h_l; None = all."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What one forward pass gave.
+
+    Attributes:
+        logits: (B, C), attached to the graph.
+        hidden: h_0..h_L as the network made them, each (B, ...).
+        edges: where in the graph to read g_l: a state itself, or its place; None for layers that
+            were not asked for.
+        names: names of h_0..h_L.
+        returned: the network handed the states over itself, so that they may be side branches.
+        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
+    """
+
+    logits: Tensor
+    hidden: list[Tensor]
+    edges: Sequence[Tensor | GradientEdge | None]
+    names: list[str]
+    returned: bool = False
+    cuts: Sequence[Sequence[Node]] = ()
+
+
+def loss_terms(y: Tensor) -> int:
+    """Number of labels CE averages over: B, or those of (B, T) that count."""
+    if y.dim() == 1:
+        return len(y)
+    return int((y != IGNORED).sum())
+
+
+def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 where a label is
+    ignored.
+
+    Args:
+        logits: (..., B, C) for labels (B,), or (B, T, C) for labels (B, T).
+        y: class indices; N of them count (`loss_terms`).
+
+    Returns:
+        (shaped like the logits, e_T in float64: (..., B, C), or its norm alone, (B, T, 1), where it
+        is one per token).
+
+    Source: docs/protocol.md §2.
+    """
+    terms = max(1, loss_terms(y))
+    if y.dim() == 1:
+        error = output_error(wide(logits), y)
+        return (error / terms).to(logits), error
+    rows = logits.detach().flatten(0, 1)
+    size = max(1, _LARGEST_ERROR // logits.shape[-1])
+    starts, norms = [], []
+    for part, labels in zip(torch.split(rows, size), torch.split(y.flatten(), size), strict=True):
+        part = wide(part)
+        counts = (labels != IGNORED).to(part.device)[:, None]
+        error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
+        starts.append((error / terms).to(logits))
+        norms.append(vector_norms(error))
+    return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
+
+
+def activation_gradients(
+    stream: Stream, y: Tensor, layers: Layers = None
+) -> tuple[list[Tensor], Tensor]:
+    """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
+
+    CE is averaged over the labels: the pass starts from `loss_gradient`.
+    Parameters get no gradient. Networks stacked as (N, B, C) each have their own mean.
+
+    Args:
+        stream: a forward pass.
+        y: (B,) class indices, or (B, T) with ignored ones.
+        layers: which l; None = all.
+
+    Returns:
+        ([g_l, each shaped like h_l], e_T as `loss_gradient` gives it).
+
+    Raises:
+        TapError: a tap that the logits do not depend on.
+
+    Source: docs/protocol.md §2.
+    """
+    logits = stream.logits
+    if not logits.requires_grad:
+        raise TapError(
+            "the network's logits carry no gradient",
+            hint="its forward must run without .detach(), torch.no_grad() and "
+            "torch.inference_mode() after the taps",
+        )
+    chosen = range(len(stream.edges)) if layers is None else layers
+    edges: list[Any] = []
+    for l in chosen:
+        edge = stream.edges[l]
+        if edge is not None:
+            edges.append(edge)
+    start, error = loss_gradient(logits, y)
+    # a side branch is only known by its missing gradient; finding its source takes the graph once
+    # more
+    found = torch.autograd.grad(
+        logits, edges, start, allow_unused=True, retain_graph=stream.returned
+    )
+    gradients = []
+    for l, gradient in zip(chosen, found, strict=True):
+        if gradient is None and stream.returned:
+            gradient = _side_branch_gradient(logits, start, stream.hidden[l])
+        if gradient is None:
+            raise TapError(
+                f"the logits do not depend on tap {l} ({stream.names[l]})",
+                hint="tap the tensor that the next block reads, not a by-product of it; "
+                "no .detach() may lie behind it",
+            )
+        gradients.append(gradient)
+    return gradients, error
+
+
+def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tensor | None:
+    """Gradient at the stream entries that a returned copy, view or slice shows.
+
+    The state is S·h for a selection S, and the logits depend on h only. Walking back from the state
+    through its copying and slicing nodes to the first tensor with a gradient g = ∂CE/∂h, the wanted
+    gradient is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is its derivative against
+    g.
+    """
+    node = state.grad_fn
+    v = torch.zeros_like(state).requires_grad_()
+    adjoint: Tensor = v
+    while node is not None and node.name() in SELECTIONS:
+        adjoint = node(adjoint)  # type: ignore[operator]
+        source, output = node.next_functions[0]
+        if source is None:
+            return None
+        edge = GradientEdge(source, output)
+        (gradient,) = torch.autograd.grad(
+            logits, [edge], start, allow_unused=True, retain_graph=True
+        )
+        if gradient is not None:
+            return torch.autograd.grad(adjoint, v, gradient)[0]
+        node = source
+    return None

@@ -1,0 +1,220 @@
+"""What in a forward pass makes autograd's vector another one than the derivative.
+
+Feedback alignment is often written as a `torch.autograd.Function` whose backward multiplies by a
+fixed random matrix, as a backward hook, or with `.detach()`. autograd then gives the method's
+credit signal, not ∂CE/∂h_l.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as of_all
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fa_core.measure.isolate import Draws, Inputs
+from fa_core.measure.taps import Tapped
+
+_LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"}
+"""Functions that read a tensor outside of torch unseen by a trace; it refuses ``item`` and ``bool``
+by itself."""
+
+NODE_HOOK = "node hook"
+"""A forward that reads where a tensor is in the graph may hang a hook there."""
+
+# at run time these are descriptors, whose getters and setters a mode is called with
+_DATA: Any = Tensor.data
+_GRAD_FN: Any = Tensor.grad_fn
+_DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
+
+_WRITING = re.compile(r"(?!__).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
+_VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
+"""Operations that write into their first argument, and those that read no values, by their
+names."""
+
+
+class Noticing(TorchFunctionMode):
+    """Around a forward pass: notices values that lose their gradient, and hooks.
+
+    A value is lost where an operation reads a tensor that carries a gradient, and gives or writes
+    numbers that carry none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A lost
+    value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks of
+    modules show elsewhere. Not noticed: what `torch.autograd.graph.saved_tensors_hooks` returns,
+    and what compiled code does within one operation.
+
+    Args:
+        inputs_too: a value counts also where it is read from a leaf of the graph, or a copy of one.
+        blank: a lost value goes on as NaN.
+
+    Attributes:
+        hooks: names of hooks that tensors or nodes of the graph may have got.
+        lost: how values were lost.
+        leaves: a tensor was read outside of torch, so that a trace may hold values of its batch.
+        overwritten: an operation wrote into a lost value that shares its memory with what it was
+            read from.
+    """
+
+    def __init__(self, inputs_too: bool, blank: bool = False) -> None:
+        super().__init__()
+        self._inputs_too = inputs_too
+        self._blank = blank
+        self._shared: set[int] = set()
+        self.hooks: dict[str, None] = {}
+        self.lost: dict[str, None] = {}
+        self.leaves = False
+        self.overwritten = False
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is Tensor.register_hook:
+            self.hooks["tensor hook"] = None
+        elif func == _GRAD_FN.__get__:
+            self.hooks[NODE_HOOK] = None
+        if func.__name__ in _LEAVING:
+            self.leaves = True
+        # asked before it happens: the tensor carries no gradient afterwards
+        detached = func is Tensor.detach_ and self._carries(args)
+        output = func(*args, **kwargs)
+        written = _written(func, args, kwargs)
+        if self._shared and written is not None and _storage(written) in self._shared:
+            self.overwritten = True
+        if not detached and not self._loses(func, args, kwargs, output, written):
+            return output
+        self.lost[_cause(func)] = None
+        given = {_storage(tensor) for tensor in _floats(args)}
+        self._shared |= given.intersection(map(_storage, _floats(output)))
+        if not self._blank:
+            return output
+        return _blanked(output, args[0] if detached else written)
+
+    def _loses(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        output: Any,
+        written: Tensor | None,
+    ) -> bool:
+        if func is torch.nn.functional.gumbel_softmax:
+            # torch's own straight-through estimate, which detaches inside
+            hard = kwargs.get("hard") or args[2:3] == (True,)
+            return bool(hard) and self._carries(args)
+        if _VALUELESS.fullmatch(func.__name__):
+            return False
+        blind = func == _DATA.__set__ or not torch.is_grad_enabled()
+        numbers = _floats(output)
+        if numbers and not blind and all(t.requires_grad for t in numbers):
+            return False
+        if not numbers and not (blind and written is not None) and not _has_float(output):
+            return False
+        return self._carries((args, kwargs))
+
+    def _carries(self, values: object) -> bool:
+        """Whether a floating tensor among these carries a gradient."""
+        found = [t for t in _floats(values) if t.requires_grad]
+        if self._inputs_too:
+            return bool(found)
+        return not all(map(_is_input, found))
+
+
+def _floats(values: object) -> list[Tensor]:
+    found = []
+    for value in [values] if isinstance(values, Tensor) else tree_leaves(values):
+        if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
+            found.append(value)
+    return found
+
+
+def _has_float(values: object) -> bool:
+    return any(isinstance(value, float) for value in tree_leaves(values))
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _is_input(tensor: Tensor) -> bool:
+    """Whether a tensor is a leaf of the graph or a copy of one."""
+    node = tensor.grad_fn
+    if node is None:
+        return True
+    return node.name() == "CloneBackward0" and "AccumulateGrad" in str(node.next_functions[0][0])
+
+
+def _written(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Tensor | None:
+    """The tensor that an operation writes into, if it does."""
+    into = kwargs.get("out")
+    if into is None and (func == _DATA.__set__ or _writes(func.__name__)):
+        into = args[0]
+    return into if isinstance(into, Tensor) else None
+
+
+@cache
+def _writes(name: str) -> bool:
+    return bool(_WRITING.fullmatch(name))
+
+
+def _cause(func: Callable[..., Any]) -> str:
+    if func in _DETACHING:
+        return ".detach()"
+    if not torch.is_grad_enabled():
+        return "torch.no_grad()"
+    return f".{func.__name__.strip('_')}()"
+
+
+def _blanked(output: Any, written: Tensor | None) -> Any:
+    """NaN in the place of a lost value; written into the tensor where the operation wrote."""
+    if written is None:
+        return tree_map(_nan, output)
+    with torch.no_grad():
+        written.fill_(torch.nan)
+    return output
+
+
+def _nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return math.nan
+    if _floats(value):
+        return torch.full_like(value, torch.nan)
+    return value
+
+
+def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
+    """Whether a value that was lost in the forward pass reaches the logits.
+
+    A copy of the network runs with NaN in the place of every lost value: NaN passes through all
+    arithmetic. Where the copy does not run, the answer is yes.
+    """
+    try:
+        with Draws().passing():
+            expected = tapped.plain(model, x, None)[0]
+        with Draws().passing(), Noticing(tapped.shifted, blank=True):
+            found = tapped.forward(copy.deepcopy(model), x).logits
+    except Exception:
+        return True
+    return bool((found.isnan() & ~expected.isnan()).any())
+
+
+def backward_hooks(model: nn.Module) -> list[str]:
+    """``["backward hook"]`` where one of a network's modules, or all modules there are, have such
+    hooks."""
+    found: Iterable[object] = (of_all._global_backward_hooks, of_all._global_backward_pre_hooks)
+    for module in model.modules():
+        found = (*found, module._backward_hooks, module._backward_pre_hooks)
+    return ["backward hook"] if any(found) else []

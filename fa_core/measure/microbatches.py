@@ -1,0 +1,87 @@
+"""A batch too large for memory in parts, with the same numbers as in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fa_core.errors import MeasureError
+from fa_core.measure.flattening import check_states
+from fa_core.measure.gradients import loss_terms
+from fa_core.measure.isolate import Borrowed, Inputs, first_of, rows
+from fa_core.measure.passes import Pass, PassRunner
+from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.taps import Taps
+
+
+def microbatches(
+    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
+    """One batch's pass from passes over its parts.
+
+    In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is
+    (B/b) times that in the batch of B: scaled by b/B and put back together, it is the batch's, up
+    to rounding (relative 2^-24; exact where b/B is a power of two).
+
+    Args:
+        run: (x, y) → their pass.
+        x: inputs (B, ...).
+        y: labels (B,).
+        largest: samples per pass; None = all at once.
+    """
+    if largest is None or largest >= len(y):
+        return run(x, y)
+    terms = loss_terms(y)
+    parts: list[Pass] = []
+    for x_part, y_part in zip(cut(x, largest), torch.split(y, largest), strict=True):
+        done = run(x_part, y_part)
+        share = loss_terms(y_part) / terms
+        gradients = [g * share for g in done.gradients]
+        credit = [a * share for a in done.credit]
+        parts.append(replace(done, gradients=gradients, credit=credit))
+    counting = [part.counting for part in parts if part.counting is not None]
+    return replace(
+        parts[0],
+        logits=torch.cat([part.logits for part in parts]),
+        hidden=_by_layer([part.hidden for part in parts]),
+        gradients=_by_layer([part.gradients for part in parts]),
+        error=torch.cat([part.error for part in parts]),
+        credit=_by_layer([part.credit for part in parts]),
+        counting=torch.cat(counting) if counting else None,
+    )
+
+
+def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
+    """A pass to all layers whose gradients are known.
+
+    Args:
+        net: the borrowed network.
+        taps: as for `diagnose`.
+        x: inputs (B, ...).
+        y: labels.
+        largest: as for `microbatches`.
+
+    Raises:
+        TapError: states whose first axis is not the batch.
+        MeasureError: the network's backward pass is its own, and the gradient is not known.
+    """
+    runner = PassRunner(resolve_taps(net.model, taps), net.model)
+    with net.draws.passing():
+        done = microbatches(runner.run, x, y, largest)
+    check_states(done.hidden, done.names, len(y))
+    if done.untrue:
+        raise MeasureError(done.untrue)
+    return done
+
+
+def _by_layer(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """The tensors of every part, joined layer by layer."""
+    return [torch.cat(tensors) for tensors in zip(*parts, strict=True)]
+
+
+def cut(x: Inputs, largest: int) -> list[Inputs]:
+    """The inputs in pieces of at most ``largest`` samples."""
+    return [rows(x, slice(at, at + largest)) for at in range(0, len(first_of(x)), largest)]

@@ -1,0 +1,238 @@
+"""Passes over eval batches: one forward and one backward pass give all of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import TapError
+from fa_core.measure.flattening import check_states
+from fa_core.measure.gradients import IGNORED, Layers, Stream, activation_gradients
+from fa_core.measure.graph import (
+    arithmetic,
+    custom_functions,
+    has_functions,
+    reachable,
+    straight_through,
+)
+from fa_core.measure.isolate import Draws, Inputs, rows
+from fa_core.measure.lost_gradients import NODE_HOOK, Noticing, backward_hooks
+from fa_core.measure.pass_errors import (
+    IN_PLACE,
+    check_logits,
+    explained,
+    is_out_of_memory,
+)
+from fa_core.measure.resolve import GuessedTaps, check_stream, passed_by
+from fa_core.measure.taps import ReturnedStream, Tapped
+from fa_core.measure.tracing import OwnBackward, agreeing, untraced
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch, measured.
+
+    Attributes:
+        logits: (B, C), or (B, T, C), outside the graph.
+        hidden: h_0..h_L, outside the graph, in the network's own shapes.
+        gradients: g_l at the asked layers, same shapes.
+        error: e_T as `fa_core.measure.gradients.loss_gradient` gives it, (B, C) or (B, T, 1), in
+            float64.
+        names: names of h_0..h_L.
+        dtype: the arithmetic of the pass; inside the network where all layers are asked for.
+        own_backward: what of the network's backward pass is its own, where autograd's vector is not
+            the gradient.
+        credit: autograd's own vector then, of a pass that asks for all layers: the method's credit,
+            shaped as h_l.
+        untrue: why `gradients` are no gradients but that vector; "" where they are.
+        counting: (B, T) bool, which labels count; None where a sample has one.
+    """
+
+    logits: Tensor
+    hidden: list[Tensor]
+    gradients: list[Tensor]
+    error: Tensor
+    names: list[str]
+    dtype: str
+    own_backward: Sequence[str] = ()
+    credit: Sequence[Tensor] = ()
+    untrue: str = ""
+    counting: Tensor | None = None
+
+
+def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
+    """The backward pass from a forward pass, of one network or of several stacked ones.
+
+    Args:
+        stream: the forward pass.
+        y: labels, each a class of the logits.
+        layers: whose gradients are wanted; None = all.
+
+    Raises:
+        TapError: a tap that the logits do not depend on.
+    """
+    gradients, error = activation_gradients(stream, y, layers)
+    return Pass(
+        logits=stream.logits.detach(),
+        hidden=[h.detach() for h in stream.hidden],
+        gradients=gradients,
+        error=error,
+        names=stream.names,
+        dtype=arithmetic(stream.logits),
+        counting=y != IGNORED if y.dim() == 2 else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch on the network's device, and its name for messages."""
+
+    x: Inputs
+    y: Tensor
+    where: str
+
+
+class PassRunner:
+    """Runs a network forward and back, batch by batch.
+
+    Args:
+        taps: how to tap it.
+        model: the network, borrowed for measuring (see `borrow`).
+
+    Attributes:
+        remark: what a report has to say of the states.
+    """
+
+    def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
+        self._taps = taps
+        self._model = model
+        self._own: OwnBackward | None = None
+        self.remark = ""
+
+    def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
+        """Run one batch forward and back to the asked layers.
+
+        Args:
+            x: inputs, (B, ...).
+            y: (B,) class indices on the same device.
+            layers: whose gradients are wanted; None = all, as the first batch has to be asked for.
+                The backward pass stops at the first of them.
+            where: the batch's name, for messages.
+
+        Raises:
+            PassFailed: the network raised, or its logits are not (B, C) or too few for the labels.
+            TapError: a tap that cannot be used.
+        """
+        batch = _Batch(x, y, where)
+        with explained(x, where):
+            try:
+                return self._run(batch, layers)
+            except RuntimeError as error:
+                if IN_PLACE not in str(error):
+                    raise
+            # the network updates its stream in place: keep what the backward pass needs, at some
+            # cost
+            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+                return self._run(batch, layers)
+
+    @property
+    def _tapped(self) -> Tapped:
+        assert not isinstance(self._taps, GuessedTaps), "the first pass asks for all layers"
+        return self._taps
+
+    def _run(self, batch: _Batch, layers: Layers) -> Pass:
+        if layers is None:
+            return self._run_all(batch)
+        derived = self._derived(batch, layers)
+        if derived is not None:
+            return derived
+        done = _passed(self._tapped.forward(self._model, batch.x, layers), batch, layers)
+        return replace(done, untrue=self._own.why) if self._own else done
+
+    def _run_all(self, batch: _Batch) -> Pass:
+        if isinstance(self._taps, GuessedTaps):
+            self._taps = self._taps.choose(self._model, batch.x)
+        with Noticing(self._tapped.shifted) as noticed:
+            stream = self._tapped.forward(self._model, batch.x)
+        self._check(stream, batch, lost=bool(noticed.lost))
+        nodes = reachable(stream.logits.grad_fn)
+        dtype = arithmetic(stream.logits, nodes)
+        of_modules = backward_hooks(self._model)
+        if of_modules:
+            # torch reads nodes of the graph to attach them
+            noticed.hooks.pop(NODE_HOOK, None)
+        certain = [
+            *custom_functions(nodes),
+            *noticed.hooks,
+            *of_modules,
+            *straight_through(nodes),
+        ]
+        if not certain and not noticed.lost and not has_functions(nodes):
+            return replace(backward(stream, batch.y), dtype=dtype)
+        if self._own is None:
+            self._own = OwnBackward(self._tapped, certain, noticed)
+        return replace(self._run_both(batch, self._own), dtype=dtype)
+
+    def _check(self, stream: Stream, batch: _Batch, lost: bool) -> None:
+        """Refuse states and logits that cannot be used."""
+        size = len(batch.y)
+        if any(h.dim() > 2 and h.shape[0] == h.shape[1] == size > 1 for h in stream.hidden):
+            # (B, B, d): one sample shows which axis is the batch
+            one = self._tapped.forward(self._model, rows(batch.x, slice(1)), [])
+            check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
+            check_states(one.hidden, one.names, 1)
+        check_logits(stream.logits, batch.y, batch.where)
+        if type(self._tapped) is ReturnedStream:
+            self.remark = passed_by(stream)
+        elif not lost:
+            check_stream(self._model, batch.x, stream)
+
+    def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
+        """A pass by autograd and by the derivative of the forward, where the backward may be its
+        own."""
+        # both of the same random numbers, where it draws some
+        with Draws().passing():
+            done = backward(self._tapped.forward(self._model, batch.x), batch.y)
+        with Draws().passing():
+            true = self._derived(batch, None)
+        if true is None:
+            harmless = not own.matters(self._model, batch.x)
+        else:
+            harmless = len(agreeing(done.gradients, true.gradients)) == len(done.names)
+        if harmless:
+            self._own = None
+            return done
+        if own.steps and not own.why:
+            own.why = untraced(own.names, own.in_steps())
+        if true is None or own.why:
+            return replace(done, own_backward=own.names, untrue=own.why)
+        return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
+
+    def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
+        """The pass by the derivative of the forward; None where `own.why` says, or it is not
+        needed."""
+        own = self._own
+        if own is None or own.why:
+            return None
+        try:
+            return _passed(own.forward(self._model, batch.x, layers), batch, layers)
+        except Exception as error:
+            if is_out_of_memory(error) or IN_PLACE in str(error):
+                raise
+            own.why = untraced(own.names, error)
+            return None
+
+
+def _passed(stream: Stream, batch: _Batch, layers: Layers) -> Pass:
+    """The backward pass from a checked forward pass."""
+    check_logits(stream.logits, batch.y, batch.where)
+    if layers and max(layers) >= len(stream.hidden):
+        raise TapError(
+            f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
+            where=batch.where,
+            hint="the taps must be the same for every batch",
+        )
+    return backward(stream, batch.y, layers)

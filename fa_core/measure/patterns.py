@@ -1,0 +1,100 @@
+"""Module-name patterns: which modules of a network are tapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from fa_core.errors import TapError
+from fa_core.measure.hooks import READS
+
+_MOST_SUGGESTIONS = 8
+
+
+def split_patterns(patterns: str | Sequence[str]) -> list[str]:
+    """Patterns one by one, of one text joined by commas or of several.
+
+    >>> split_patterns("embed, blocks.*:in")
+    ['embed', 'blocks.*:in']
+    """
+    joined = patterns if isinstance(patterns, str) else ",".join(patterns)
+    return [part.strip() for part in joined.split(",") if part.strip()]
+
+
+def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
+    """The modules that patterns name, each once, under its first name.
+
+    ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks, not what is
+    inside them. A module registered under several names (tied weights) matches by any of them.
+    ``:in`` and ``:out`` behind a pattern say which of its tensors is the state (`ReadTaps`), and
+    are left out here.
+
+    Args:
+        model: the network.
+        patterns: one pattern, several, or several joined by commas.
+
+    Raises:
+        TapError: a pattern that matches nothing; lists candidates.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> match_modules(net, "0, 1.*")
+    ['0', '1.0', '1.1']
+    """
+    first_name = {module: name for name, module in model.named_modules()}
+    found: dict[str, None] = {}
+    for part in split_patterns(patterns):
+        pattern = part.removesuffix(READS).removesuffix(":out")
+        matched = False
+        for name, module in model.named_modules(remove_duplicate=False):
+            if name and _matches(name, pattern):
+                found[first_name[module]] = None
+                matched = True
+        if not matched:
+            raise TapError(
+                f"no module of {type(model).__name__} is named {pattern!r}",
+                hint=f"candidates: {candidates(model)}",
+            )
+    if not found:
+        raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
+    return list(found)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def candidates(model: nn.Module) -> str:
+    """Patterns worth trying: lists of like blocks, and the modules before them.
+
+    >>> candidates(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))))
+    "['0', '1.*']"
+    """
+    names: list[str] = []
+    blocks_end = 0
+    for name, module in model.named_children():
+        lists = _lists_of(name, module)
+        names += lists or [name]
+        if lists:
+            blocks_end = len(names)
+    if not names:
+        return "(it has no submodules: give a function)"
+    # what comes after the blocks (norm, head) is no stream
+    names = names[: blocks_end or len(names)]
+    if len(names) > _MOST_SUGGESTIONS:
+        names = [*names[:_MOST_SUGGESTIONS], "..."]
+    return str(names)
+
+
+def _lists_of(name: str, module: nn.Module) -> list[str]:
+    """Patterns of a module's list of blocks: itself, or the first two inside of it."""
+    if _is_list(module):
+        return [f"{name}.*"]
+    lists = [inner for inner, child in module.named_modules() if _is_list(child)]
+    return [f"{name}.{inner}.*" for inner in lists[:2]]
+
+
+def _is_list(module: nn.Module) -> bool:
+    return isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1

@@ -1,0 +1,156 @@
+"""Networks of one architecture as one, by `torch.func`: their common passes, answers and memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
+from fa_core.measure.batch_input import Batch, as_batch, to_device
+from fa_core.measure.gradients import Stream
+from fa_core.measure.isolate import answer, borrow, rows, target_dtype
+
+
+def named_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name."""
+    return dict(chain(network.named_parameters(), network.named_buffers()))
+
+
+class VmappedNetworks:
+    """N built-in networks that differ in their tensors' values alone; they are the first axis of
+    results.
+
+    Args:
+        networks: of one `kind`; they are only read.
+        dtype: what they are computed in; None = their own.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], dtype: torch.dtype | None = None) -> None:
+        named = [named_tensors(network) for network in networks]
+        self._tensors: dict[str, Tensor] = {}
+        for name, first in named[0].items():
+            members = torch.stack([tensors[name].detach() for tensors in named])
+            if dtype is not None and first.is_floating_point():
+                members = members.to(dtype)
+            self._tensors[name] = members.requires_grad_(isinstance(first, nn.Parameter))
+        # holds no values: a tensor that is missing in the stack would raise
+        self._skeleton = copy.deepcopy(networks[0]).to("meta").eval()
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits of inputs (B, ...): (N, B, C), without a graph."""
+        with torch.no_grad():
+            logits: Tensor = self._run(x)
+        return logits
+
+    def forward(self, x: Tensor) -> Stream:
+        """Logits (N, B, C) and states (N, B, ...); their graph starts at the weights.
+
+        So inputs may be token numbers.
+        """
+        logits, hidden = self._run(x, return_hidden=True)
+        return Stream(logits, hidden, hidden, [f"h_{l}" for l in range(len(hidden))])
+
+    def _run(self, x: Tensor, **options: bool) -> Any:
+        def member(tensors: dict[str, Tensor], x: Tensor) -> Any:
+            return functional_call(self._skeleton, tensors, (x,), options)
+
+        return vmap(member, in_dims=(0, None))(self._tensors, x)
+
+
+class Answers:
+    """What the members answered to every batch.
+
+    Attributes:
+        right: (N, B) bool of every batch, which classified which sample rightly.
+    """
+
+    def __init__(self) -> None:
+        self.right: list[Tensor] = []
+        self._near: list[Tensor] = []
+
+    def add(self, logits: Tensor, y: Tensor) -> None:
+        """Add one batch: logits (N, B, C), y (B,)."""
+        self.right.append(classified(logits, y))
+        near = near_ties(logits)
+        if logits.dtype == torch.float64:
+            near = torch.zeros_like(near)
+        self._near.append(near)
+
+    def decide_near_ties(
+        self, networks: Sequence[nn.Module], batch_at: Callable[[int], Batch]
+    ) -> None:
+        """Decide what float32 cannot as for a network by itself: in float64, network by network."""
+        ends = list(accumulate(near.shape[1] for near in self._near))
+        # fetched at once: asking batch by batch would wait for the device as often
+        fetched = np.split(torch.cat(self._near, dim=1).cpu().numpy(), ends[:-1], axis=1)
+        for member, network in enumerate(networks):
+            twin = Float64Twin(network)
+            for index, near in enumerate(fetched):
+                if near[member].any():
+                    undecided = torch.from_numpy(near[member])
+                    decide(self.right[index][member], undecided, *batch_at(index), twin)
+
+
+def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int) -> int:
+    """Memory that measuring `network` in a group takes; free memory divided by it is the size of a
+    group.
+
+        weights: as they are and once more in the stack; + max(2·A·B, 4·M·T): A = bytes that one
+        sample's forward pass makes, kept for the backward pass and once
+          more for its gradients; M = the largest of its tensors; B, T = samples per eval and test
+          batch.
+
+    Found by running one sample; an estimate, on the safe side. The samples themselves are shared,
+    and not in it.
+
+    Args:
+        network: on its device.
+        batches: eval batches.
+        test_batch: T.
+    """
+    weights = 0
+    target = target_dtype(network)
+    for tensor in chain(network.parameters(), network.buffers()):
+        converted = target if target and tensor.is_floating_point() else tensor.dtype
+        weights += tensor.nbytes + tensor.numel() * converted.itemsize
+    made = _Made()
+    try:
+        with borrow(network) as net, torch.no_grad():
+            x, _ = to_device(batches[0], 0, net)
+            with made:
+                answer(net.model, rows(x, slice(1)))
+    except Exception:
+        # what it needs will show when it is measured, if it can be
+        pass
+    largest = max((len(as_batch(batch, 0)[1]) for batch in batches), default=0)
+    return weights + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+
+
+class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sizes in bytes of the tensors that operations made; views are none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
+        output = func(*args, **(kwargs or {}))
+        for tensor in output if isinstance(output, (tuple, list)) else (output,):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
+                self.sizes.append(tensor.nbytes)
+        return output
