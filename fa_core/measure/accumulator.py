@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import aggregation
-from fa_core.judgement.intervals import growth_interval, median_ranks, share_interval
+from fa_core.judgement.intervals import Interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.drift import Drift, drifts, summed_gradients
 from fa_core.measure.flattening import (
     FLATTENED,
@@ -224,9 +224,7 @@ class Accumulator:
             right: (N, B) bool of every batch: classified rightly.
         """
         means = self._batch_means()
-        h = self._joined([norms.h for norms in self._norms])
-        g = self._joined([norms.g for norms in self._norms])
-        error = self._joined([norms.error for norms in self._norms])
+        h, g, error = self._joined("h"), self._joined("g"), self._joined("error")
         medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
         classes = torch.stack(self._classes, dim=1)
@@ -266,11 +264,14 @@ class Accumulator:
         *low, g_low = member.low
         *high, g_high = member.high
         bounded = median_ranks(samples) and math.isfinite(sum(g_norms))
-        intervals = {
-            "growth": growth_interval(h_norms, low, high, member.agreement, samples),
-            "g_L": (g_low, g_high) if bounded else None,
-            "stability": drift.interval,
-        }
+        intervals: dict[str, Interval] = {}
+        growth = growth_interval(h_norms, low, high, member.agreement, samples)
+        if growth is not None:
+            intervals["growth"] = growth
+        if bounded:
+            intervals["g_L"] = (g_low, g_high)
+        if drift.interval is not None:
+            intervals["stability"] = drift.interval
         unmeasured = {}
         if stability is None and drift.why is not None:
             unmeasured["c"] = drift.why
@@ -286,7 +287,7 @@ class Accumulator:
             tap_names=list(self._names),
             flatten=self._way,
             error_norm=member.medians[-1],
-            intervals={name: ends for name, ends in intervals.items() if ends is not None},
+            intervals=intervals,
             provenance=dict(self.facts),
             unmeasured=unmeasured,
             credit=self._credit,
@@ -296,21 +297,27 @@ class Accumulator:
     def _remarks(self, member: _Member) -> list[str]:
         _, least, most, *zero = member.facts
         depth = len(self._names)
-        remarks = dead_stream_notes(zero[:depth], [] if "b" in self._untrue else zero[depth:])
-        enough = self._predictions >= FEWEST_PREDICTIONS
-        if least == most and enough and math.isfinite(member.medians[-1]):
+        dark = zero[:depth]
+        unreached = zero[depth:]
+        if "b" in self._untrue:
+            unreached = []
+        remarks = dead_stream_notes(dark, unreached)
+        if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(member.medians[-1]):
+            return remarks
+        if least == most:
             remarks.append(f"all {self._predictions} predictions are class {least}")
         return remarks
 
     def _samples(self, right: Sequence[Tensor], means: Tensor, index: int) -> Samples:
-        def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
+        def of_member(name: str) -> list[Tensor]:
+            batches = [getattr(norms, name) for norms in self._norms]
             return [self._by_member(batch)[index].cpu() for batch in batches]
 
         directions = unit_rows(means[index])
         return Samples(
-            residual_norms=of_member([norms.h for norms in self._norms]),
-            bp_grad_norms=of_member([norms.g for norms in self._norms]),
-            error_norms=of_member([norms.error for norms in self._norms]),
+            residual_norms=of_member("h"),
+            bp_grad_norms=of_member("g"),
+            error_norms=of_member("error"),
             right=[batch[index].cpu() for batch in right],
             drift_cosines=(directions @ directions.T).cpu(),
         )
@@ -401,8 +408,10 @@ class Accumulator:
             means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
         return self._by_member(torch.stack(means, dim=self._axis))
 
-    def _joined(self, batches: Sequence[Tensor]) -> Tensor:
-        return self._by_member(torch.cat(list(batches), dim=-1))
+    def _joined(self, name: str) -> Tensor:
+        """Norms of one kind over all batches, (N, ..., n)."""
+        batches = [getattr(norms, name) for norms in self._norms]
+        return self._by_member(torch.cat(batches, dim=-1))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
@@ -489,7 +498,9 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
     Source: `fa_core.judgement.intervals.growth_interval`.
     """
     low, high = median_ranks(h.shape[-1]) or (0, -1)
-    ordered = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values
+    norms = torch.cat((h, g_last[:, None]), dim=1)
+    ordered = norms.sort(dim=-1).values
     side = (h - medians[..., None]).sign()
-    agreement = (side[:, 1:] * side[:, :-1]).mean(dim=-1)
+    following = side[:, 1:]
+    agreement = (following * side[:, :-1]).mean(dim=-1)
     return ordered[..., low], ordered[..., high], agreement

@@ -196,5 +196,6 @@ def _is_per_token(tensors: list[Tensor], y: Tensor) -> bool:
         return False
     if not any(y.shape == tensor.shape[:2] for tensor in tensors):
         return False
-    one_hot = bool(((y == 0) | (y == 1)).all() and (y.sum(dim=1) == 1).all())
-    return not one_hot
+    binary = (y == 0) | (y == 1)
+    one_hot = binary.all() and (y.sum(dim=1) == 1).all()
+    return not bool(one_hot)

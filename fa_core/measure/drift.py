@@ -50,7 +50,9 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     """
     k = directions.shape[-2]
     total = directions.sum(dim=-2)
-    return (total.square().sum(dim=-1) - directions.square().sum(dim=(-2, -1))) / (k * (k - 1))
+    square_of_sum = total.square().sum(dim=-1)
+    sum_of_squares = directions.square().sum(dim=(-2, -1))
+    return (square_of_sum - sum_of_squares) / (k * (k - 1))
 
 
 def summed_gradients(gradient: Tensor) -> Tensor:
@@ -75,14 +77,16 @@ def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
         least: fewer batches leave (c) unmeasured.
     """
     n, k, d = means.shape
-    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    rows = unit_rows(means.reshape(n * k, d))
+    directions = rows.reshape(n, k, d)
     finite = torch.isfinite(means).all(dim=2).all(dim=1)
     zero = (means == 0).all(dim=2)
     # of each batch's cosines to the others
-    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    others = directions.sum(dim=1, keepdim=True) - directions
+    sums = (directions * others).sum(dim=2)
     columns = (mean_pairwise_cosine(directions), finite, zero, sums)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [_drift(*row, least=least) for row in rows]
+    lists = [column.tolist() for column in columns]
+    return [_drift(*row, least=least) for row in zip(*lists, strict=True)]
 
 
 def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:

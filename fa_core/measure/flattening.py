@@ -121,8 +121,8 @@ def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
     first_only = (tokens == 0).all(dim=1)
     last_only = (tokens == last).all(dim=1)
     # one table: every column fetched by itself would be a wait for the device
-    facts = torch.stack((single, first_only, last_only), dim=1).tolist()
-    ways = [_way_of_tokens(*row) for row in facts]
+    facts = torch.stack((single, first_only, last_only), dim=1)
+    ways = [_way_of_tokens(*row) for row in facts.tolist()]
     if set(ways) != {FLATTENED}:
         _check_same_tokens(hidden)
     return ways
@@ -133,7 +133,9 @@ def _way_of_tokens(single: bool, first_only: bool, last_only: bool) -> str:
         return FLATTENED
     if first_only:
         return CLS_TOKEN
-    return LAST_TOKEN if last_only else READ_TOKEN
+    if last_only:
+        return LAST_TOKEN
+    return READ_TOKEN
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
@@ -182,8 +184,8 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
         if h.dim() < 2 or h.shape[0] != batch_size:
             raise TapError(
                 f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
-                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later "
-                "axis, give a function (model, x) -> (logits, states) that moves it to the front, "
+                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is "
+                "a later axis, give a function (model, x) -> (logits, states) that moves it to the front, "
                 "e.g. h.transpose(0, 1)",
             )
 

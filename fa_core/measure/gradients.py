@@ -75,14 +75,18 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return (error / terms).to(logits), error
     rows = logits.detach().flatten(0, 1)
     size = max(1, _LARGEST_ERROR // logits.shape[-1])
-    starts, norms = [], []
-    for part, labels in zip(torch.split(rows, size), torch.split(y.flatten(), size), strict=True):
+    starts = []
+    norms = []
+    parts = torch.split(rows, size)
+    for part, labels in zip(parts, torch.split(y.flatten(), size), strict=True):
         part = wide(part)
-        counts = (labels != IGNORED).to(part.device)[:, None]
-        error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
+        counts = (labels != IGNORED).to(part.device)
+        error = output_error(part, labels.clamp(min=0))
+        error = torch.where(counts[:, None], error, 0.0)
         starts.append((error / terms).to(logits))
         norms.append(vector_norms(error))
-    return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
+    start = torch.cat(starts).view(logits.shape)
+    return start, torch.cat(norms).view(*y.shape, 1)
 
 
 def activation_gradients(
@@ -114,11 +118,7 @@ def activation_gradients(
             "torch.inference_mode() after the taps",
         )
     chosen = range(len(stream.edges)) if layers is None else layers
-    edges: list[Any] = []
-    for l in chosen:
-        edge = stream.edges[l]
-        if edge is not None:
-            edges.append(edge)
+    edges: list[Any] = [stream.edges[l] for l in chosen]
     start, error = loss_gradient(logits, y)
     # a side branch is only known by its missing gradient; finding its source takes the graph once
     # more

@@ -242,9 +242,10 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
         if node.name() not in SELECTIONS and not _is_leaf(node):
             found.update(meta.dtype for meta in getattr(node, "_input_metadata", ()))
     others = [_name(dtype) for dtype in found - {logits.dtype} if dtype.is_floating_point]
-    if not others:
-        return _name(logits.dtype)
-    return f"{_name(logits.dtype)}, {' and '.join(sorted(others))} inside"
+    name = _name(logits.dtype)
+    if others:
+        name += f", {' and '.join(sorted(others))} inside"
+    return name
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -56,7 +56,9 @@ class Member:
     @property
     def acc(self) -> float | None:
         """Its accuracy on the test samples; None where it failed."""
-        return None if self.right is None else int(self.right.sum()) / len(self.right)
+        if self.right is None:
+            return None
+        return int(self.right.sum()) / len(self.right)
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,10 @@ def measure_together(
 
     >>> import torch
     >>> from fa_core.models import build
-    >>> nets = [build("resmlp", input_dim=2, d=4, L=1, num_classes=2, seed=seed) for seed in range(3)]
-    >>> found = measure_together(nets, [(torch.eye(2), torch.tensor([0, 1]))], [(torch.eye(2), torch.tensor([0, 1]))])
+    >>> sizes = {"input_dim": 2, "d": 4, "L": 1, "num_classes": 2}
+    >>> nets = [build("resmlp", **sizes, seed=seed) for seed in range(3)]
+    >>> batches = [(torch.eye(2), torch.tensor([0, 1]))]
+    >>> found = measure_together(nets, batches, batches)
     >>> [len(member.diagnosis.report().residual_norms) for member in found]
     [2, 2, 2]
     """
@@ -186,10 +190,11 @@ def kind(network: nn.Module, request: Request) -> Hashable:
         return None
     if any(map(_altered, network.modules())):
         return None
-    tensors = [(name, t.shape, t.dtype, t.device) for name, t in named_tensors(network).items()]
-    # the text of a module holds its classes and constants: Linear(…, bias=True), LayerNorm(…,
-    # eps=1e-05)
-    return type(network), repr(network), repr(network.arch_args), tuple(tensors)
+    # the text of a module holds its classes and constants: Linear(…, bias=True)
+    facts: list[Hashable] = [type(network), repr(network), repr(network.arch_args)]
+    for name, tensor in named_tensors(network).items():
+        facts += [name, tensor.shape, tensor.dtype, tensor.device]
+    return tuple(facts)
 
 
 def _altered(module: nn.Module) -> bool:
@@ -287,11 +292,13 @@ def _checked(batches: Sequence[Any], network: nn.Module) -> list[Batch]:
         CannotStack: a label that is no class.
     """
     checked = [as_batch(batch, index) for index, batch in enumerate(batches)]
-    if checked:
-        assert isinstance(network, StreamNet)
-        classes = network.num_classes
-        labels = torch.stack([torch.stack(y.aminmax()) for _, y in checked])
-        lowest, highest = int(labels.min()), int(labels.max())
-        if not 0 <= lowest <= highest < classes or classes == 1:
-            raise CannotStack(f"labels {lowest}..{highest}, {classes} classes")
+    if not checked:
+        return checked
+    assert isinstance(network, StreamNet)
+    classes = network.num_classes
+    labels = torch.stack([torch.stack(y.aminmax()) for _, y in checked])
+    lowest = int(labels.min())
+    highest = int(labels.max())
+    if lowest < 0 or highest >= classes or classes == 1:
+        raise CannotStack(f"labels {lowest}..{highest}, {classes} classes")
     return checked

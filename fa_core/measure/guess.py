@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.hooks import READS, first_tensor, hooked
+from fa_core.measure.hooks import READS, Args, Kwargs, first_tensor, hooked
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.patterns import candidates, match_modules
 from fa_core.measure.taps import plain_logits
@@ -62,48 +62,45 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     >>> guess_taps(nn.Sequential(nn.Linear(2, 2), *blocks), torch.ones(1, 2))
     ['0', '1', '2', '3']
     """
-    calls = called_modules(model, x)
+    calls = _called_modules(model, x)
     alike = _runs_of_like_modules(calls)
     taps_of = _outputs_of
-    runs = [run for run in alike if _is_chain(run)]
+    runs = list(filter(_is_chain, alike))
     if not runs:
-        taps_of = inputs_of
-        runs = [run for run in alike if _reads_alike(run) and inputs_of(model, calls, run)]
-    runs = [run for run in runs if not _is_stages(run, runs)]
-    runs = [run for run in runs if not any(_holds(other, run) for other in runs)]
+        taps_of = _inputs_of
+        runs = [run for run in alike if _reads_alike(run) and _inputs_of(model, calls, run)]
+    runs = _blocks_among(runs)
     most = max(map(len, runs), default=0)
     guesses = [taps_of(model, calls, run) for run in runs if len(run) == most]
     if len(guesses) == 1:
         return guesses[0]
     name = type(model).__name__
     if guesses:
-        choices = " or ".join(f"--taps '{','.join(guess)}'" for guess in guesses)
+        lines = [f"--taps '{','.join(guess)}'" for guess in guesses]
         raise TapError(
-            f"{name} has {len(guesses)} runs of {most} like blocks", hint=f"choose: {choices}"
+            f"{name} has {len(guesses)} runs of {most} like blocks",
+            hint=f"choose: {' or '.join(lines)}",
         )
     raise TapError(
         f"{name} offers no model(x, return_hidden=True), and no run of like blocks shows what its "
         "stream is",
-        hint=f"name the modules that give h_0..h_L with taps, e.g. {candidates(model)}; where the network "
-        "adds h + block(h) itself, what reads them: 'blocks.*:in,head:in'; "
+        hint=f"name the modules that give h_0..h_L with taps, e.g. {candidates(model)}; "
+        "where the network adds h + block(h) itself, what reads them: 'blocks.*:in,head:in'; "
         "or give a function (model, x) -> (logits, [h_0..h_L])",
     )
 
 
-def called_modules(model: nn.Module, x: Inputs) -> list[Call]:
+def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
     """Every module that ran in a forward pass, as it ended."""
     calls: list[Call] = []
 
-    def note(
-        name: str,
-        module: nn.Module,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        output: object,
-    ) -> None:
+    def note(name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object) -> None:
         read = first_tensor((*args, *kwargs.values()))
-        version = 0 if read is None or read.is_inference() else read._version
-        calls.append(Call(name, module, read, first_tensor(output), (id(read), version)))
+        version = 0
+        if read is not None and not read.is_inference():
+            version = read._version
+        gave = first_tensor(output)
+        calls.append(Call(name, module, read, gave, state=(id(read), version)))
 
     with hooked(model, note):
         plain_logits(model, x)
@@ -112,10 +109,11 @@ def called_modules(model: nn.Module, x: Inputs) -> list[Call]:
 
 def _runs_of_like_modules(calls: Run) -> list[list[Call]]:
     """Calls of modules with parts, by class and by name without its numbers."""
-    found: defaultdict[tuple[type[nn.Module], str], list[Call]] = defaultdict(list)
+    found: dict[tuple[type, str], list[Call]] = {}
     for call in calls:
         if any(call.module.children()):
-            found[type(call.module), _pattern(call)].append(call)
+            kind = type(call.module), _pattern(call)
+            found.setdefault(kind, []).append(call)
     return [run for run in found.values() if len(run) > 1]
 
 
@@ -149,20 +147,36 @@ def _reads_alike(run: Run) -> bool:
     return True
 
 
+def _blocks_among(runs: list[list[Call]]) -> list[list[Call]]:
+    """The runs that are neither stages around blocks nor parts of blocks."""
+    blocks = [run for run in runs if not _is_stages(run, runs)]
+    outermost = []
+    for run in blocks:
+        if not any(_holds(other, run) for other in blocks):
+            outermost.append(run)
+    return outermost
+
+
 def _is_stages(run: Run, runs: Sequence[Run]) -> bool:
     """Whether these hold a longer run, and are lists, or of another shape each."""
     if not any(len(other) > len(run) and _holds(run, other) for other in runs):
         return False
     if type(run[0].module) is nn.Sequential:
         return True
-    shapes = [[p.shape for p in call.module.parameters()] for call in run]
+    shapes = [_shapes(call.module) for call in run]
     return all(one != other for one, other in pairwise(shapes))
+
+
+def _shapes(module: nn.Module) -> list[torch.Size]:
+    return [parameter.shape for parameter in module.parameters()]
 
 
 def _holds(outer: Run, inner: Run) -> bool:
     """Whether every module of a run is inside a module of another one."""
+    if outer is inner:
+        return False
     inside = tuple(f"{block.name}." for block in outer)
-    return outer is not inner and all(call.name.startswith(inside) for call in inner)
+    return all(call.name.startswith(inside) for call in inner)
 
 
 def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
@@ -175,10 +189,12 @@ def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
         if call.gave is not None and call.gave is first.read:
             fed.append(call)
     blocks = _patterns(model, run)
-    return [_outermost(fed), *blocks] if fed else blocks
+    if not fed:
+        return blocks
+    return [_outermost(fed), *blocks]
 
 
-def inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
+def _inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
     """Patterns for what a run of blocks reads, and the module behind them; [] where none reads the
     last state."""
     last = run[-1]
@@ -205,4 +221,6 @@ def _patterns(model: nn.Module, run: Run) -> list[str]:
     """A run as one pattern where that matches nothing else, else as names."""
     names = list(dict.fromkeys(call.name for call in run))
     pattern = _pattern(run[0])
-    return [pattern] if match_modules(model, pattern) == names else names
+    if match_modules(model, pattern) == names:
+        return [pattern]
+    return names

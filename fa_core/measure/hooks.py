@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
@@ -21,18 +21,12 @@ Tap: TypeAlias = Callable[[str, Tensor, Sequence[Tensor]], Tensor]
 """(name, state, tensors that the module gave beside it) → what goes on in the state's place."""
 
 
-class ForwardHook(Protocol):
-    """Called after a module ran; returns another output, or None to keep it."""
+Args: TypeAlias = tuple[object, ...]
+Kwargs: TypeAlias = Mapping[str, object]
+"""What a module is called with."""
 
-    def __call__(
-        self,
-        name: str,
-        module: nn.Module,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        output: object,
-        /,
-    ) -> object: ...
+ForwardHook: TypeAlias = Callable[[str, nn.Module, Args, Kwargs, object], object]
+"""(name, module, its arguments, keyword arguments, output) → another output; None keeps it."""
 
 
 @contextmanager
@@ -74,9 +68,7 @@ def tapped_inputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterato
     """
     calls: Counter[str] = Counter()
 
-    def hook(
-        name: str, module: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> None:
+    def hook(name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         first = first_tensor((*args, *kwargs.values()))
         if first is None or not first.is_floating_point():
             raise TapError(
@@ -107,13 +99,7 @@ def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterat
     """
     calls: Counter[str] = Counter()
 
-    def hook(
-        name: str,
-        module: nn.Module,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-        output: object,
-    ) -> object:
+    def hook(name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object) -> object:
         first = first_tensor(output)
         if first is None or not first.is_floating_point():
             raise TapError(
@@ -140,7 +126,10 @@ def _numbered(name: str, calls: Counter[str]) -> str:
 def first_tensor(output: object) -> Tensor | None:
     """The tensor a module returned: itself, or the first in a tuple or list."""
     items = output if isinstance(output, (tuple, list)) else (output,)
-    return next((item for item in items if isinstance(item, Tensor)), None)
+    for item in items:
+        if isinstance(item, Tensor):
+            return item
+    return None
 
 
 def replace_first_tensor(output: object, tensor: Tensor) -> object:

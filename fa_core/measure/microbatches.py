@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -42,16 +42,7 @@ def microbatches(
         gradients = [g * share for g in done.gradients]
         credit = [a * share for a in done.credit]
         parts.append(replace(done, gradients=gradients, credit=credit))
-    counting = [part.counting for part in parts if part.counting is not None]
-    return replace(
-        parts[0],
-        logits=torch.cat([part.logits for part in parts]),
-        hidden=_by_layer([part.hidden for part in parts]),
-        gradients=_by_layer([part.gradients for part in parts]),
-        error=torch.cat([part.error for part in parts]),
-        credit=_by_layer([part.credit for part in parts]),
-        counting=torch.cat(counting) if counting else None,
-    )
+    return _joined(parts)
 
 
 def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
@@ -77,11 +68,28 @@ def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | No
     return done
 
 
-def _by_layer(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    """The tensors of every part, joined layer by layer."""
-    return [torch.cat(tensors) for tensors in zip(*parts, strict=True)]
+def _joined(parts: list[Pass]) -> Pass:
+    """The passes over all parts as one."""
+
+    def join(name: str) -> Tensor:
+        return torch.cat([getattr(part, name) for part in parts])
+
+    def join_layers(name: str) -> list[Tensor]:
+        layers = zip(*(getattr(part, name) for part in parts), strict=True)
+        return list(map(torch.cat, layers))
+
+    return replace(
+        parts[0],
+        logits=join("logits"),
+        hidden=join_layers("hidden"),
+        gradients=join_layers("gradients"),
+        error=join("error"),
+        credit=join_layers("credit"),
+        counting=None if parts[0].counting is None else join("counting"),
+    )
 
 
 def cut(x: Inputs, largest: int) -> list[Inputs]:
     """The inputs in pieces of at most ``largest`` samples."""
-    return [rows(x, slice(at, at + largest)) for at in range(0, len(first_of(x)), largest)]
+    starts = range(0, len(first_of(x)), largest)
+    return [rows(x, slice(start, start + largest)) for start in starts]

@@ -28,7 +28,8 @@ def sample_norms(x: Tensor) -> Tensor:
     >>> sample_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]])).tolist()
     [5.000000015855384e-30, 0.0]
     """
-    return vector_norms(x.detach().reshape(len(x), -1))
+    rows = x.detach().reshape(len(x), -1)
+    return vector_norms(rows)
 
 
 def vector_norms(x: Tensor) -> Tensor:
@@ -61,7 +62,8 @@ def _scaled_norms(x: Tensor) -> Tensor:
     ordinary = (largest > 0) & torch.isfinite(largest)
     scale = torch.where(ordinary, largest, 1.0)
     scaled = scale * torch.linalg.vector_norm(x / scale[..., None], dim=-1)
-    return torch.where(exact, norms, torch.where(ordinary, scaled, largest))
+    inexact = torch.where(ordinary, scaled, largest)
+    return torch.where(exact, norms, inexact)
 
 
 def lower_median(x: Tensor) -> Tensor:
@@ -129,15 +131,18 @@ def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
     Returns:
         (..., B'), of the B' samples that have any; NaN where a sample's values hold NaN.
 
-    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([[True, True], [False, False], [False, True]]))
+    >>> counting = torch.tensor([[True, True], [False, False], [False, True]])
+    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), counting)
     tensor([1., 2.])
     """
     counting = counting[counting.any(dim=1)]
-    table = values.new_full((*values.shape[:-1], *counting.shape), torch.inf)
+    networks = values.shape[:-1]
+    table = values.new_full((*networks, *counting.shape), torch.inf)
     table[..., counting] = values
     middle = (counting.sum(dim=1) - 1) // 2
-    places = middle.expand(table.shape[:-1])[..., None]
-    medians = table.sort(dim=-1).values.gather(-1, places)[..., 0]
+    places = middle.expand(table.shape[:-1])
+    ordered = table.sort(dim=-1).values
+    medians = ordered.gather(-1, places[..., None])[..., 0]
     return torch.where(table.isnan().any(-1), torch.nan, medians)
 
 

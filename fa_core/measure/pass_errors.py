@@ -65,9 +65,10 @@ _REMEDIES = (
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
     ("same device|device type", "move the network to one device, or give device="),
     (
-        "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|KeyError",
-        "it is called as model(x): wrap it in a module whose forward takes x alone and passes on what else it needs, "
-        "or give a function (model, x) -> (logits, states)",
+        "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|"
+        "KeyError",
+        "it is called as model(x): wrap it in a module whose forward takes x alone and passes on "
+        "what else it needs, or give a function (model, x) -> (logits, states)",
     ),
     ("dtype|scalar type|input type", f"{_ASK} where they do, give x.float(), or {_RAISED}"),
     (
@@ -111,8 +112,8 @@ def _no_logits(found: str, y: Tensor, where: str) -> PassFailed:
     return PassFailed(
         f"the network's output is {found} for {labels} labels",
         where=where,
-        hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or as "
-        "['logits']: wrap the network in a module that does so, or give a function "
+        hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or "
+        "as ['logits']: wrap the network in a module that does so, or give a function "
         "(model, x) -> (logits, states)",
     )
 
@@ -123,8 +124,8 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory",
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether an exception, or what caused it, says that memory ran out.
 
-    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory")), is_out_of_memory(None)
-    (True, False)
+    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    True
     """
     while error is not None:
         if isinstance(error, (MemoryError, torch.OutOfMemoryError)):

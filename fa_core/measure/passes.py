@@ -28,7 +28,7 @@ from fa_core.measure.pass_errors import (
 )
 from fa_core.measure.resolve import GuessedTaps, check_stream, passed_by
 from fa_core.measure.taps import ReturnedStream, Tapped
-from fa_core.measure.tracing import OwnBackward, agreeing, untraced
+from fa_core.measure.tracing import OwnBackward, agreeing
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,11 @@ class PassRunner:
         derived = self._derived(batch, layers)
         if derived is not None:
             return derived
-        done = _passed(self._tapped.forward(self._model, batch.x, layers), batch, layers)
-        return replace(done, untrue=self._own.why) if self._own else done
+        stream = self._tapped.forward(self._model, batch.x, layers)
+        done = _passed(stream, batch, layers)
+        if self._own is None:
+            return done
+        return replace(done, untrue=self._own.why)
 
     def _run_all(self, batch: _Batch) -> Pass:
         if isinstance(self._taps, GuessedTaps):
@@ -178,8 +181,7 @@ class PassRunner:
 
     def _check(self, stream: Stream, batch: _Batch, lost: bool) -> None:
         """Refuse states and logits that cannot be used."""
-        size = len(batch.y)
-        if any(h.dim() > 2 and h.shape[0] == h.shape[1] == size > 1 for h in stream.hidden):
+        if any(_is_square(h, len(batch.y)) for h in stream.hidden):
             # (B, B, d): one sample shows which axis is the batch
             one = self._tapped.forward(self._model, rows(batch.x, slice(1)), [])
             check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
@@ -188,7 +190,7 @@ class PassRunner:
         if type(self._tapped) is ReturnedStream:
             self.remark = passed_by(stream)
         elif not lost:
-            check_stream(self._model, batch.x, stream)
+            check_stream(stream)
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
         """A pass by autograd and by the derivative of the forward, where the backward may be its
@@ -206,7 +208,7 @@ class PassRunner:
             self._own = None
             return done
         if own.steps and not own.why:
-            own.why = untraced(own.names, own.in_steps())
+            own.give_up(own.in_steps())
         if true is None or own.why:
             return replace(done, own_backward=own.names, untrue=own.why)
         return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
@@ -222,8 +224,12 @@ class PassRunner:
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
-            own.why = untraced(own.names, error)
+            own.give_up(error)
             return None
+
+
+def _is_square(state: Tensor, size: int) -> bool:
+    return state.dim() > 2 and state.shape[0] == state.shape[1] == size > 1
 
 
 def _passed(stream: Stream, batch: _Batch, layers: Layers) -> Pass:

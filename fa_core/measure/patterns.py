@@ -19,8 +19,10 @@ def split_patterns(patterns: str | Sequence[str]) -> list[str]:
     >>> split_patterns("embed, blocks.*:in")
     ['embed', 'blocks.*:in']
     """
-    joined = patterns if isinstance(patterns, str) else ",".join(patterns)
-    return [part.strip() for part in joined.split(",") if part.strip()]
+    if not isinstance(patterns, str):
+        patterns = ",".join(patterns)
+    parts = map(str.strip, patterns.split(","))
+    return list(filter(None, parts))
 
 
 def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
@@ -62,7 +64,8 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    parts, wanted = name.split("."), pattern.split(".")
+    parts = name.split(".")
+    wanted = pattern.split(".")
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fa_core.errors import TapError
 from fa_core.measure.gradients import Stream
 from fa_core.measure.graph import node_of, unlinked
-from fa_core.measure.guess import called_modules, guess_taps, inputs_of
+from fa_core.measure.guess import guess_taps
 from fa_core.measure.hooks import READS
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.patterns import split_patterns
@@ -110,27 +110,29 @@ def _returns_hidden(model: nn.Module) -> bool:
 def passed_by(stream: Stream) -> str:
     """Remark on a returned stream of which more than half of the states are passed by; else ""."""
     unread, past = _links(stream)
-    if unread or 2 * len(past) <= len(stream.names) - 1:
+    last = len(stream.names) - 1
+    if unread or 2 * len(past) <= last:
         return ""
     l = past[0]
-    after = f"h_{l + 1}" if l + 1 < len(stream.names) else "the logits"
+    after = f"h_{l + 1}" if l < last else "the logits"
     return f"{after} depends on h_{l - 1} past h_{l}: the states may be outputs of branches"
 
 
 def _links(stream: Stream) -> tuple[list[int], list[int]]:
-    if len(stream.cuts) < 2 or len(stream.cuts) != len(stream.names):
+    states = len(stream.cuts)
+    if states < 2 or states != len(stream.names):
         return [], []
     return unlinked(node_of(stream.logits), stream.cuts)
 
 
-def check_stream(model: nn.Module, x: Inputs, stream: Stream) -> None:
+def check_stream(stream: Stream) -> None:
     """Refuse module taps that are no stream: more than half of the states are passed by.
 
     Outputs of blocks that the network adds itself, ``h + block(h)``, and outputs of norms in front
     of blocks read a stream that none of them is. A single long connection is no reason.
 
     Raises:
-        TapError: names two taps, and what to tap where that shows.
+        TapError: names two taps.
 
     Source: docs/formats.md, "Taps".
     """
@@ -147,21 +149,7 @@ def check_stream(model: nn.Module, x: Inputs, stream: Stream) -> None:
         return
     raise TapError(
         f"the taps are no stream: {what}",
-        hint=_read_instead(model, x, stream) if past else _BY_FUNCTION,
-    )
-
-
-_BY_FUNCTION = "tap the states themselves, or give a function (model, x) -> (logits, [h_0..h_L])"
-
-
-def _read_instead(model: nn.Module, x: Inputs, stream: Stream) -> str:
-    """Hint to tap what the blocks read, where that shows."""
-    tapped = {name.split(" ")[0].removesuffix(READS) for name in stream.names[1:]}
-    calls = called_modules(model, x)
-    run = [call for call in calls if call.name in tapped]
-    taps = inputs_of(model, calls, run) if len(run) > 1 else []
-    if not taps:
-        return _BY_FUNCTION
-    return (
-        f"where the network adds h + block(h), tap what its blocks read: --taps '{','.join(taps)}'"
+        hint="where the network adds h + block(h), tap what its blocks and the module behind them "
+        "read: 'blocks.*:in,head:in'; else tap the states themselves, or give a function "
+        "(model, x) -> (logits, [h_0..h_L])",
     )

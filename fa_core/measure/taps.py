@@ -137,7 +137,8 @@ class ReturnedStream(Tapped):
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         if not self._norm_checked and follows_norm([node_of(h) for h in hidden]):
             raise TapError(
-                f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows",
+                f"{names[-1]} from {self._name} comes after the final norm, "
+                "where no explosion shows",
                 hint=f"return what the norm reads as {names[-1]}, or tap the blocks by name; "
                 f"candidates: {candidates(model)}",
             )
@@ -159,21 +160,27 @@ class ReturnedStream(Tapped):
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
         with thawed(model) if thawing else nullcontext():
-            output: object = self._function(model, lent(model, x, gradients=True))
-        hint = "it must return (logits, [h_0, ..., h_L]), the states as a list"
-        if not isinstance(output, (tuple, list)) or len(output) != 2:
-            raise TapError(f"{self._name} returned {described(output)}", hint=hint)
-        if not isinstance(output[1], (tuple, list)):
-            raise TapError(f"{self._name} returned {described(output)}", hint=hint)
-        if not output[1]:
-            raise TapError(f"{self._name} returned an empty stream", hint=hint)
-        for l, h in enumerate(output[1]):
+            output = self._function(model, lent(model, x, gradients=True))
+        if not _is_stream(output):
+            raise TapError(
+                f"{self._name} returned {described(output)}",
+                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
+            )
+        logits, hidden = output
+        for l, h in enumerate(hidden):
             if not isinstance(h, Tensor) or not h.is_floating_point():
                 raise TapError(
                     f"h_{l} from {self._name} is {described(h)}",
                     hint="return float tensors, one per layer",
                 )
-        return read_logits(output[0]), list(output[1])
+        return read_logits(logits), list(hidden)
+
+
+def _is_stream(output: object) -> bool:
+    """Whether this is logits and a list of at least one state."""
+    if not isinstance(output, (tuple, list)) or len(output) != 2:
+        return False
+    return isinstance(output[1], (tuple, list)) and len(output[1]) > 0
 
 
 class _Recorder:
@@ -292,7 +299,9 @@ class ReadTaps(ReturnedStream):
         for part in split_patterns(patterns):
             (reading if part.endswith(READS) else giving).append(part)
         self._read = match_modules(model, reading)
-        self._given = match_modules(model, giving) if giving else []
+        self._given: list[str] = []
+        if giving:
+            self._given = match_modules(model, giving)
         self._copies = False
 
     def _node(self, state: Tensor) -> Node | None:

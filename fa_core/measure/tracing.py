@@ -33,22 +33,12 @@ _SUMS = re.compile(r"_?(add|sub|rsub)_?")
 """Operations by which steps join a stream; a product with them is a mask, which has a
 derivative."""
 
-_ALMOST_EVERYWHERE = "the derivative of its forward is 0 almost everywhere"
+_SPOKEN = {"_to_copy": "integer cast"}
+"""What operations are called in a report."""
 
 
 class StepFunction(MeasureError):
     """A forward whose derivative is 0 almost everywhere, where autograd gives another one."""
-
-
-def untraced(names: Sequence[str], error: BaseException) -> str:
-    """Why a network's gradient is not known, for a report."""
-    first_line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-    whose = f"its backward pass is its own ({', '.join(names)})"
-    if isinstance(error, StepFunction):
-        return f"{whose}, and {first_line}"
-    if "_local_scalar_dense" in first_line:
-        first_line = "what it does depends on the values of a batch"
-    return f"{whose}, and its forward cannot be traced: {first_line}"
 
 
 def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
@@ -149,12 +139,24 @@ class OwnBackward:
         names = [f"h_{l}" for l in range(len(hidden))]
         if not shifts:
             return Stream(logits, hidden, hidden, names, returned=True)
-        edges = [shift if shift.requires_grad else None for shift in shifts]
+        edges: list[Tensor | None] = []
+        for shift in shifts:
+            edges.append(shift if shift.requires_grad else None)
         return Stream(logits, hidden, edges, names)
+
+    def give_up(self, error: BaseException) -> None:
+        """The gradient is not known because of an error."""
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        if "_local_scalar_dense" in reason:
+            reason = "what it does depends on the values of a batch"
+        if not isinstance(error, StepFunction):
+            reason = f"its forward cannot be traced: {reason}"
+        self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"
 
     def in_steps(self) -> StepFunction:
         """The error of a forward that computes in steps."""
-        return StepFunction(f"{_ALMOST_EVERYWHERE} ({', '.join(dict.fromkeys(self.steps))})")
+        steps = ", ".join(self.steps)
+        return StepFunction(f"the derivative of its forward is 0 almost everywhere ({steps})")
 
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
@@ -248,11 +250,13 @@ def _steps(graph: fx.GraphModule, shifts: int) -> list[str]:
         name = getattr(node.target, "_opname", str(node.target))
         if _STEPS.fullmatch(name):
             found.append(name)
-        joined = [cause for source in read for cause in causes.get(source, [])]
+        joined: list[str] = []
+        for source in read:
+            joined += causes.get(source, [])
         if all(source in causes for source in read):
             causes[node] = joined
         elif _is_whole(node) and not all(map(_is_whole, read)):
-            causes[node] = ["integer cast" if name == "_to_copy" else name]
+            causes[node] = [_SPOKEN.get(name, name)]
         elif _SUMS.fullmatch(name):
             found += joined
     return list(dict.fromkeys(found))

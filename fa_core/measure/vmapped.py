@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from fa_core.measure.isolate import answer, borrow, rows, target_dtype
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name."""
-    return dict(chain(network.named_parameters(), network.named_buffers()))
+    tensors: dict[str, Tensor] = dict(network.named_parameters())
+    tensors.update(network.named_buffers())
+    return tensors
 
 
 class VmappedNetworks:
@@ -56,7 +58,8 @@ class VmappedNetworks:
         So inputs may be token numbers.
         """
         logits, hidden = self._run(x, return_hidden=True)
-        return Stream(logits, hidden, hidden, [f"h_{l}" for l in range(len(hidden))])
+        names = [f"h_{l}" for l in range(len(hidden))]
+        return Stream(logits, hidden, hidden, names)
 
     def _run(self, x: Tensor, **options: bool) -> Any:
         def member(tensors: dict[str, Tensor], x: Tensor) -> Any:
@@ -118,7 +121,7 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
     """
     weights = 0
     target = target_dtype(network)
-    for tensor in chain(network.parameters(), network.buffers()):
+    for tensor in named_tensors(network).values():
         converted = target if target and tensor.is_floating_point() else tensor.dtype
         weights += tensor.nbytes + tensor.numel() * converted.itemsize
     made = _Made()
@@ -131,7 +134,9 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
         # what it needs will show when it is measured, if it can be
         pass
     largest = max((len(as_batch(batch, 0)[1]) for batch in batches), default=0)
-    return weights + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+    in_eval = 2 * sum(made.sizes) * largest
+    in_test = 4 * max(made.sizes, default=0) * test_batch
+    return weights + max(in_eval, in_test)
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]

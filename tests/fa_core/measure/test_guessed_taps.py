@@ -228,7 +228,7 @@ def test_a_stream_that_is_read_is_traced_too() -> None:
 
 def test_outputs_of_branches_are_no_stream() -> None:
     net = Branches(*(Block(6) for _ in range(3)))
-    said = r"past h_1 \(blocks.0\), h_2 \(blocks.1\) depends on h_0 \(embed\); .*--taps 'blocks.\*:in,head:in'"
+    said = r"past h_1 \(blocks.0\), h_2 \(blocks.1\) depends on h_0 \(embed\); .* 'blocks.\*:in,head:in'"
     with pytest.raises(TapError, match=said):
         diagnose(net, batches(1), taps="embed, blocks.*")
     with pytest.raises(TapError, match=r"blocks.2.inner.0.* does not depend|no stream"):
