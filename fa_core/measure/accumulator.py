@@ -224,7 +224,9 @@ class Accumulator:
             right: (N, B) bool of every batch: classified rightly.
         """
         means = self._batch_means()
-        h, g, error = self._joined("h"), self._joined("g"), self._joined("error")
+        h = self._joined("h")
+        g = self._joined("g")
+        error = self._joined("error")
         medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
         classes = torch.stack(self._classes, dim=1)
@@ -254,7 +256,8 @@ class Accumulator:
 
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
         depth = len(self._names)
-        h_norms, g_norms = member.medians[:depth], member.medians[depth:-1]
+        h_norms = member.medians[:depth]
+        g_norms = member.medians[depth:-1]
         drift = member.drift
         finite = all(map(math.isfinite, h_norms + g_norms))
         stability = drift.value
@@ -374,10 +377,12 @@ class Accumulator:
 
     def _add_classes(self, done: Pass) -> None:
         """The least and the greatest class that every member predicts."""
-        predicted = self._by_member(done.logits).argmax(dim=-1).flatten(1)
+        logits = self._by_member(done.logits)
+        predicted = logits.argmax(dim=-1).flatten(1)
         if done.counting is not None:
             predicted = predicted[:, done.counting.flatten()]
-        self._classes.append(torch.stack(predicted.aminmax(dim=1), dim=-1))
+        extremes = predicted.aminmax(dim=1)
+        self._classes.append(torch.stack(extremes, dim=-1))
         self._predictions += predicted.shape[1]
 
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
@@ -392,7 +397,8 @@ class Accumulator:
             norms = medians_of_samples(norms, done.counting)
             error = medians_of_samples(error[done.counting], done.counting)
         depth = len(done.hidden)
-        h, g = norms[..., :depth, :], norms[..., depth:, :]
+        h = norms[..., :depth, :]
+        g = norms[..., depth:, :]
         terms = self._label_count(done)
         if terms != self._terms:
             # a smaller last batch has a larger 1/B: brought to the first one's
@@ -440,7 +446,9 @@ def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str
     if unreached and unreached[0]:
         alive = [l for l, dead in enumerate(unreached) if not dead]
         last = min(alive, default=len(unreached)) - 1
-        where = f"g_0 to g_{last} are 0" if last else "g_0 is 0"
+        where = "g_0 is 0"
+        if last:
+            where = f"g_0 to g_{last} are 0"
         notes.append(f"no gradient reaches the embedding: {where}")
     return notes
 
@@ -448,7 +456,8 @@ def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str
 def _own_credit(done: Pass, flattening: Flattening) -> dict[str, Any]:
     """A report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names
     it."""
-    gammas, zeros = [], []
+    gammas = []
+    zeros = []
     for a, g in zip(done.credit, done.gradients, strict=True):
         credit = flattening.vectors(a)
         gammas.append(gamma(credit, flattening.vectors(g)))
@@ -501,6 +510,5 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
     norms = torch.cat((h, g_last[:, None]), dim=1)
     ordered = norms.sort(dim=-1).values
     side = (h - medians[..., None]).sign()
-    following = side[:, 1:]
-    agreement = (following * side[:, :-1]).mean(dim=-1)
-    return ordered[..., low], ordered[..., high], agreement
+    same_side = side[:, 1:] * side[:, :-1]
+    return ordered[..., low], ordered[..., high], same_side.mean(dim=-1)

@@ -79,7 +79,7 @@ def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
     n, k, d = means.shape
     rows = unit_rows(means.reshape(n * k, d))
     directions = rows.reshape(n, k, d)
-    finite = torch.isfinite(means).all(dim=2).all(dim=1)
+    finite = torch.isfinite(means).flatten(1).all(dim=1)
     zero = (means == 0).all(dim=2)
     # of each batch's cosines to the others
     others = directions.sum(dim=1, keepdim=True) - directions

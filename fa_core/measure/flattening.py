@@ -73,7 +73,8 @@ class Flattening:
             return state.flatten(samples_axis + 1)
         if self.way == PER_TOKEN:
             return state[self.tokens]
-        return torch.take_along_dim(state, self.tokens[..., None, None], dim=-2).squeeze(-2)
+        places = self.tokens[..., None, None]
+        return torch.take_along_dim(state, places, dim=-2).squeeze(-2)
 
     def moved(self, state: Tensor, steps: Tensor) -> Tensor:
         """The state moved by M steps at once, given as vectors: the inverse of `vectors`.
@@ -93,7 +94,8 @@ class Flattening:
         if self.tokens is None:
             return state + steps.reshape(len(steps), *state.shape)
         moved = state.expand(len(steps), *state.shape).clone()
-        moved[:, torch.arange(len(state), device=state.device), self.tokens] += steps
+        samples = torch.arange(len(state), device=state.device)
+        moved[:, samples, self.tokens] += steps
         return moved
 
 
@@ -114,7 +116,8 @@ def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
         return [AS_IS] * len(g_L)
     if any(h.dim() != 4 or h.shape[2] == 1 for h in hidden):
         return [FLATTENED] * len(g_L)
-    count = (g_L != 0).any(dim=-1).sum(dim=-1)
+    shown = (g_L != 0).any(dim=-1)
+    count = shown.sum(dim=-1)
     tokens = read_tokens(g_L)
     last = g_L.shape[2] - 1
     single = count.amax(dim=1) == 1

@@ -159,7 +159,8 @@ def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[
     >>> unlinked(logits.grad_fn, [[h_0.grad_fn], [branch.grad_fn]])
     ([], [1])
     """
-    unread, passed = [], []
+    unread = []
+    passed = []
     before: set[Node] = set()
     targets = [*(cut[0] for cut in cuts[1:]), logits]
     for l, target in enumerate(targets):

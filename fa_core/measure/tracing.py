@@ -53,8 +53,9 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     layers = []
     for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
         tolerance = torch.finfo(g.dtype).eps ** 0.5
-        a, g = wide(a), wide(g)
-        if bool((a - g).norm() <= tolerance * g.norm()):
+        exact = wide(g)
+        distance = (wide(a) - exact).norm()
+        if bool(distance <= tolerance * exact.norm()):
             layers.append(l)
     return layers
 
@@ -70,13 +71,13 @@ class _Trace:
         # states that the network returns may come from token ids: then the graph starts at the
         # parameters
         with nullcontext() if shifts else thawed(model):
-            found: States = self.graph(lent(model, x, gradients=not shifts), shifts)
+            inputs = lent(model, x, gradients=not shifts)
+            found: States = self.graph(inputs, shifts)
         return found
 
 
 class OwnBackward:
-    """A network whose backward pass is its own, or may be: runs its forward by traces, one per
-    batch shape.
+    """Traces of a network whose backward pass is its own, or may be; one per batch shape.
 
     A trace (`make_fx`) holds the plain operations that ran, those inside of a custom Function's
     forward among them; hooks are none of them, and `.detach()` is taken out. So autograd through
@@ -139,10 +140,7 @@ class OwnBackward:
         names = [f"h_{l}" for l in range(len(hidden))]
         if not shifts:
             return Stream(logits, hidden, hidden, names, returned=True)
-        edges: list[Tensor | None] = []
-        for shift in shifts:
-            edges.append(shift if shift.requires_grad else None)
-        return Stream(logits, hidden, edges, names)
+        return Stream(logits, hidden, shifts, names)
 
     def give_up(self, error: BaseException) -> None:
         """The gradient is not known because of an error."""
@@ -276,7 +274,8 @@ def _check_same(found: Tensor, expected: Tensor) -> None:
     Raises:
         MeasureError: they differ by more than rounding.
     """
-    found, expected = found.detach().nan_to_num(), expected.detach().nan_to_num()
+    found = found.detach().nan_to_num()
+    expected = expected.detach().nan_to_num()
     rounding = 100 * torch.finfo(found.dtype).eps
     largest = float(expected.abs().max())
     if not torch.allclose(found, expected, rtol=rounding, atol=rounding * largest):

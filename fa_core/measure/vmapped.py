@@ -39,12 +39,14 @@ class VmappedNetworks:
         named = [named_tensors(network) for network in networks]
         self._tensors: dict[str, Tensor] = {}
         for name, first in named[0].items():
-            members = torch.stack([tensors[name].detach() for tensors in named])
+            values = [tensors[name].detach() for tensors in named]
+            members = torch.stack(values)
             if dtype is not None and first.is_floating_point():
                 members = members.to(dtype)
             self._tensors[name] = members.requires_grad_(isinstance(first, nn.Parameter))
         # holds no values: a tensor that is missing in the stack would raise
-        self._skeleton = copy.deepcopy(networks[0]).to("meta").eval()
+        skeleton = copy.deepcopy(networks[0])
+        self._skeleton = skeleton.to("meta").eval()
 
     def logits(self, x: Tensor) -> Tensor:
         """Logits of inputs (B, ...): (N, B, C), without a graph."""
@@ -93,7 +95,8 @@ class Answers:
         """Decide what float32 cannot as for a network by itself: in float64, network by network."""
         ends = list(accumulate(near.shape[1] for near in self._near))
         # fetched at once: asking batch by batch would wait for the device as often
-        fetched = np.split(torch.cat(self._near, dim=1).cpu().numpy(), ends[:-1], axis=1)
+        together = torch.cat(self._near, dim=1).cpu().numpy()
+        fetched = np.split(together, ends[:-1], axis=1)
         for member, network in enumerate(networks):
             twin = Float64Twin(network)
             for index, near in enumerate(fetched):
