@@ -42,7 +42,6 @@ from fa_core.facts.runs import CREDIT, Manifest
 from fa_core.files import exists
 from fa_core.judgement.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.judgement.intervals import packed, share_interval
-from fa_core.measure.accumulator import Diagnosed
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
@@ -55,6 +54,7 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnosed import Diagnosed
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name

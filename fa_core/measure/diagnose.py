@@ -13,10 +13,11 @@ from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.measure.accumulator import Accumulator, Diagnosed
+from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
+from fa_core.measure.diagnosed import Diagnosed
 from fa_core.measure.isolate import DREW, borrow
 from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner

@@ -18,11 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, is_device_lost
-from fa_core.measure.accumulator import Accumulator, CannotStack, Diagnosed
+from fa_core.measure.accumulator import Accumulator, CannotStack
 from fa_core.measure.accuracy import Progress, run_accuracy
 from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnosed import Diagnosed
 from fa_core.measure.isolate import AS_IS, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.pass_errors import explained, is_out_of_memory
 from fa_core.measure.passes import backward

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.measure.accumulator import Samples
 from fa_core.measure.batch_input import to_device
+from fa_core.measure.diagnosed import Samples
 from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.isolate import borrow
 from fa_core.measure.microbatches import true_pass
