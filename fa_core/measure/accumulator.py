@@ -303,9 +303,8 @@ class Accumulator:
         if device == "cpu":
             self.facts["processor"] = processor_name()
         if self._way == PER_TOKEN:
-            self.facts["reduction"] = (
-                f"per token over {self._terms} counting labels of {batch_size} samples"
-            )
+            labels = f"{self._terms} counting labels of {batch_size} samples"
+            self.facts["reduction"] = f"per token over {labels}"
         if done.own_backward:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.untrue:
@@ -316,7 +315,8 @@ class Accumulator:
         if done.counting is not None:
             check_tokens(done.hidden, done.names, done.counting)
             return PER_TOKEN
-        ways = sorted(set(choose_ways(hidden, self._by_member(done.gradients[-1]))))
+        g_L = self._by_member(done.gradients[-1])
+        ways = sorted(set(choose_ways(hidden, g_L)))
         if len(ways) > 1:
             raise CannotStack(f"their states are read {' or '.join(ways)}")
         return ways[0]
@@ -358,7 +358,8 @@ class Accumulator:
             # positions that no sample of a batch has carry no gradient
             longest = max(mean.shape[-1] for mean in means)
             means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
-        return self._by_member(torch.stack(means, dim=self._axis))
+        stacked = torch.stack(means, dim=self._axis)
+        return self._by_member(stacked)
 
     def _joined(self, name: str) -> Tensor:
         """Norms of one kind over all batches, (N, ..., n)."""

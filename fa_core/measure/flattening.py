@@ -174,7 +174,8 @@ def read_tokens(g_L: Tensor) -> Tensor:
     tokens = shown.int().argmax(dim=-1)
     known = torch.where(dark, torch.nan, tokens.float())
     usual = known.nanmedian(dim=-1, keepdim=True).values
-    return torch.where(dark, usual.nan_to_num().long(), tokens)
+    usual_token = usual.nan_to_num().long()
+    return torch.where(dark, usual_token, tokens)
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:

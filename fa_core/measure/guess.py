@@ -201,20 +201,23 @@ def _inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
     if last.read is None:
         return []
     element = re.sub(r"(.*\.\d+)\..*", r"\1.", last.name)
-    behind = calls[calls.index(last) + 1 :]
+    place = calls.index(last)
+    behind = calls[place + 1 :]
     for call in behind:
         if last.name.startswith(f"{call.name}.") or call.name.startswith(element):
             continue
         if call.read is None or call.state == last.state or call.read.shape != last.read.shape:
             continue
-        head = _outermost([other for other in behind if other.state == call.state])
-        return [f"{name}{READS}" for name in (*_patterns(model, run), head)]
+        readers = [other for other in behind if other.state == call.state]
+        modules = [*_patterns(model, run), _outermost(readers)]
+        return [f"{name}{READS}" for name in modules]
     return []
 
 
 def _outermost(calls: Run) -> str:
     """Of those that passed the same tensor on, the last of the outermost."""
-    return min(reversed(calls), key=lambda call: call.name.count(".")).name
+    names = [call.name for call in reversed(calls)]
+    return min(names, key=lambda name: name.count("."))
 
 
 def _patterns(model: nn.Module, run: Run) -> list[str]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,12 @@ from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import Draws, Inputs
 from fa_core.measure.taps import Tapped
+
+Operation: TypeAlias = Callable[..., Any]
+"""What a mode is called with: a function or method of torch."""
 
 _LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"}
 """Functions that read a tensor outside of torch unseen by a trace; it refuses ``item`` and ``bool``
@@ -74,11 +78,11 @@ class Noticing(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+        func: Operation,
+        types: object,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
+    ) -> object:
         kwargs = kwargs or {}
         if func is Tensor.register_hook:
             self.hooks["tensor hook"] = None
@@ -99,14 +103,14 @@ class Noticing(TorchFunctionMode):
         self._shared |= given.intersection(map(_storage, _floats(output)))
         if not self._blank:
             return output
-        return _blanked(output, args[0] if detached else written)
+        return _blanked(output, written)
 
     def _loses(
         self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        output: Any,
+        func: Operation,
+        args: Args,
+        kwargs: Kwargs,
+        output: object,
         written: Tensor | None,
     ) -> bool:
         if func is torch.nn.functional.gumbel_softmax:
@@ -155,9 +159,7 @@ def _is_input(tensor: Tensor) -> bool:
     return node.name() == "CloneBackward0" and "AccumulateGrad" in str(node.next_functions[0][0])
 
 
-def _written(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Tensor | None:
+def _written(func: Operation, args: Args, kwargs: Kwargs) -> Tensor | None:
     """The tensor that an operation writes into, if it does."""
     into = kwargs.get("out")
     if into is None and (func == _DATA.__set__ or _writes(func.__name__)):
@@ -170,7 +172,7 @@ def _writes(name: str) -> bool:
     return bool(_WRITING.fullmatch(name))
 
 
-def _cause(func: Callable[..., Any]) -> str:
+def _cause(func: Operation) -> str:
     if func in _DETACHING:
         return ".detach()"
     if not torch.is_grad_enabled():
@@ -178,7 +180,7 @@ def _cause(func: Callable[..., Any]) -> str:
     return f".{func.__name__.strip('_')}()"
 
 
-def _blanked(output: Any, written: Tensor | None) -> Any:
+def _blanked(output: object, written: Tensor | None) -> object:
     """NaN in the place of a lost value; written into the tensor where the operation wrote."""
     if written is None:
         return tree_map(_nan, output)
@@ -187,10 +189,10 @@ def _blanked(output: Any, written: Tensor | None) -> Any:
     return output
 
 
-def _nan(value: Any) -> Any:
+def _nan(value: object) -> object:
     if isinstance(value, float):
         return math.nan
-    if _floats(value):
+    if isinstance(value, Tensor) and _floats(value):
         return torch.full_like(value, torch.nan)
     return value
 

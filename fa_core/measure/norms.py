@@ -97,8 +97,7 @@ def unit_rows(x: Tensor) -> Tensor:
     """
     rows = wide(x).reshape(len(x), -1)
     # dividing by the largest entry first keeps a subnormal norm from costing digits
-    largest = rows.abs().amax(dim=1, keepdim=True)
-    rows = rows / largest
+    rows = rows / rows.abs().amax(dim=1, keepdim=True)
     length: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return rows / length
 
@@ -118,7 +117,8 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
     >>> sample_cosines(torch.tensor([[1e-30, 0.0]]), torch.tensor([[1e-30, 1e-30]])).item()
     0.7071067811865475
     """
-    return (unit_rows(a) * unit_rows(b)).sum(dim=1)
+    products = unit_rows(a) * unit_rows(b)
+    return products.sum(dim=1)
 
 
 def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
@@ -167,13 +167,16 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
     """
     if credit is None:
         return None
-    defined = (sample_norms(credit) != 0) & (sample_norms(gradient) != 0)
+    has_credit = sample_norms(credit) != 0
+    has_gradient = sample_norms(gradient) != 0
+    defined = has_credit & has_gradient
     return mean_where(sample_cosines(credit, gradient), defined)
 
 
 def share_of_zeros(x: Tensor) -> float:
     """The share of entries that are exactly 0."""
-    return float((x == 0).to(torch.float64).mean())
+    zeros = (x == 0).to(torch.float64)
+    return float(zeros.mean())
 
 
 def mean_where(values: Tensor, defined: Tensor) -> float | None:

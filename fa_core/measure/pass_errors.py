@@ -29,7 +29,8 @@ def explained(x: Inputs, where: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, FaError):
         raise
     except Exception as error:
-        what = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = str(error).strip() or type(error).__name__
+        what = message.splitlines()[0]
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
         raise PassFailed(

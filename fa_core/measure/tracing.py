@@ -144,7 +144,8 @@ class OwnBackward:
 
     def give_up(self, error: BaseException) -> None:
         """The gradient is not known because of an error."""
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        message = str(error).strip() or type(error).__name__
+        reason = message.splitlines()[0].rstrip(".")
         if "_local_scalar_dense" in reason:
             reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
+from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import answer, borrow, rows, target_dtype
 
 
@@ -152,10 +153,10 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+        types: object,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
+    ) -> object:
         given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
         output = func(*args, **(kwargs or {}))
         for tensor in output if isinstance(output, (tuple, list)) else (output,):
