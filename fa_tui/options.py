@@ -296,9 +296,9 @@ _THRESHOLDS["protocol"] = _option(Literal["v1", "v2"], "v1", _PROTOCOL_HELP)
 _GROUP = "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same."
 _AS_FITS = "as memory allows on a GPU, 1 on a CPU"
 _ENGINE = "Where: worker processes of this machine, or a Ray cluster (needs ray)."
-_ADDRESS = "The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS)."
-_NO_ADDRESS = "auto; if there is none, Ray on this machine"
-_PATIENCE = "On a cluster: a run is tried on another node too after this long without a word."
+_ADDRESS = "The Ray cluster's head, or auto: the one that runs on this machine."
+_NO_ADDRESS = "RAY_ADDRESS, or Ray is started here"
+_PATIENCE = "On a cluster: a run that takes longer is cancelled and tried once more."
 _PLACEMENT = {
     "device": _option(
         str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."

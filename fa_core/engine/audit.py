@@ -19,7 +19,14 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.atomic import keep_old, place_of, write_json
-from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, workers_for
+from fa_core.engine.devices import (
+    LOCAL,
+    Placement,
+    answering_cluster,
+    idle_gpu,
+    resolve_devices,
+    workers_for,
+)
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
     DEFAULT_MEASURE,
@@ -100,12 +107,10 @@ class Measuring(msgspec.Struct, frozen=True):
         """
         self.placement.check()
         if self.placement.engine != LOCAL:
-            from fa_core.engine.ray_pool import find_cluster
-
-            find_cluster(self.placement.address)
+            answering_cluster(self.placement.address)
 
     def pool(self, runs: int | None = None) -> Pool:
-        """A pool that measures jobs. Nothing starts before its first job, or `connect`.
+        """A pool that measures jobs. Nothing starts before its first job.
 
         Args:
             runs: how many there will be, if that is known: a CPU gets more workers for many.
@@ -116,9 +121,11 @@ class Measuring(msgspec.Struct, frozen=True):
         placement = self.placement
         placement.check()
         if placement.engine != LOCAL:
-            from fa_core.engine.ray_pool import RayPool
+            from fa_core.engine.cluster import ClusterPool
 
-            return RayPool(placement, self.on_event, measure=self.measure, on_notice=self.on_notice)
+            return ClusterPool(
+                placement, self.on_event, measure=self.measure, on_notice=self.on_notice
+            )
         device, jobs = placement.device, placement.jobs
         if runs is None:
             devices = resolve_devices(device, jobs)
@@ -163,7 +170,6 @@ class Measuring(msgspec.Struct, frozen=True):
         try:
             if todo:
                 with self.pool(len(todo)) as pool:
-                    pool.connect()
                     waited_for.update((pool.submit(job), job) for job in todo)
                     for future in as_completed(list(waited_for)):
                         take_in(future)

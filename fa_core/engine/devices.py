@@ -12,6 +12,7 @@ import importlib.util
 import os
 import platform
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fa_core.errors import UsageError, missing_package
+from fa_core.errors import MeasureError, UsageError, missing_package
 from fa_core.option_values import unknown_name
 
 if TYPE_CHECKING:
@@ -432,9 +433,11 @@ def _torch_has_cuda() -> bool:
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 
-PATIENCE = 60.0
-"""Seconds that a cluster's job may send no message: it sends one per batch, the first after torch
-and the data."""
+CONNECT = 4.0
+"""Seconds that an address may take to accept a connection."""
+
+PATIENCE = 3600.0
+"""Seconds that a job of a cluster may take before it is tried once more."""
 
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """What may be asked of a cluster; which of its devices a job gets is Ray's business."""
@@ -449,13 +452,11 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
             of a cluster ``"auto"`` (a GPU per job where it has any, else a core), ``"cpu"`` or
             ``"cuda"``.
         jobs: workers; None = one per device, on a CPU more for many runs (see `workers_for`). On a
-            cluster, batches of jobs that Ray gets at a time; None = twice as many as it has places.
+            cluster Ray decides.
         group: networks that a worker measures at once; None = as its memory allows on CUDA, else 1.
-        address: ``host:port`` of the cluster's head; ``"auto"`` = the running one (RAY_ADDRESS, or
-            this machine's); None = the running one, or else one that is started on this machine for
-            as long as it is needed.
-        patience: seconds without a message after which a cluster's job is tried on another node
-            too; None = `PATIENCE`.
+        address: ``host:port`` of the cluster's head; ``"auto"`` = the one that runs on this
+            machine; None = RAY_ADDRESS, or one that is started here for as long as it is needed.
+        patience: seconds that a job of a cluster may take; None = `PATIENCE`.
     """
 
     engine: str = LOCAL
@@ -488,29 +489,48 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         if self.device not in CLUSTER_DEVICES:
             hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
             raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
-        named_address(self.address)
+        cluster_address(self.address)
 
 
-def named_address(address: str | None) -> str | None:
-    """The ``host:port`` that was given; None = the cluster that Ray finds here. No cluster is asked
-    anything.
+def cluster_address(address: str | None) -> str:
+    """The cluster to join: ``host:port``, ``auto`` (runs on this machine) or ``local`` (start one).
 
     Args:
-        address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray
-            does.
+        address: as in `Placement`.
 
     Raises:
         UsageError: ray is not installed, or an address that is none.
     """
     if importlib.util.find_spec("ray") is None:
         raise missing_package("ray", "--engine ray")
-    named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
-    if named is None or named in ("auto", "local"):
-        return None
+    named = address or os.environ.get("RAY_ADDRESS") or "local"
+    if named in ("auto", "local"):
+        return named
     host, _, port = named.rpartition(":")
     if not host or "/" in host or not port.isdigit() or int(port) > 65535:
         raise UsageError(
             f"--address {named!r} is not HOST:PORT",
             hint="write e.g. --address 10.0.0.1:6379, or auto",
         )
+    return named
+
+
+def answering_cluster(address: str | None) -> str:
+    """`cluster_address`, if something listens there.
+
+    Raises:
+        UsageError: see `cluster_address`.
+        MeasureError: nothing listens at the address.
+    """
+    named = cluster_address(address)
+    if named in ("auto", "local"):
+        return named
+    host, _, port = named.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except OSError as error:
+        raise MeasureError(
+            f"no Ray cluster answers at {named} ({error.strerror or error})",
+            hint="`ray start --head` starts a cluster on this machine",
+        ) from error
     return named

@@ -111,6 +111,7 @@ class JobQueue:
 
 
 OnEvent = Callable[[JobView], None]
+Key = Callable[[Job], Hashable | None]
 
 
 class JobFailed(MeasureError):
@@ -140,14 +141,15 @@ class JobTable:
 
     Args:
         emit: called with each new view, in order per job; it must not block.
+        key: what jobs share that a taker is given together; None = given alone.
 
     Attributes:
         changed: the lock, notified when there is a job to take.
         closed: whether `close` was called.
     """
 
-    def __init__(self, emit: OnEvent) -> None:
-        self._emit = emit
+    def __init__(self, emit: OnEvent, key: Key = group_key) -> None:
+        self._emit, self._key = emit, key
         self.changed = threading.Condition()
         self.closed = False
         self._views: dict[str, JobView] = {}
@@ -282,7 +284,7 @@ class JobTable:
                 if self._held.get(job_id) is taker:
                     self._set(replace(self._views[job_id], **changes))
 
-    def take_in(self, taker: object, message: messages.FromDriver, log: Path) -> JobFailed | None:
+    def take_in(self, taker: object, message: messages.FromWorker, log: Path) -> JobFailed | None:
         """Turn a message of a taker's process into views and outcomes; the failure, if it is one.
 
         Args:
@@ -390,7 +392,7 @@ class JobTable:
         lock."""
         with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
-        keys = {job.id: group_key(job) for job in jobs}
+        keys = {job.id: self._key(job) for job in jobs}
         with self.changed:
             self._queue.keys.update(
                 {job_id: key for job_id, key in keys.items() if job_id in self._queue.ids}

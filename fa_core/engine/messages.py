@@ -1,6 +1,6 @@
 """A child process as its client sees it, and the messages between them: one JSON object per line.
 
-The children are workers and Ray's driver; nodes send the same messages. Python's json writes them,
+The children are workers, and the process that joins a Ray cluster. Python's json writes them,
 because diverged runs hold NaN and Infinity and msgspec turns those into null.
 """
 
@@ -91,11 +91,12 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """From the worker: why there is no report, in the parts of an `FaError`.
+    """From the worker: why there is no report, in the parts of an `FaError`; without a job, why there
+    is no worker.
 
     Attributes:
         device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have
-            filled it; `UNSEEN` = a node of a cluster does not have the file.
+            filled it.
     """
 
     job_id: str
@@ -115,67 +116,17 @@ class Idle(_Message, frozen=True):
     """From the worker: every job of the last `Run` has its outcome."""
 
 
-UNSEEN = "unseen"
-
-
-class Setup(_Message, frozen=True):
-    """To Ray's driver process, as its one argument, and from there to the nodes.
-
-    Attributes:
-        address: ``host:port``; ``auto`` = the cluster that was started on this machine; ``local`` =
-            start one.
-        device: as in `Placement`; for a node ``"cpu"`` or ``"cuda:0"``: the one that Ray made
-            visible.
-        measure: ``module:callable`` run in the nodes' workers.
-        cwd: the folder the user started in; names they typed are relative to it.
-        patience: seconds that a job may send no message.
-        group: how many networks are measured at once; None = as the worker finds best.
-    """
-
-    address: str
-    device: str
-    measure: str
-    cwd: str
-    patience: float
-    group: int | None = None
-
-
-class Capacity(_Message, frozen=True):
-    """From the driver, which accepts jobs from the first one on: how many the cluster can measure
-    at a time, now.
-
-    Attributes:
-        slots: how many.
-        device: what they are measured on there: ``"cpu"`` or ``"cuda:0"``.
-    """
-
-    slots: int
-    device: str
-
-
-class Placed(_Message, frozen=True):
-    """These jobs are on a node: from the node with its id, from the driver with its name; no node =
-    queued again."""
-
-    job_ids: list[str]
-    node: str = ""
-    device: str = ""
-
-
 ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
-FromNode: TypeAlias = Placed | FromWorker
-FromDriver: TypeAlias = Capacity | FromNode
 
 
-def encode(message: ToWorker | FromDriver | Setup) -> bytes:
+def encode(message: ToWorker | FromWorker) -> bytes:
     """One line, NaN and Infinity as Python's json writes them."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
 def decode(line: bytes | str, kinds: Any) -> Any:
-    """The message on this line, one of these kinds; of Ray's driver, one about its own end is a
-    `Failed` without a job.
+    """The message on this line, one of these kinds.
 
     Raises:
         ValueError, msgspec.ValidationError: it is none of them.
@@ -185,11 +136,6 @@ def decode(line: bytes | str, kinds: Any) -> Any:
 
 TEMPORARY = "fa-tui-"
 """How the names of temporary folders with logs begin."""
-
-
-def how_to_join(address: str) -> str:
-    """The command that makes a machine a node of the cluster at this address."""
-    return f"`ray start --address={address}`"
 
 
 class ChildProcess:

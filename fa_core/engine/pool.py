@@ -17,8 +17,15 @@ from typing import Any
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
-from fa_core.engine.job_table import JobFailed, JobTable, NoWorker, OnEvent, most_together
-from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
+from fa_core.engine.job_table import (
+    JobFailed,
+    JobTable,
+    Key,
+    NoWorker,
+    OnEvent,
+    most_together,
+)
+from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView, group_key
 from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
@@ -51,8 +58,7 @@ class Pool(AbstractContextManager["Pool"]):
             something.
     """
 
-    def __init__(self, on_event: OnEvent | None) -> None:
-        self._keep_logs = False
+    def __init__(self, on_event: OnEvent | None, key: Key = group_key) -> None:
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         listener = (on_event or (lambda view: None),)
@@ -60,14 +66,7 @@ class Pool(AbstractContextManager["Pool"]):
             target=self._notify_listener, args=listener, name="events", daemon=True
         )
         self._notifier.start()
-        self._table = JobTable(self._events.put)
-
-    def connect(self) -> None:
-        """Connect to what the first job would need.
-
-        Raises:
-            FaError: there is nothing to measure on.
-        """
+        self._table = JobTable(self._events.put, key)
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
         """Put a job at the end of the queue.
@@ -114,7 +113,7 @@ class Pool(AbstractContextManager["Pool"]):
         self._events.put(None)
         if threading.current_thread() is not self._notifier:
             self._notifier.join()
-        has_failed = self._keep_logs or any(view.state is JobState.FAILED for view in self.jobs())
+        has_failed = any(view.state is JobState.FAILED for view in self.jobs())
         if not has_failed or not any(log.stat().st_size for log in self.log_dir.glob("*.log")):
             shutil.rmtree(self.log_dir, ignore_errors=True)
 
@@ -145,6 +144,8 @@ class WorkerPool(Pool):
         measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         group: how many networks a worker measures at once; None = as its memory allows on CUDA,
             else 1.
+        key: what jobs share that a worker is given together.
+        on_notice: called with what a worker says of no single job.
         clock: seconds (tests bring their own).
     """
 
@@ -155,9 +156,12 @@ class WorkerPool(Pool):
         *,
         measure: str = DEFAULT_MEASURE,
         group: int | None = None,
+        key: Key = group_key,
+        on_notice: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(on_event)
+        super().__init__(on_event, key)
+        self.on_notice = on_notice or (lambda text: None)
         self.clock = clock
         self._ended = threading.Event()
         self._devices, self._measure, self.group = list(devices), measure, group
@@ -278,12 +282,24 @@ class WorkerThread(threading.Thread):
             while not worker.ready:
                 message = worker.receive()
                 self._hear()
+                if isinstance(message, messages.Failed):
+                    self._dismiss(worker)
+                    return self._refused(NoWorker(message.what, hint=message.hint))
+                if isinstance(message, messages.Note):
+                    self._pool.on_notice(message.text)
                 if message is None:
                     cause, hint = self._reap(worker)
                     return NoWorker(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
             return NoWorker(f"no worker could be started ({error.strerror})")
+        except FaError as error:
+            return self._refused(error)
         return worker
+
+    def _refused(self, error: FaError) -> FaError:
+        """Fail what is queued: another try would be refused as well."""
+        self._table.fail(self._table.queued(), error)
+        return error
 
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
@@ -298,6 +314,8 @@ class WorkerThread(threading.Thread):
                 return
             if isinstance(message, messages.Done):
                 self._strikes = 0
+            if isinstance(message, messages.Note) and not message.job_ids:
+                self._pool.on_notice(message.text)
             error = self._table.take_in(self, message, worker.log)
             if isinstance(message, messages.Failed):
                 device = message.device

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -124,14 +125,19 @@ class _GroupWatch(Watch):
 class Control(threading.Thread):
     """Reads the client's messages, so that a cancellation is noticed while a batch is computed.
 
+    Args:
+        stdin: where the messages come from.
+        on_end: called once the client is gone, before this process ends.
+
     Attributes:
         has_failed: whether a failure was sent to the client: then the log stays.
         sending: held while a message is sent.
         runs: what the client wants measured.
     """
 
-    def __init__(self, stdin: IO[bytes]) -> None:
+    def __init__(self, stdin: IO[bytes], on_end: Callable[[], None] = lambda: None) -> None:
         super().__init__(name="control", daemon=True)
+        self._on_end = on_end
         self._logs = Path.cwd()
         self.has_failed = False
         self.sending = threading.Lock()
@@ -149,6 +155,7 @@ class Control(threading.Thread):
                     self._cancelled.add(job_id)
         # The client is gone, or wants no more: nothing here is worth finishing.
         self.sending.acquire(timeout=1.0)
+        self._on_end()
         if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
             self._tidy()
         os._exit(0)
@@ -166,6 +173,15 @@ class Control(threading.Thread):
 
     def is_cancelled(self, job_id: str) -> bool:
         return job_id in self._cancelled
+
+
+@cache
+def runner_for(measure: str, device: str, cwd: str) -> Any:
+    """What measures jobs on a device: ``module:callable``, imported from the user's folder too."""
+    module, _, name = measure.partition(":")
+    if not module.startswith("fa_core."):
+        sys.path.insert(0, cwd)
+    return getattr(importlib.import_module(module), name)(device)
 
 
 def main() -> None:
@@ -194,10 +210,7 @@ def main() -> None:
 
     os.chdir(cwd)
     try:
-        module, _, name = measure.partition(":")
-        if not module.startswith("fa_core."):
-            sys.path.insert(0, cwd)
-        runner: Any = getattr(importlib.import_module(module), name)(device)
+        runner = runner_for(measure, device, cwd)
         events = WorkerEvents(send, control.is_cancelled)
         send(messages.Ready())
         while True:

@@ -67,8 +67,8 @@ _fa-tui() {
                 '*--jobs=[Workers at a time]:N:_files' \
                 '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
                 '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
                 '*--replace[Measure all again]' \
                 '*--notes=[What the reports are to say of these runs]:TEXT:_files' \
@@ -251,8 +251,8 @@ _fa-tui() {
                 '*--jobs=[Workers at a time]:N:_files' \
                 '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
                 '*--format=[How to print the outcome]:CHOICE:(table json)' \
                 '*:argument:_files' ;;
         pitfalls)
@@ -301,8 +301,8 @@ _fa-tui() {
                 '*--jobs=[Workers at a time]:N:_files' \
                 '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
-                '*--address=[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
-                '*--patience=[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
+                '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \

@@ -364,7 +364,7 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
 
 def test_the_client_never_imports_torch_or_ray():
     code = (
-        "import sys, fa_core.engine.audit, fa_core.engine.ray_pool; "
+        "import sys, fa_core.engine.audit, fa_core.engine.cluster; "
         "sys.exit(bool({'torch', 'numpy', 'ray'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,17 @@ class Gate:
         self._open.touch()
 
     def begun(self) -> list[str]:
-        return self._begun.read_text().split()
+        return self._begun.read_text().split() if self._begun.exists() else []
+
+    def wait_for_begun(self, count: int) -> None:
+        """Wait until so many have begun."""
+        limit = time.monotonic() + 120
+        while len(self.begun()) < count:
+            assert time.monotonic() < limit, f"begun: {self.begun()}"
+            self.pause()
+
+    def pause(self) -> None:
+        time.sleep(0.05)
 
 
 @pytest.fixture

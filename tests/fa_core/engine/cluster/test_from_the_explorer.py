@@ -44,7 +44,7 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
     ]
     try:
         assert measuring.start(enumerate(rows)) == ["0", "1", "2"]
-        told.wait_for(lambda view: view.state.value == "running")
+        gate.wait_for_begun(1)
         assert measuring.cancel("2")
         gate.open()
         assert both.wait(60)

@@ -1,0 +1,314 @@
+"""Measuring on a Ray cluster (``--engine ray``): every batch of jobs is a Ray task.
+
+A task measures with torch in Ray's own process, on the GPU or core that Ray picks. Ray's retries
+and health checks deal with processes and nodes that die; a job that takes too long is cancelled and
+submitted once more. One child process (`main`) joins the cluster and speaks a worker's messages:
+Ray ends the process of a driver that lost its cluster, and that must be neither a command nor the
+explorer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.engine import messages
+from fa_core.engine.devices import PATIENCE, RAY, Placement, answering_cluster
+from fa_core.engine.job_table import HORIZON, OnEvent, most_together, share
+from fa_core.engine.jobs import DEFAULT_MEASURE, Job
+from fa_core.engine.messages import ChildProcess
+from fa_core.engine.pool import WorkerPool
+from fa_core.engine.worker import Control, WorkerEvents, runner_for
+from fa_core.errors import FaError, MeasureError, UsageError
+
+JOIN = 60.0
+"""Seconds that joining a cluster, or starting Ray on this machine, may take."""
+
+RETRIES = 2
+"""How often Ray runs a task again whose process or node died."""
+
+HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versions must match"
+
+ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+"""`uv run` would have every node install the folder the user started in."""
+
+Outcome = messages.Done | messages.Failed
+
+
+class ClusterPool(WorkerPool):
+    """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it.
+
+    Args:
+        placement: which cluster, and how.
+        on_event: called with a job's view whenever it changes.
+        measure: ``module:callable`` run on the nodes.
+        on_notice: called with what concerns no single job, e.g. which cluster it is.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        on_event: OnEvent | None = None,
+        *,
+        measure: str = DEFAULT_MEASURE,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
+        # the child gets all jobs at once, whatever their networks
+        super().__init__(
+            [RAY],
+            on_event,
+            measure=measure,
+            group=HORIZON,
+            key=lambda job: RAY,
+            on_notice=on_notice,
+        )
+        self._placement = placement
+
+    def start_worker(self, device: str) -> ChildProcess:
+        """Start the child that joins the cluster."""
+        address = answering_cluster(self._placement.address)
+        placement = msgspec.json.encode(replace(self._placement, address=address)).decode()
+        return ChildProcess(
+            ["fa_core.engine.cluster", placement, self._measure, str(Path.cwd()), str(JOIN)],
+            log=self.log_dir / "ray.log",
+            environment=messages.environment(None) | ENVIRONMENT,
+            says=messages.FromWorker,
+        )
+
+    def name_silent(self) -> None:
+        """Jobs of a cluster have a deadline instead: nothing comes before a batch is measured."""
+
+
+class Batch(msgspec.Struct):
+    """Jobs that are one Ray task, and when it is given up."""
+
+    jobs: list[Job]
+    deadline: float = 0.0
+    again: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        return [job.id for job in self.jobs]
+
+
+class Cluster:
+    """The jobs of one child process, as Ray tasks.
+
+    Args:
+        placement: which cluster, and how to measure.
+        task: the arguments of `measure_there` after the jobs.
+        send: writes to the client.
+        is_cancelled: whether the client cancelled a job id.
+
+    Raises:
+        MeasureError: the cluster refuses this machine.
+        UsageError: no node has the device that was asked for.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        task: Sequence[Any],
+        send: Callable[[messages.FromWorker], None],
+        is_cancelled: Callable[[str], bool],
+    ) -> None:
+        import ray
+
+        self._ray, self._task, self._send, self._is_cancelled = ray, task, send, is_cancelled
+        self._patience = placement.patience or PATIENCE
+        quiet = {"log_to_driver": False, "configure_logging": False}
+        dashboard = None if placement.address != "local" else False
+        try:
+            ray.init(placement.address, include_dashboard=dashboard, **quiet)
+        except Exception as error:
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise MeasureError(
+                f"the Ray cluster at {placement.address} cannot be joined ({why})", hint=HOW_TO_JOIN
+            ) from error
+        self._address = ray.get_runtime_context().gcs_address
+        gpus = self._count("GPU")
+        if placement.device.startswith("cuda") and not gpus:
+            raise UsageError(f"--device {placement.device}: no node of the cluster offers a GPU")
+        on_gpu = bool(gpus) and placement.device != "cpu"
+        self._resource = "GPU" if on_gpu else "CPU"
+        self._most = most_together("cuda" if on_gpu else "cpu", placement.group)
+        options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
+        self._measure = ray.remote(**options)(measure_there)
+        self._waiting: deque[Batch] = deque()
+        self._running: dict[Any, Batch] = {}
+        self._unfinished: set[str] = set()
+        self._waits = False
+
+    def describe(self) -> str:
+        """Which cluster it is, and its size."""
+        nodes = sum(node["Alive"] for node in self._ray.nodes())
+        places = f"{self._count(self._resource)} × {self._resource}"
+        return f"Ray cluster at {self._address}: {nodes} nodes, {places} to measure on"
+
+    def _count(self, resource: str) -> int:
+        return int(self._ray.cluster_resources().get(resource, 0))
+
+    def measure(self, jobs: Sequence[Job]) -> None:
+        """See jobs to their end; on GPUs several are one task, which measures them in common
+        passes."""
+        self._unfinished = {job.id for job in jobs}
+        size = share(len(jobs), self._count(self._resource), self._most)
+        for start in range(0, len(jobs), size):
+            self._waiting.append(Batch(list(jobs[start : start + size])))
+        while self._unfinished:
+            self._look()
+
+    def _look(self) -> None:
+        """Take in results, end what is cancelled or takes too long, submit what has a place."""
+        self._look_at_places()
+        for job_id in list(self._unfinished):
+            if self._is_cancelled(job_id):
+                self._finish(messages.Stopped(job_id))
+        places = max(1, self._count(self._resource))
+        while self._waiting and len(self._running) < places:
+            batch = self._waiting.popleft()
+            batch.jobs = [job for job in batch.jobs if job.id in self._unfinished]
+            if batch.jobs:
+                batch.deadline = self._deadline(batch)
+                self._running[self._measure.remote(batch.jobs, *self._task)] = batch
+                self._send(messages.Begun(batch.ids))
+        if self._running:
+            ready, _ = self._ray.wait([*self._running], timeout=0.2)
+            for reference in ready:
+                self._take_in(reference, self._running.pop(reference))
+        for reference, batch in list(self._running.items()):
+            is_over = self._unfinished.isdisjoint(batch.ids)
+            if is_over or time.monotonic() > batch.deadline:
+                self._ray.cancel(reference, force=True)
+                del self._running[reference]
+                if not is_over:
+                    self._try_again(batch)
+
+    def _look_at_places(self) -> None:
+        """Say when no node can measure; deadlines wait meanwhile."""
+        waits = self._count(self._resource) == 0
+        if waits:
+            for batch in self._running.values():
+                batch.deadline = self._deadline(batch)
+        if waits and not self._waits:
+            what = f"no node of the cluster has a {self._resource}; waiting for one to join"
+            how = (
+                f"`ray start --address={self._address}`; Ctrl-C ends, and what is measured is kept"
+            )
+            self._send(messages.Note([], f"{what} ({how})"))
+        self._waits = waits
+
+    def _deadline(self, batch: Batch) -> float:
+        return time.monotonic() + self._patience * len(batch.jobs)
+
+    def _try_again(self, batch: Batch) -> None:
+        """Give jobs that took too long a second try, the last one."""
+        what = f"took longer than {self._patience:g} s"
+        if batch.again:
+            self._fail(batch, f"{what}, twice", "--patience SECONDS waits longer")
+        else:
+            self._send(messages.Note(batch.ids, f"{what}: measured again"))
+            self._waiting.append(Batch(batch.jobs, again=True))
+
+    def _take_in(self, reference: Any, batch: Batch) -> None:
+        """The outcomes of a task; of one that died with several jobs each is tried alone."""
+        try:
+            outcomes = self._ray.get(reference)
+        except Exception as error:
+            print(error, file=sys.stderr, flush=True)
+            if len(batch.jobs) > 1:
+                self._waiting.extendleft(Batch([job]) for job in reversed(batch.jobs))
+                return
+            why = str(error).strip().partition("\n")[0] or type(error).__name__
+            self._fail(batch, f"its task ended without a result: {why}", messages.TRACEBACK_IN_LOG)
+            return
+        for outcome in outcomes:
+            self._finish(outcome)
+
+    def _fail(self, batch: Batch, what: str, hint: str) -> None:
+        for job in batch.jobs:
+            self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
+
+    def _finish(self, outcome: Outcome | messages.Stopped) -> None:
+        """Report a job's outcome, once."""
+        if outcome.job_id in self._unfinished:
+            self._unfinished.discard(outcome.job_id)
+            self._send(outcome)
+
+
+def measure_there(jobs: Sequence[Job], measure: str, cwd: str, group: int | None) -> list[Outcome]:
+    """Measure jobs in this process, which is Ray's: the body of a task. An outcome of every job."""
+    import ray
+
+    if Path(cwd).is_dir():
+        os.chdir(cwd)
+    device = "cuda:0" if ray.get_gpu_ids() else "cpu"
+    place = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+    sent: list[messages.FromWorker] = []
+    events = WorkerEvents(sent.append, lambda job_id: False)
+    runner_for(measure, device, cwd).measure(jobs, events, group)
+    outcomes: list[Outcome] = []
+    for message in sent:
+        if isinstance(message, messages.Done):
+            message.report.setdefault("provenance", {})["node"] = place
+            outcomes.append(message)
+        elif isinstance(message, messages.Failed):
+            outcomes.append(replace(message, what=f"{message.what} (on {place})"))
+    return outcomes
+
+
+def leave() -> None:
+    """End what Ray started on this machine; in vain after a moment."""
+    threading.Timer(3.0, os._exit, [0]).start()
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
+def main() -> None:
+    """Join the cluster, and measure what the client wants until stdin closes."""
+    placement = msgspec.json.decode(sys.argv[1], type=Placement)
+    measure, cwd, seconds = sys.argv[2:]
+    stdout = messages.private_stdout()
+    control = Control(sys.stdin.buffer, on_end=leave)
+
+    def send(message: messages.FromWorker) -> None:
+        with control.sending:
+            stdout.write(messages.encode(message))
+            stdout.flush()
+
+    def give_up() -> None:
+        what = f"the Ray cluster at {placement.address} does not answer within {float(seconds):g} s"
+        send(messages.Failed("", what, hint=HOW_TO_JOIN))
+        os._exit(1)
+
+    control.start()
+    limit = threading.Timer(float(seconds), give_up)
+    limit.start()
+    try:
+        cluster = Cluster(placement, (measure, cwd, placement.group), send, control.is_cancelled)
+        limit.cancel()
+        send(messages.Note([], cluster.describe()))
+        send(messages.Ready())
+        while True:
+            cluster.measure(control.runs.get().jobs)
+            send(messages.Idle())
+    except FaError as error:
+        send(messages.Failed("", error.what, hint=error.hint))
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    # not this `__main__`: nodes import the task from its module
+    from fa_core.engine import cluster
+
+    cluster.main()
