@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,10 +25,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from fa_core.atomic import write_bytes
+from fa_core.atomic import write_bytes, write_json
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
-from fa_core.facts.runs import CREDIT, WEIGHTS
+from fa_core.facts.runs import AUDIT, CREDIT, TRACE, WEIGHTS
+from fa_core.facts.trace import write_trace
+from fa_core.formats.audit_table_writer import printable_drift, stored_report
+from fa_core.formats.scan import scan
 from fa_core.judgement.baseline import FROZEN, rule_of
 from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
 from fa_core.training.train import audit_run, train_run
@@ -147,6 +152,9 @@ def atlas() -> list[RunPlan]:
 GROUPS = {"main": main_set, "wide": wide, "controls": controls, "floor": floor, "atlas": atlas}
 """Folder → its runs."""
 
+GATHERED = ("atlas",)
+"""Groups kept as one table and one file of traces, without weights."""
+
 RESAMPLES = {"atlas": 200}
 """Group → resamples of its audits."""
 
@@ -155,11 +163,10 @@ EFFORT = {"pc": 20.0, "ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa"
 
 
 def keeps_weights(group: str, plan: RunPlan) -> bool:
-    """Whether a run's weights are part of the sample runs: of `wide`, and of the largest, those of one seed."""
-    large = group == "wide" or (
-        plan.arch == "small_resnet" and plan.method in ("dtp", "credit_bridge")
-    )
-    return plan.seed == SEEDS[0] or not large
+    """Whether a run's weights are part of the sample runs: none of the atlas, one seed of `wide`."""
+    if group in GATHERED:
+        return False
+    return plan.seed == SEEDS[0] or group != "wide"
 
 
 def effort(plan: RunPlan) -> float:
@@ -183,10 +190,45 @@ def make(out: Path, only: str, jobs: int) -> None:
             (store, [one for one in chosen if one not in frozen]),
         ):
             each(pool, step, out, runs)
+    if out != HERE:
+        return
     for group, plan in chosen:
         if not keeps_weights(group, plan):
             for name in (WEIGHTS, CREDIT):
                 (out / group / plan.name / name).unlink(missing_ok=True)
+    for group in GATHERED:
+        gather(out / group)
+
+
+def by_seed(name: str) -> tuple[str, int]:
+    """The order of runs: by name, and the seeds of one name by number."""
+    kind, _, seed = name.rpartition("_s")
+    return kind, int(seed)
+
+
+def gather(group: Path) -> None:
+    """Move a group's run folders into its table ``audits.json`` and its ``traces.jsonl``.
+
+    Runs that are there already are replaced; the others stay.
+    """
+    table, log = group / "audits.json", group / "traces.jsonl"
+    folders = sorted(path.parent for path in group.glob(f"*/{AUDIT}"))
+    names = {folder.name for folder in folders}
+    known = scan([table]).rows if table.exists() else []
+    rows = [row for row in known if row.key not in names] + scan(folders, run_traces=False).rows
+    rows.sort(key=lambda row: by_seed(row.key))
+    reports = {row.key: printable_drift(stored_report(row)) for row in rows}
+    write_json(table, {"reports": reports})
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    entries = [entry for entry in map(json.loads, lines) if entry["run"] not in names]
+    for folder in folders:
+        trace = folder / TRACE
+        logged = trace.read_text(encoding="utf-8").splitlines() if trace.exists() else []
+        entries += [{"run": folder.name, **json.loads(line)} for line in logged]
+    entries.sort(key=lambda entry: (by_seed(entry["run"]), entry["epoch"]))
+    write_trace(log, entries)
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 Step = Callable[[Path, RunPlan], str]

@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fa_core.facts.runs import AUDIT, MANIFEST, TRACE, Manifest, is_control, read_manifest
+from fa_core.facts.runs import TRACE, is_control
+from fa_core.formats.scan import scan
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 
 HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")
@@ -56,18 +58,16 @@ REFERENCE_FLOOR = {"bp_data-digits_s42": "acc 0.989, growth 1.6, ‖g_L‖ 5.6e-
 
 
 class Run:
-    """One run folder, read."""
+    """One run: its audit, and the epochs of its trace."""
 
-    def __init__(self, folder: Path) -> None:
-        self.name = folder.name
-        self.place = f"{folder.parent.name}/{folder.name}"
-        self.manifest: Manifest = read_manifest(folder)
-        self.report = DiagnosticReport.from_dict(
-            json.loads((folder / AUDIT).read_text()), str(folder)
-        )
-        trace = folder / TRACE
-        lines = trace.read_text().splitlines() if trace.exists() else []
-        self.trace: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    def __init__(self, row: AuditRow, trace: Sequence[dict[str, Any]]) -> None:
+        self.name = row.key
+        self.place = f"{Path(row.source).parent.name}/{row.key}"
+        self.method = row.method
+        self.arch = str(row.axes.get("arch", "resmlp"))
+        self.seed = row.seed or 0
+        self.report = row.report
+        self.trace = trace
 
     def first_fire(self, letter: str) -> int | None:
         """The first epoch whose numbers fire a diagnostic."""
@@ -84,7 +84,7 @@ class Run:
     def gamma(self, epoch: int) -> float:
         """Deep Γ at an epoch of the trace, counted as a list is; NaN without."""
         return deep_gamma(
-            {"gamma": self.trace[epoch].get("gamma") if self.trace else None}, self.manifest.method
+            {"gamma": self.trace[epoch].get("gamma") if self.trace else None}, self.method
         )
 
     @property
@@ -101,20 +101,20 @@ class Run:
 
 def runs_of(group: str) -> list[Run]:
     """The measured runs of a folder, in the order of the table."""
-    folders = [
-        path.parent
-        for path in (HERE / group).glob(f"*/{MANIFEST}")
-        if (path.parent / AUDIT).exists()
-    ]
-    runs = [Run(folder) for folder in folders]
-    return sorted(
-        runs,
-        key=lambda run: (
-            _rank(run.manifest.method),
-            run.name.rpartition("_s")[0],
-            run.manifest.seed,
-        ),
-    )
+    rows = [row for row in scan([HERE / group], run_traces=False).rows if row.report.coverage]
+    epochs = logged_epochs(HERE / group)
+    runs = [Run(row, epochs.get(row.key, [])) for row in rows]
+    return sorted(runs, key=lambda run: (_rank(run.method), run.name.rpartition("_s")[0], run.seed))
+
+
+def logged_epochs(group: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """Run → its epochs, from the traces in run folders or from the group's one file of them."""
+    epochs: Mapping[str, list[dict[str, Any]]] = defaultdict(list)
+    for path in [*group.glob("traces.jsonl"), *group.glob(f"*/{TRACE}")]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            epochs[entry.get("run", path.parent.name)].append(entry)
+    return epochs
 
 
 def _rank(method: str) -> int:
@@ -168,7 +168,7 @@ def verdicts(runs: Sequence[Run]) -> str:
     """Which letters fire, seed by seed."""
     found = defaultdict(list)
     for run in runs:
-        found[fired_by(run.report)].append(str(run.manifest.seed))
+        found[fired_by(run.report)].append(str(run.seed))
     return "; ".join(
         fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})"
         for fired, seeds in sorted(found.items())
@@ -202,9 +202,7 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
 def atlas_table(arch: str) -> str:
     """A row per method on one network, its values from the smallest to the largest over the seeds."""
     rows, shown = [], {name: each for name, each in NUMBERS.items() if name != "‖h_L‖"}
-    for place, runs in kinds_of(
-        run for run in runs_of("atlas") if run.manifest.arch == arch
-    ).items():
+    for place, runs in kinds_of(run for run in runs_of("atlas") if run.arch == arch).items():
         rows.append(
             [
                 f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
@@ -212,7 +210,7 @@ def atlas_table(arch: str) -> str:
                 spread((known(run.gamma(0)) for run in runs), "{:+.2f}".format),
                 spread((known(run.gamma(-1)) for run in runs), "{:+.2f}".format),
                 spread(
-                    (known(null_gamma(run.credit, run.manifest.method)[0]) for run in runs),
+                    (known(null_gamma(run.credit, run.method)[0]) for run in runs),
                     "{:+.2f}".format,
                 ),
                 verdicts(runs),
@@ -225,7 +223,7 @@ def disagreeing(archs: Sequence[str]) -> str:
     """Per network the methods of which some seeds are walked back and others are not; controls claim nothing."""
     found: Mapping[str, list[str]] = defaultdict(list)
     for place, runs in kinds_of(runs_of("atlas")).items():
-        arch, method = runs[0].manifest.arch, runs[0].manifest.method
+        arch, method = runs[0].arch, runs[0].method
         walked = [bool(run.report.flags) for run in runs]
         if any(walked) and not all(walked) and not is_control(method):
             found[arch].append(
@@ -343,7 +341,7 @@ def readme() -> str:
 
 def atlas() -> str:
     """The page of the atlas."""
-    archs = sorted({run.manifest.arch for run in runs_of("atlas")})
+    archs = sorted({run.arch for run in runs_of("atlas")})
     blocks = {arch: atlas_table(arch) for arch in archs}
     return text("atlas.template.md", {**blocks, "disagree": disagreeing(archs)})
 

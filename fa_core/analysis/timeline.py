@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.facts.runs import run_names, run_place
+from fa_core.facts.runs import named_place, run_names, run_place
 from fa_core.facts.trace import Trace
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
@@ -298,7 +298,7 @@ def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, 
     audits = _audits(table)
     found = []
     for trace in traces:
-        audit = audits.get(run_place(trace.source))
+        audit = _audit_of(trace, audits)
         if audit is None:
             report = None
         else:
@@ -326,7 +326,7 @@ def frozen_baselines(
     audits, is_assumed = _audits(table), table.assumed
 
     def judging(trace: Trace) -> Baseline:
-        row = audits.get(run_place(trace.source))
+        row = _audit_of(trace, audits)
         if (
             trace.method in for_all.by_method
             or row is None
@@ -343,10 +343,28 @@ def frozen_baselines(
 
 def _audits(table: AuditTable) -> dict[str, int]:
     """Place of a run → the row of its audit, where one audit is of that place: no other is surely
-    the run's."""
-    places = [run_place(source) for source in table.source.tolist()]
-    runs_in = Counter(places)
-    return {place: row for row, place in enumerate(places) if runs_in[place] == 1}
+    the run's.
+
+    An audit in a table counts as one of the run folder of its name beside the table.
+    """
+    sources, keys = table.source.tolist(), table.key.tolist()
+    named = map(named_place, sources, keys)
+    return {**_unshared(named), **_unshared(map(run_place, sources))}
+
+
+def _unshared(places: Iterable[str]) -> dict[str, int]:
+    """Place → its row, for the places of one row."""
+    listed = list(places)
+    runs_in = Counter(listed)
+    return {place: row for row, place in enumerate(listed) if runs_in[place] == 1}
+
+
+def _audit_of(trace: Trace, audits: Mapping[str, int]) -> int | None:
+    """The row of a trace's audit, None without one: of its run folder, or of its name."""
+    row = audits.get(run_place(trace.source))
+    if row is None:
+        row = audits.get(named_place(trace.source, trace.key))
+    return row
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):

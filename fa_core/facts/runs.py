@@ -256,6 +256,15 @@ def run_place(source: str) -> str:
     return source
 
 
+def named_place(source: str, key: str) -> str:
+    """Where the folder of a run in a file of several runs would be: beside the file.
+
+    >>> named_place("atlas/audits.json", "dfa_s42"), named_place("atlas/traces.jsonl", "dfa_s42")
+    ('atlas/dfa_s42', 'atlas/dfa_s42')
+    """
+    return str(PurePath(source).parent / key)
+
+
 def home_of(source: str, runs: int) -> str:
     """Where a run belongs: the file or folder whose runs are comparable with it.
 

@@ -83,8 +83,8 @@ def traces_of(
     unfinished: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Trace | Problem]:
-    """The traces of a log, one per method and seed where its entries name them, and the entries
-    that are none.
+    """The traces of a log, one per run, or per method and seed, where its entries name them, and
+    the entries that are none.
 
     Args:
         name: the log's row.
@@ -92,19 +92,34 @@ def traces_of(
         unfinished: the log ends inside an entry.
         notes: what there is to know of the file.
     """
-    runs: dict[tuple[str, int | None], list[Entry]] = {}
+    runs: dict[tuple[str, str, int | None], list[Entry]] = {}
     for where, fields in entries:
-        runs.setdefault(owner(fields, name), []).append((where, fields))
-    for (method, seed), logged in runs.items():
+        label = _run_label(fields)
+        if label:
+            fields = {field: value for field, value in fields.items() if field != "run"}
+        method, seed = owner(fields, row_of_file(label) if label else name)
+        runs.setdefault((label, method, seed), []).append((where, fields))
+    for (label, method, seed), logged in runs.items():
         epochs, problems, said = epochs_of(logged)
         yield from problems
-        if epochs:
-            if len(runs) == 1:
-                key = name.key
-            else:
-                key = f"{method}_s{seed}"
-            run = msgspec.structs.replace(name, key=key, method=method, seed=seed)
-            yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
+        if not epochs:
+            continue
+        run = name
+        if label:
+            run = msgspec.structs.replace(row_of_file(label), source=name.source)
+        elif len(runs) > 1:
+            run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
+        run = msgspec.structs.replace(run, method=method, seed=seed)
+        yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
+
+
+def _run_label(fields: Mapping[str, Any]) -> str:
+    """The run that an entry names, ``""`` without one: a method and a seed, as run folders are
+    named."""
+    label = fields.get("run")
+    if isinstance(label, str) and "/" not in label and row_of_file(label).seed is not None:
+        return label
+    return ""
 
 
 def trace_of(run: AuditRow, epochs: list[TraceEpoch], **known: Any) -> Trace:

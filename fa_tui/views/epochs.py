@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fa_core.analysis.margins import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_core.facts.runs import run_place
+from fa_core.facts.runs import named_place, run_place
 from fa_core.formats import Trace
 from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.numbers import short
@@ -190,18 +190,18 @@ def run_of(replay: Replay, session: Session, row: int) -> int | None:
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
     """The runs' own traces: in a run's folder, in that which its checkpoint names, of its key in a
-    file of several.
+    file of several or in one beside it.
 
     Args:
         rows: the runs.
         traces: of these runs and others.
     """
     places = {run_place(place) for row in rows for place in (row.source, row.checkpoint) if place}
-    keys = {(row.source, row.key) for row in rows}
+    named = {named_place(row.source, row.key) for row in rows}
 
     def is_own(trace: Trace) -> bool:
         folder = Path(trace.source).parent
-        return (trace.source, trace.key) in keys or not places.isdisjoint(
+        return named_place(trace.source, trace.key) in named or not places.isdisjoint(
             (str(folder), str(folder.absolute()))
         )
 

@@ -14,6 +14,7 @@ import torch
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
 from fa_core.facts.runs import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.formats.scan import Scan, scan
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.training.plan import RunPlan
@@ -71,10 +72,11 @@ def above_null(report: DiagnosticReport) -> float:
 def test_every_planned_run_is_there_and_finished(
     sample_runs: Path, plans: dict[str, RunPlan]
 ) -> None:
+    in_folders = {name: plan for name, plan in plans.items() if not name.startswith("atlas/")}
     assert {str(path.parent.relative_to(sample_runs)) for path in sample_runs.rglob(AUDIT)} == set(
-        plans
+        in_folders
     )
-    for name, plan in plans.items():
+    for name, plan in in_folders.items():
         manifest = read_manifest(sample_runs / name)
         assert (manifest.method, manifest.seed, manifest.data) == (
             plan.method,
@@ -184,9 +186,7 @@ def test_state_bridge_stays_healthy_at_every_epoch(
 
 
 def test_an_untrained_net_fires_c_alone(sample_runs: Path) -> None:
-    folders = sorted(
-        path for path in sample_runs.glob("*/random_init_*") if path.parent.name != "atlas"
-    )
+    folders = sorted(sample_runs.glob("*/random_init_*"))
     assert len(folders) == 7
     assert all(report_of(folder).flags == {"c"} for folder in folders)
 
@@ -272,7 +272,7 @@ def test_gamma_rises_with_one_penalty_and_not_with_the_other(sample_runs: Path) 
 
 
 def test_most_of_what_is_undecided_is_drift(sample_runs: Path) -> None:
-    audits = (path.parent for path in sample_runs.rglob(AUDIT) if "atlas" not in path.parts)
+    audits = (path.parent for path in sample_runs.rglob(AUDIT))
     found = {folder.relative_to(sample_runs): report_of(folder) for folder in audits}
     others = {
         str(place): report.undecided - {"c"}
@@ -315,18 +315,59 @@ def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]
         if path.is_file()
     }
     atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
-    assert atlas < 40e6 and sum(sizes.values()) - atlas < 20e6
+    assert atlas < 12e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
     keeps = load_script(sample_runs / "make.py").keeps_weights
     assert kept == {name for name, plan in plans.items() if keeps(name.partition("/")[0], plan)}
 
 
+@pytest.fixture(scope="module")
+def atlas(sample_runs: Path) -> Scan:
+    return scan([sample_runs / "atlas"])
+
+
+def test_every_planned_run_of_the_atlas_is_in_its_table_with_its_own_trace(
+    atlas: Scan, plans: dict[str, RunPlan]
+) -> None:
+    planned = {
+        name.removeprefix("atlas/"): plan
+        for name, plan in plans.items()
+        if name.startswith("atlas/")
+    }
+    assert not atlas.problems
+    assert {row.key: (row.method, row.seed, row.axes) for row in atlas.rows} == {
+        name: (plan.method, plan.seed, plan.axes) for name, plan in planned.items()
+    }
+    epochs = {trace.key: len(trace.epochs) for trace in atlas.traces}
+    untrained = {name for name, plan in planned.items() if plan.method == "random_init"}
+    assert epochs == dict.fromkeys(planned.keys() - untrained, 10)
+
+
+def test_runs_are_gathered_into_the_table_beside_those_that_are_there(
+    sample_runs: Path, tmp_path: Path
+) -> None:
+    gather = load_script(sample_runs / "make.py").gather
+    for seeds in ([42, 123], [123]):
+        for seed in seeds:
+            shutil.copytree(sample_runs / "main" / f"bp_s{seed}", tmp_path / f"bp_s{seed}")
+        gather(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audits.json", "traces.jsonl"]
+    found = scan([tmp_path])
+    assert [row.key for row in found.rows] == ["bp_s42", "bp_s123"]
+    assert [row.report.numbers for row in found.rows] == [
+        main_report(sample_runs, "bp", seed).numbers for seed in (42, 123)
+    ]
+    assert [len(trace.epochs) for trace in found.traces] == [12, 12]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(
-    sample_runs: Path, seed: int
+    atlas: Scan, seed: int
 ) -> None:
+    reports = {row.key: row.report for row in atlas.rows}
+
     def flags(method: str, arch: str) -> frozenset[str]:
-        return report_of(sample_runs / "atlas" / f"{method}_arch-{arch}_s{seed}").flags
+        return reports[f"{method}_arch-{arch}_s{seed}"].flags
 
     for method in ("bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss"):
         assert not flags(method, "small_resnet")
@@ -336,15 +377,13 @@ def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_learned_feedback_aligns_over_epochs_and_fixed_feedback_stays_apart(
-    sample_runs: Path, seed: int
+    atlas: Scan, seed: int
 ) -> None:
+    traces = {trace.key: trace for trace in atlas.traces}
+
     def ends(method: str) -> list[float]:
-        lines = (
-            (sample_runs / "atlas" / f"{method}_arch-small_resnet_s{seed}" / TRACE)
-            .read_text()
-            .splitlines()
-        )
-        return [deep_gamma({"gamma": json.loads(lines[at])["gamma"]}, method) for at in (0, -1)]
+        epochs = traces[f"{method}_arch-small_resnet_s{seed}"].epochs
+        return [deep_gamma({"gamma": epochs[at].gamma}, method) for at in (0, -1)]
 
     assert all(
         first < last for first, last in map(ends, ("kp", "weight_mirror", "fa_weights", "dfa"))
