@@ -100,13 +100,21 @@ def _print(
 
 _HEALTHY = typer.Option(
     metavar="LIST",
-    help="Methods that should pass; default: bp, ep of the published audit.",
+    help="Methods that should pass, or none; default: bp, ep of the published audit.",
     show_default=False,
 )
 _DEGENERATE_HELP = (
-    "Methods that should fire; default: dfa, state_bridge, credit_bridge of that audit."
+    "Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of that audit."
 )
 _DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP, show_default=False)
+
+
+def _group(values: list[str] | None) -> list[str] | None:
+    """The methods of a group: None for the default, an empty list for ``none``."""
+    methods = options.split_list(values)
+    if methods == ["none"]:
+        return []
+    return methods or None
 
 
 def sweep_command(
@@ -141,7 +149,7 @@ def sweep_command(
 
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     table = runs.table
-    good, bad = options.split_list(healthy) or None, options.split_list(degenerate) or None
+    good, bad = _group(healthy), _group(degenerate)
     analysis = sensitivities(table, thresholds, good, bad)
     record, blocks = (
         partial(sweep_record, table, thresholds, analysis),

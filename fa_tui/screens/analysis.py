@@ -228,7 +228,10 @@ class AnalysisScreen(JudgedScreen):
             strict=False,
         )
         options = [
-            word for option, methods in groups if methods for word in (option, ",".join(methods))
+            word
+            for option, methods in groups
+            if methods is not None
+            for word in (option, ",".join(methods) or "none")
         ]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()

@@ -122,8 +122,8 @@ _fa-tui() {
         sweep)
             _arguments \
                 '*--help[Show the help]' \
-                '*--healthy=[Methods that should pass]:LIST:_files' \
-                '*--degenerate=[Methods that should fire]:LIST:_files' \
+                '*--healthy=[Methods that should pass, or none]:LIST:_files' \
+                '*--degenerate=[Methods that should fire, or none]:LIST:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \

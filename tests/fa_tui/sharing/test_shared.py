@@ -151,6 +151,19 @@ async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
     assert json.loads(record) == json.loads(capsys.readouterr().out)
 
 
+async def test_an_emptied_group_is_none_in_the_command(
+    app: ExplorerApp, copied: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, "A")
+        app.session.groups = dict.fromkeys(("dfa", "state_bridge"), "degenerate")
+        app.session.groups |= dict.fromkeys(("bp", "ep", "credit_bridge"), "neither")
+        await pick(pilot, "y", "l")
+        await until(pilot, lambda: len(copied) == 1)
+    assert copied[0].endswith("--healthy none --degenerate dfa,state_bridge")
+    assert main([*shlex.split(copied[0])[1:], "--format", "json"]) == 0
+
+
 def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_exported() -> None:
     name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
     left, right = (
