@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
+from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -70,21 +69,6 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, report=lent)
 
 
-class RowStore(Protocol):
-    """The reports of `LazyRow`s, by slot.
-
-    Attributes:
-        numbers: what was measured, as an `AuditTable` without names (`AuditTable.of_reports`).
-    """
-
-    numbers: Any
-
-    def report(self, slot: int) -> DiagnosticReport: ...
-
-    def text(self, slot: int) -> bytes | None:
-        """A report as the file spells it; None where that is not known."""
-
-
 RECORDED = (
     *(
         "headline_acc",
@@ -112,78 +96,6 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
         "key": row.key,
         "axes": row.axes,
     }
-
-
-UNREAD = DiagnosticReport()
-"""What a `LazyRow` holds in place of its report."""
-
-_own_report: Callable[[AuditRow], DiagnosticReport] = AuditRow.__dict__["report"].__get__
-_names = attrgetter(*(name for name in AuditRow.__struct_fields__ if name != "report"))
-
-
-class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
-    """A row of a big file, in a tenth of the memory: its report is decoded on each access.
-
-    Attributes:
-        store: holds its report.
-        slot: the report's index in the store.
-        assumed: a frozen baseline to judge it by, as `DiagnosticReport.assumed_baseline_acc`.
-    """
-
-    store: RowStore
-    slot: int
-    assumed: float | None = None
-
-    @property  # type: ignore[misc]  # over an attribute, but that is read-only too
-    def report(self) -> DiagnosticReport:
-        """The report; another one if the row was given that (`msgspec.structs.replace`)."""
-        if not self.is_as_stored:
-            return _own_report(self)
-        report = self.store.report(self.slot)
-        if self.assumed is None:
-            return report
-        return report.with_assumed_baseline(self.assumed)
-
-    def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
-        """As of any row, by what the store's columns say: a report takes long to read."""
-        if not self.is_as_stored:
-            return super().judged_by(baseline)
-        numbers, slot = self.store.numbers, self.slot
-        if not numbers.measured_anything[slot]:
-            return self
-        acc = baseline.assumed_for(self.method, 0.0 if numbers.recorded_baseline[slot] else None)
-        if acc is None:
-            return self
-        return replace(self, assumed=acc)
-
-    @property
-    def is_as_stored(self) -> bool:
-        """Whether its report is the one in the store."""
-        return _own_report(self) is UNREAD
-
-    def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, AuditRow) or _names(self) != _names(other):
-            return False
-        if isinstance(other, LazyRow) and self._is_stored_like(other):
-            text = self.store.text(self.slot)
-            if text is not None and text == other.store.text(
-                other.slot
-            ):  # a file that was replaced, mostly alike
-                return True
-        return bool(self.report == other.report)
-
-    def _is_stored_like(self, other: LazyRow) -> bool:
-        """Whether both are equal where their texts are."""
-        return self.is_as_stored and other.is_as_stored and self.assumed == other.assumed
-
-    def __ne__(self, other: Any) -> bool:
-        return not self == other  # not msgspec's own, to which other stores are other rows
-
-    def __reduce__(self) -> tuple[Callable[..., AuditRow], tuple[object, ...]]:
-        """Sent to another process it is a plain row: its store stays here."""
-        return partial(
-            AuditRow, **{name: getattr(self, name) for name in AuditRow.__struct_fields__}
-        ), ()
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -6,12 +6,10 @@ The rules are those of `fa_core.report`, over columns; a property test keeps the
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
@@ -34,11 +32,7 @@ from fa_core.judgement.gamma import CREDIT, credit_numbers
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, has_gamma
-from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
-
-_MANY = 10_000
-"""Rows from which what was freed while reading is worth giving back: a fifth of the table's own
-memory."""
+from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -124,22 +118,8 @@ class AuditTable:
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
         """A table of all the rows given, measured or not."""
         rows = list(rows)
-        places: dict[RowStore | None, list[int]] = {}
-        for place, store in enumerate(map(_store_of, rows)):
-            places.setdefault(store, []).append(place)
-        parts = [
-            _numbers_of(store, [rows[place] for place in found]) for store, found in places.items()
-        ]
-        numbers = cls.concat(parts)
-        if len(parts) > 1:
-            # the rows of one store need not follow each other
-            numbers = numbers.select(
-                np.argsort([place for found in places.values() for place in found])
-            )
-        table = dataclasses.replace(numbers, problems=tuple(problems), _rows=objects(rows))
-        if len(table) >= _MANY:
-            give_back()
-        return table
+        numbers = cls.of_reports([row.report for row in rows])
+        return dataclasses.replace(numbers, problems=tuple(problems), _rows=objects(rows))
 
     @classmethod
     def of_reports(cls, reports: Sequence[DiagnosticReport]) -> AuditTable:
@@ -198,46 +178,6 @@ class AuditTable:
             _conditions=_shared(list(map(conditions_of, reports))),
             _rows=objects([None] * len(reports)),
         )
-
-    def assuming(self, accs: Floats) -> AuditTable:
-        """The same runs judged by assumed frozen baselines, as
-        `DiagnosticReport.with_assumed_baseline` judges them.
-
-        Args:
-            accs: per row a fraction, NaN for what was recorded.
-        """
-        rebased = ~np.isnan(accs)
-        if not rebased.any():
-            return self
-        baseline, has_baseline = (
-            np.where(rebased, accs, self.baseline),
-            rebased | self._has_baseline,
-        )
-        odd = (self._has_acc & ~np.isfinite(self.acc)) | (has_baseline & ~np.isfinite(baseline))
-        others, odd_bits = np.uint8(~BIT["d"] & 0xFF), bits_of(d=odd)
-        return dataclasses.replace(
-            self,
-            baseline=baseline,
-            margin_pp=margin_of(self.acc, baseline),
-            coverage=(self.coverage & others) | odd_bits | bits_of(d=self._has_acc & has_baseline),
-            nonfinite=(self.nonfinite & others) | odd_bits,
-            low=_with_margins(self.low, baseline, rebased),
-            high=_with_margins(self.high, baseline, rebased),
-            _has_baseline=has_baseline,
-            _rebased=self._rebased | rebased,
-            _inexact=self._inexact | rebased,
-        )
-
-    @cached_property
-    def measured_anything(self) -> bytes:
-        """Per row, whether anything of it was measured: bytes are quick to look up one by one."""
-        measured: Mask = self.coverage != 0
-        return measured.tobytes()
-
-    @cached_property
-    def recorded_baseline(self) -> bytes:
-        """Per row, whether it has a frozen baseline."""
-        return self._has_baseline.tobytes()
 
     @classmethod
     def concat(cls, tables: Sequence[AuditTable]) -> AuditTable:
@@ -459,20 +399,6 @@ class AuditTable:
         }
         return dataclasses.replace(self, **columns)
 
-    def surely_valid(self) -> bool:
-        """Whether every report has norms and passes `DiagnosticReport.check`; False when in
-        doubt."""
-        h, g = self.residual_norms, self.bp_grad_norms
-        norms, cosines = (
-            np.concatenate([h.flat, g.flat]),
-            self.stability[self.measured("stability")],
-        )
-        shares = np.concatenate([self.acc[self._has_acc], self.baseline[self._has_baseline]])
-        ranges = ((norms, 0.0, np.inf), (cosines, -1.0, 1.0), (shares, 0.0, 1.0))
-        has_norms = len(self) > 0 and h.lengths.min() > 0 and np.array_equal(h.lengths, g.lengths)
-        in_range = all(((values >= low) & (values <= high)).all() for values, low, high in ranges)
-        return has_norms and in_range and not (self.low > self.high).any()
-
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {
@@ -537,53 +463,6 @@ def bits_of(**masks: Mask) -> Bits:
     """Masks by letter as one column of bits."""
     columns = [mask.view(np.uint8) * np.uint8(BIT[letter]) for letter, mask in masks.items()]
     return np.bitwise_or.reduce(columns)  # type: ignore[no-any-return]  # typed by NumPy as any
-
-
-def _store_of(row: AuditRow) -> RowStore | None:
-    if type(row) is LazyRow and row.is_as_stored:
-        return row.store
-    return None
-
-
-def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
-    """What was measured on some rows: from their store's columns, or from the reports."""
-    if store is None:
-        return AuditTable.of_reports([row.report for row in rows])
-    numbers: AuditTable = store.numbers
-    slots = np.fromiter((row.slot for row in rows), np.int64, len(rows))
-    assumed, _ = optional([row.assumed for row in rows])
-    return numbers.select(slots).assuming(assumed)
-
-
-_BIG = 1 << 18
-"""Bytes from which an array gets pages of its own."""
-_MMAP_THRESHOLD = -3
-"""What `mallopt` calls it (malloc.h)."""
-
-
-def give_back(*, cycles: bool = False) -> None:
-    """Give the system the pages on which nothing lives any more; 1 ms for a heap of 50 MB.
-
-    glibc keeps them where something behind them is still in use. From the first call on it gives
-    every array of 256 KB and more pages of its own, so that they go when it goes; until then it
-    does so with ever larger ones only. Nothing happens with other C libraries.
-
-    Args:
-        cycles: first free what only refers to itself, as a screen does that was closed: 10 ms.
-    """
-    if cycles:
-        gc.collect()
-    with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
-        _library().malloc_trim(0)
-
-
-@cache
-def _library():  # type: ignore[no-untyped-def]  # ctypes is imported with the first call
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    library.mallopt(_MMAP_THRESHOLD, _BIG)
-    return library
 
 
 Floats: TypeAlias = NDArray[np.float64]

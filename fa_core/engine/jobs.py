@@ -22,7 +22,7 @@ from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow, Problem
+from fa_core.rows import AuditRow, Problem
 
 STAMP = "files"
 """Where provenance has the `stamp` of the weights."""
@@ -157,7 +157,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
     """
     left = HASHED
     for row in rows:
-        if row.checkpoint is None or isinstance(row, LazyRow):
+        if row.checkpoint is None:
             continue
         facts, path = row.report.provenance, Path(row.checkpoint)
         then, now = facts.get(STAMP), stamp(path) if STAMP in facts else []

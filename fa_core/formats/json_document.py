@@ -1,5 +1,4 @@
-"""One JSON file as a document: an object, a list, or lines. The reports of a big table stay
-undecoded until asked for.
+"""One JSON file as a document: an object, a list, or lines.
 
 A format reads a document part by part, so that a part that is not sane (`fa_core.decode`) spoils no
 other.
@@ -22,7 +21,7 @@ from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
 
 Node: TypeAlias = Any
-"""A JSON value: a Python object, or `msgspec.Raw` (a report of a big table, not decoded yet)."""
+"""A JSON value: a Python object, or `msgspec.Raw` (the text of a report in a big table)."""
 
 Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
 """What reading a file yields."""
@@ -30,9 +29,8 @@ Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
 T = TypeVar("T")
 
 
-LAZY_FROM = 1 << 20
-"""Bytes from which the reports of a table stay undecoded; a smaller one is decoded at once, without
-NumPy."""
+SPLIT_FROM = 1 << 20
+"""Bytes from which a table is split into the texts of its reports, each decoded into its type."""
 
 
 class _Table(msgspec.Struct):
@@ -112,9 +110,9 @@ def open_document(path: str, data: bytes) -> Document:
     first = data.lstrip()[:1]
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
-    if len(data) >= LAZY_FROM and first == b"{" and _REPORTS in data[:_HEAD]:
+    if len(data) >= SPLIT_FROM and first == b"{" and _REPORTS in data[:_HEAD]:
         with suppress(ValueError, RecursionError):
-            reports = _undecoded(data)
+            reports = _split(data)
             if _is_gapless(data, reports):
                 return Document(path=path, kind="object", data=data, members={"reports": reports})
     try:
@@ -130,8 +128,8 @@ def open_document(path: str, data: bytes) -> Document:
     raise UnreadableInput("neither a JSON object nor a list", where=path)
 
 
-def _undecoded(data: bytes) -> dict[str, msgspec.Raw]:
-    """The reports of an audit table, not decoded; those of diverged runs may hold NaN and Infinity.
+def _split(data: bytes) -> dict[str, msgspec.Raw]:
+    """The texts of an audit table's reports; those of diverged runs may hold NaN and Infinity.
 
     msgspec refuses these literals, so it splits a copy of the text that has numbers of the same
     length in their places; the members are views of the text itself.
@@ -194,7 +192,7 @@ def convert(node: Node, kind: type[T], where: str) -> T:
     """A part of a document as a typed value.
 
     Args:
-        node: undecoded or decoded.
+        node: a value, or the text of one.
         kind: the type to read it as.
         where: file and JSON path of the node, for the message.
 

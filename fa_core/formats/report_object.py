@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fa_core.decode import checked, is_odd
 from fa_core.errors import InvalidReport, UnreadableInput, printable
 from fa_core.facts.runs import (
     LONGEST_SEED,
@@ -33,12 +34,19 @@ from fa_core.formats.json_document import (
 from fa_core.formats.log_names import given_in, is_measured
 from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
+from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
 
+
+_REPORT = msgspec.json.Decoder(DiagnosticReport)
+_OTHER_NAMES = (b'"%s"' % SOURCE_DRIFT.encode(), b'"recorded_verdict"')
+_DECIDING = tuple(
+    b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound")
+)
+"""Keys that decide a verdict."""
 
 _NO_AXES: dict[str, Any] = {}
 """The one dict of all rows without axes."""
@@ -57,11 +65,43 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         UnreadableInput: a field of the wrong type.
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
+    if isinstance(node, msgspec.Raw):
+        typed = _typed(node)
+        if typed is not None:
+            return typed.check(where)
     fields = convert(node, dict[str, Any], where)
     report = DiagnosticReport.from_dict(fields, where)
     if not report.residual_norms and MEASURED.isdisjoint(fields):
         hint = f"a report has some of {', '.join(sorted(MEASURED))}"
         raise InvalidReport("none of a report's fields", where=where, hint=hint)
+    return report
+
+
+def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
+    """A report decoded straight into its type; None for one that needs `decode_report`'s checks.
+
+    Those are reports with other names of a field, a key twice, text that `loads` rewrites, NaN,
+    no norms, or free-form parts.
+    """
+    data = bytes(text)
+    if is_odd(data) or any(name in data for name in _OTHER_NAMES):
+        return None
+    for name in _DECIDING:
+        if data.count(name) > 1:
+            return None
+    try:
+        report = _REPORT.decode(data)
+        if report.seed or report.axes:
+            checked({"seed": report.seed, "axes": report.axes})
+    except (ValueError, RecursionError):
+        return None
+    if report.credit or report.provenance or not report.residual_norms:
+        return None
+    if report.recorded_verdict is not None:
+        # the reports of a table have few different verdicts: one text for all that are equal
+        verdict = sys.intern(report.recorded_verdict)
+        msgspec.structs.force_setattr(report, "recorded_verdict", verdict)
+    msgspec.structs.force_setattr(report, "notes", sys.intern(report.notes))
     return report
 
 

@@ -109,7 +109,6 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
             row = each
         report = row.report.with_thresholds(criteria.thresholds)
         report.__dict__.update(facts)
-        # no `LazyRow`, which looks for its report each time
         yield AuditRow(**{name: getattr(row, name) for name in _NAMES}, report=report)
 
 

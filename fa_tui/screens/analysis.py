@@ -25,7 +25,6 @@ from fa_core.reporting.sections.analyses import (
     utility_blocks,
 )
 from fa_tui.screens.dialogs import commands, look_now
-from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
@@ -93,7 +92,6 @@ class AnalysisScreen(JudgedScreen):
 
     def on_unmount(self) -> None:
         self._found, self._blocks = (), []
-        tidy_soon(self.app, self.session)
 
     def reread(self) -> None:
         self.runs.read()

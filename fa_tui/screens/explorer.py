@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from fa_core.errors import FaError
-from fa_tui.screens.explorer_panes import RunsShown, SidePane, collect_seldom, tidy_soon
+from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
@@ -236,7 +236,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # what is there now stays: later collections need not look at it
         gc.freeze()
         gc.enable()
-        collect_seldom(self.session)
         # the looks of all other screens too: as their CSS_PATH each would have the whole sheet
         # parsed again
         self.app.stylesheet.read(Path(__file__).with_name("screens.tcss"))
@@ -252,7 +251,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             await self._sliders_place.mount(self.sliders, self.status)
             await self._body.mount(self.charts)
         self.call_after_refresh(self._draw_charts)
-        tidy_soon(self, self.session)
 
     def _draw_charts(self) -> None:
         if self.charts is not None:

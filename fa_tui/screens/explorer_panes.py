@@ -1,21 +1,17 @@
-"""Which runs are on the main screen, and how; memory given back a moment after much was done with
-many runs."""
+"""Which runs are on the main screen, and how."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
 from fa_tui.settings import remember
-from fa_tui.terminal.painting import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
@@ -26,42 +22,6 @@ from fa_tui.widgets.painted import Place
 
 if TYPE_CHECKING:
     from fa_tui.widgets.run_table import RunTable
-
-
-_MANY = 10_000
-"""Runs from which it is worth it."""
-_PAUSE_SECONDS = 1.5
-"""Behind the frame that shows what was done, also where that is held for a second, and the next key
-that is typed."""
-
-
-def tidy_soon(node: MessagePump, session: Session) -> None:
-    """Give back what was freed, a moment later.
-
-    Args:
-        node: what lives on until then.
-        session: the runs.
-    """
-    if len(session) >= _MANY:
-        # from its own queue: a timer set by a screen that closes would keep that screen
-        node.call_later(after, _PAUSE_SECONDS, node, _tidy)
-
-
-_SELDOM = 100_000
-"""New objects after which cycles are looked for, where there are many runs."""
-
-
-def collect_seldom(session: Session) -> None:
-    """Look for cycles less often: laying many runs out makes many objects, and each look at them
-    stops the screen."""
-    if len(session) >= _MANY:
-        gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
-
-
-def _tidy() -> None:
-    from fa_core.table import give_back
-
-    give_back(cycles=True)
 
 
 _LEAST_SIDE, _LEAST_RUNS = 24, 30
@@ -191,9 +151,6 @@ class RunsShown:
     def _lay_out_view(self) -> None:
         scope = self._laid_out[self.view] = self._session.scope
         self.view.lay_out(scope)
-        if self.view.is_attached:
-            # what was laid out before is as large as what is now
-            tidy_soon(self.view, self._session)
 
     def numbers_changed(self) -> None:
         """Show other numbers of the same runs: an order by them is another one."""

@@ -30,11 +30,11 @@ from tests.bench.bench_explorer import EXPLORER
 from tests.bench.figures import Figure, amount, ratio_within, report, within
 from tests.e2e.terminal import PseudoTerminal
 
-READ_BUDGET = 0.5
+READ_BUDGET = 1.2
 FLAGS_BUDGET_MS = 1.0
 SHOW_BUDGET = 4.0
 """Seconds of processor time."""
-MEMORY_BUDGET = 3.0
+MEMORY_BUDGET = 5.0
 """Over the file's size, at the peak too."""
 METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 

@@ -62,8 +62,6 @@ SESSION = EXPLORER.replace(
     "return session",
     """from fa_core.analysis.seeds import over_seeds
     from fa_core.analysis.threshold_sweep import sensitivities, verdict_curve
-    from fa_core.table import give_back
-    give_back()
     some = build_grid(session.rows, range(len(session) - 1))
     del some
     panel = SlidersPanel()
@@ -71,7 +69,6 @@ SESSION = EXPLORER.replace(
         panel.set_runs(letter, session.values(letter))
     held.extend([panel, over_seeds(session.table, session.thresholds)])
     sensitivities(session.table), verdict_curve(session.table, "a", session.thresholds)
-    give_back()
     return session""",
 )
 

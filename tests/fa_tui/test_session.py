@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow
+from fa_core.rows import AuditRow
 from fa_tui import session as session_module
 from fa_tui.live import Reading
 from fa_tui.session import Session
@@ -134,31 +132,11 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
     assert session.recorded_differs(0)
 
 
-def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
-    path = tmp_path / "table.json"
-    rows = [
-        AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)
-    ]
-    write_audit_table(path, rows)
-    session = Session(scan([path]).rows)
-    assert isinstance(session.rows[0], LazyRow)
-    before = weakref.ref(session.rows[0].store)
-    write_audit_table(path, [*rows[:7], msgspec.structs.replace(rows[7], report=OTHER), *rows[8:]])
-    news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
-    gc.collect()
-    assert news.changed == [7]
-    assert before() is None
-    assert [session.rows[index].report.h_L for index in (6, 7, 8)] == [2.0, 3.0, 2.0]
-
-
 @pytest.mark.parametrize("given", [None, FrozenBaseline(0.349)])
 def test_a_run_that_came_into_a_big_table_is_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: FrozenBaseline | None
 ) -> None:
-    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "SPLIT_FROM", 0)
     path = tmp_path / "table.json"
     rows = [
         AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)

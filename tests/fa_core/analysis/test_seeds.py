@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from pathlib import Path
@@ -14,8 +13,6 @@ from hypothesis import strategies as st
 from fa_core import load_audits
 from fa_core.analysis.seeds import Difference, differences, over_seeds
 from fa_core.errors import UsageError
-from fa_core.formats import json_document
-from fa_core.formats.audit_table import StoredReports
 from fa_core.option_values import listed
 from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 from tests.fa_core.analysis.runs import row, table
@@ -158,29 +155,6 @@ def test_seeds_that_occur_more_than_once_are_named_in_order(seeds: list[int | No
     assert said == (
         [f"seed {listed(again)} more than once: are these the same runs?"] if again else []
     )
-
-
-def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reports = {
-        f"bp_s{seed}": {
-            "cross_batch_stability": 0.1,
-            **({"evidence": {"c": "proxy"}} if seed == 5 else {}),
-        }
-        for seed in range(9)
-    }
-    (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
-    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
-    read: list[int] = []
-    report = StoredReports._report
-    monkeypatch.setattr(
-        StoredReports, "_report", lambda self, slot: read.append(slot) or report(self, slot)
-    )
-    runs = load_audits(tmp_path / "table.json")
-    (group,) = over_seeds(runs).groups
-    assert group.evidence == {"c": "proxy"}
-    assert read == [5]
 
 
 def test_no_runs_give_no_groups() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import json_document, scan
-from fa_core.rows import LazyRow
 from fa_tui.live import Follower
 from fa_tui.session import Session
 
@@ -25,7 +24,7 @@ def write(path: Path, **norms: float) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
+    monkeypatch.setattr(json_document, "SPLIT_FROM", 0)
     path = tmp_path / "table.json"
     write(path)
     return path
@@ -34,7 +33,6 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_the_rows_that_changed_are_news(path: Path) -> None:
     scan([path])
     session = Session(scan([path]).rows)
-    assert isinstance(session.rows[0], LazyRow)
     follower = Follower([str(path)])
     write(path, s2=900.0)
     follower.note(str(path))

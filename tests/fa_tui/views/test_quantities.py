@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.report import DiagnosticReport
-from fa_core.rows import UNREAD, AuditRow, LazyRow
+from fa_core.rows import AuditRow
 from fa_tui import session as sessions
 from fa_tui.session import Session
 from fa_tui.views import columns as quantities
@@ -72,19 +70,3 @@ def test_a_row_measured_anew_shows_its_new_number() -> None:
     assert value_of(BY_NAME["h_L"], session, 1) == 3.0
     session.replace_rows({1: run(1.0, 4.0)})
     assert value_of(BY_NAME["h_L"], session, 1) == 4.0
-
-
-def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
-    class Store:
-        numbers = None
-
-        def report(self, slot: int) -> DiagnosticReport:
-            raise AssertionError("looked at")
-
-        def text(self, slot: int) -> bytes | None:
-            raise AssertionError("looked at")
-
-    session = Session([run(1.0, math.e)])
-    session.rows[0] = LazyRow(source="", key="", method="bp", report=UNREAD, store=Store(), slot=0)
-    assert value_of(BY_NAME["h_L"], session, 0) == math.e
-    assert value_of(BY_NAME["gamma"], session, 0) is None

@@ -1,4 +1,4 @@
-"""A big audit table, its rows decoded lazily, holds what it holds when all are decoded at once."""
+"""A big audit table, decoded report by report, holds what it holds when decoded as a whole."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import audit_table, json_document, load_audits, scan
+from fa_core.formats import json_document, load_audits, report_object, scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow
+from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import audit_rows
 
@@ -32,9 +31,8 @@ REPORT = {
 
 
 @pytest.fixture(autouse=True)
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_document, "LAZY_FROM", 0)
-    monkeypatch.setattr(audit_table, "_BATCH", 2)
+def split_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_document, "SPLIT_FROM", 0)
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def assert_equal(table: AuditTable, other: AuditTable) -> None:
 
 def whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
     with monkeypatch.context() as patch:
-        patch.setattr(json_document, "LAZY_FROM", 1 << 40)
+        patch.setattr(json_document, "SPLIT_FROM", 1 << 40)
         return load_audits(path, strict=False)
 
 
@@ -66,7 +64,7 @@ def whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(audit_rows(), min_size=2, max_size=12), indent=st.sampled_from([None, 2]))
-def test_lazy_rows_hold_what_the_others_hold(
+def test_rows_of_a_split_table_hold_what_the_others_hold(
     path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], indent: int | None
 ) -> None:
     write_audit_table(path, rows)
@@ -74,33 +72,9 @@ def test_lazy_rows_hold_what_the_others_hold(
     expected, table = whole(path, monkeypatch), load_audits(path, strict=False)
     assert_equal(table, expected)
     assert table.problems == expected.problems
-    assert all(isinstance(row, LazyRow) for row in table.rows())
     assert [repr(row.report) for row in table.rows()] == [
         repr(row.report) for row in expected.rows()
     ]
-
-
-BASELINES = [
-    FrozenBaseline(default=0.3),
-    FrozenBaseline(by_method={"bp": 0.2}),
-    FrozenBaseline(0.1, {"dfa": 0.9}),
-]
-
-
-@settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(rows=st.lists(audit_rows(), min_size=2, max_size=12), baseline=st.sampled_from(BASELINES))
-def test_an_assumed_baseline_judges_unread_rows_as_it_judges_the_others(
-    path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], baseline: FrozenBaseline
-) -> None:
-    write_audit_table(path, rows)
-    expected = baseline.apply(whole(path, monkeypatch).rows())
-    lent = baseline.apply(load_audits(path, strict=False).rows())
-    assert all(isinstance(row, LazyRow) and row.is_as_stored for row in lent)
-    assert_equal(AuditTable.from_rows(lent), AuditTable.from_rows(expected))
-    assert lent == expected
-    assert [row.report.flags for row in lent] == [row.report.flags for row in expected]
 
 
 def test_rows_of_two_files_keep_their_order_where_they_alternate(path: Path) -> None:
@@ -123,7 +97,6 @@ def test_a_summary_is_not_needed_and_not_in_the_way(path: Path) -> None:
     )
     for summary in summaries:
         path.write_text(json.dumps({"reports": reports(3), **summary}))
-        assert isinstance(scan([path]).rows[0], LazyRow)
         assert load_audits(path).h_L.tolist() == [2.0, 3.0, 4.0]
 
 
@@ -189,8 +162,8 @@ def test_a_sound_report_is_decoded_without_the_slow_checks(
     sound = DiagnosticReport(**REPORT, cross_batch_stability=0.1)
     write_audit_table(path, [AuditRow(source="", key="", method="bp", seed=1, report=sound)] * 3)
     expected = [row.report for row in whole(path, monkeypatch).rows()]
+    monkeypatch.setattr(report_object, "convert", None)
     table = load_audits(path)
-    monkeypatch.setattr(audit_table, "decode_report", None)
     assert [row.report for row in table.rows()] == expected
 
 
@@ -281,27 +254,6 @@ def test_rows_are_like_any_other_rows(path: Path, monkeypatch: pytest.MonkeyPatc
         "bp_s0",
         "bp_s2",
     ]
-
-
-def test_a_file_written_anew_is_compared_by_its_text(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path.write_text(json.dumps({"reports": reports(5)}))
-    before = scan([path]).rows
-    path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}, indent=1))
-    assert [new == old for new, old in zip(scan([path]).rows, before, strict=True)] == [
-        True,
-        True,
-        True,
-        False,
-        True,
-    ]
-    path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}))
-    after = scan([path]).rows
-    assert after[3] != before[3]
-    monkeypatch.setattr(audit_table, "decode_report", None)
-    assert after[:3] == before[:3]
-    assert not any(new != old for new, old in zip(after[:3], before[:3], strict=True))
 
 
 def test_the_file_is_not_needed_any_more_once_it_is_read(path: Path) -> None:
