@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
-import locale
 import os
 import platform
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Annotated, NamedTuple
@@ -119,58 +116,17 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Required packages and optional extras; that an extra imports is tried in a process of its
-    own."""
-    failed = _failed_imports([name for name in OPTIONAL if _version(name) is not None])
-    for name in (*REQUIRED, *OPTIONAL):
-        version, use = _version(name), OPTIONAL.get(name)
-        if name in failed:
-            if "torchvision" in failed[name]:
-                broken = "torchvision"
-            else:
-                broken = name
-            again = install_command(broken).replace("install", "install --force-reinstall", 1)
-            yield Finding(
-                name, NOTE, f"{version} does not import ({failed[name]}): no {use}", again
-            )
-        elif version is not None:
-            yield Finding(name, OK, version)
-        elif use is None:
+    """Required packages and optional extras."""
+    for name in REQUIRED:
+        version = _version(name)
+        if version is None:
             yield Finding(name, MISSING, "not installed", f"pip install {name}")
         else:
-            yield Finding(name, NOTE, f"not installed: no {use}", install_command(name))
-
-
-_MODULES = {
-    "scikit-learn": "sklearn",
-    "textual-serve": "textual_serve",
-    # the package itself imports next to nothing
-    "transformers": "transformers.modeling_utils",
-}
-_IMPORTS = """
-import importlib, json, sys
-for name in sys.argv[1:]:
-    try:
-        importlib.import_module(name)
-    except BaseException as error:
-        print("\\0" + json.dumps([name, f"{type(error).__name__}: {error}"]), flush=True)
-"""
-_PATIENCE = 120.0
-
-
-def _failed_imports(names: Sequence[str]) -> dict[str, str]:
-    """Packages that do not import, and why; one child tries them all, since torch may come with
-    them."""
-    modules = {_MODULES.get(name, name): name for name in names}
-    command = [sys.executable, "-c", _IMPORTS, *modules]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {}
-    told = [json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith("\0")]
-    return {modules[module]: why.splitlines()[0] for module, why in told}
+            yield Finding(name, OK, version)
+    for name, use in OPTIONAL.items():
+        version = _version(name)
+        found = version or f"not installed: no {use}"
+        yield looked_at(name, found, version, install_command(name))
 
 
 def plugins() -> Iterator[Finding]:
@@ -193,52 +149,27 @@ def devices() -> Iterator[Finding]:
         yield Finding("torch", MISSING, torch.error, "reinstall torch")
         return
     yield Finding("torch", OK, torch.version)
-    listed = list_devices()
-    for device in listed:
-        if device.memory_total and device.name != "cpu":
-            memory = f", {device.memory_total / 2**30:.0f} GiB"
-        else:
-            memory = ""
-        yield Finding("device", OK, f"{device.name}: {device.label}{memory}")
-    nvml, gpus = seen_by_nvml(), [name for name, _ in torch.gpus]
-    sees = f"NVML sees {', '.join(nvml) or 'none'}; torch sees {', '.join(gpus) or 'none'}"
-    if why := why_no_cuda():
-        yield Finding("gpu", NOTE, f"{why}; {sees}" if nvml or gpus else why)
-    elif not gpus:
-        yield Finding(
-            "gpu",
-            NOTE,
-            f"one is listed, but torch cannot use it: {sees}",
-            "install a torch for this driver",
-        )
-    else:
-        yield looked_at("gpu", sees, len(nvml) == len(gpus))
+    for device in list_devices():
+        yield Finding("device", OK, f"{device.name}: {device.label}")
+    why = why_no_cuda()
+    yield looked_at("gpu", why or f"torch sees {len(torch.gpus)}", not why)
+    yield Finding("nvml", OK, ", ".join(seen_by_nvml()) or "sees none")
 
 
 def terminal() -> Iterator[Finding]:
     """What the terminal says of itself."""
-    from fa_tui.terminal.abilities import TRUE_COLOUR, detect
+    from fa_tui.terminal.abilities import detect
 
     term = os.environ.get("TERM", "")
     needs = "the explorer needs a terminal; `fa-tui show` does not"
     yield looked_at("TERM", term or "not set", term not in ("", "dumb"), needs)
-    count = detect(os.environ).colours
-    if count == TRUE_COLOUR:
-        colours = "16 million"
-    elif count:
-        colours = str(count)
+    colours = detect(os.environ).colours
+    if os.environ.get("NO_COLOR"):
+        yield Finding("colours", OK, "none (NO_COLOR is set)")
     else:
-        colours = "none"
-    yield Finding(
-        "colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours
-    )
-    encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
-    unicode = "utf" in encoding
-    if unicode:
-        characters = encoding
-    else:
-        characters = f"{encoding}: ASCII glyphs"
-    yield looked_at("characters", characters, unicode, "export LC_ALL=C.UTF-8")
+        yield Finding("colours", OK, str(colours or "none"))
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    yield looked_at("characters", encoding, "utf" in encoding, "export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
     yield looked_at(
         "size", f"{columns}x{lines}", columns >= 80 and lines >= 24, "the explorer wants 80x24"
