@@ -43,7 +43,6 @@ from fa_core.judgement.diagnostics import (
     recorded_flags,
     standing,
     verdict_text,
-    worded,
 )
 from fa_core.judgement.gain import failure_mode, floor_in_words
 from fa_core.judgement.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
@@ -444,7 +443,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of
         `measured`, and (d) where its baseline is assumed."""
         nonfinite, numbers = self.nonfinite, self.numbers
-        judges = self.thresholds.judges
+        judges = LETTERS
         return "".join(
             letter for letter in judges if numbers[letter] is not None or letter in nonfinite
         )
@@ -469,7 +468,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
         nonfinite, numbers, thresholds = self.nonfinite, self.numbers, self.thresholds
         fired = [d.letter for d in DIAGNOSTICS.values() if d.fires(numbers[d.letter], thresholds)]
-        return frozenset(fired).union(set(nonfinite).intersection(thresholds.judges))
+        return frozenset(fired).union(set(nonfinite))
 
     def interval(self, letter: str) -> Interval | None:
         """The 95 % interval of a diagnostic's number; None where it has none.
@@ -546,7 +545,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """On what a verdict that nothing fires stands: ``"on a, b"``, ``"on (a) alone"``, ``"on d,
         (b) by proxy"``."""
         passed = set(self.coverage) - self.flags - self.undecided
-        return grounds_text(passed, self.kinds, self.thresholds.protocol)
+        return grounds_text(passed, self.kinds)
 
     def why_inexact(self, letter: str) -> str:
         """Why a diagnostic was not measured, or not exactly; ``""`` where it was."""
@@ -588,13 +587,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def verdict(self) -> str:
         """The verdict text under `thresholds` (see `verdict_text`)."""
-        return verdict_text(self.flags, self.coverage, self.thresholds.protocol)
+        return verdict_text(self.flags, self.coverage)
 
     @property
     def short_verdict(self) -> str:
         """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
         fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
-        if fired and self.thresholds.protocol == "v1":
+        if fired:
             return f"walk-back: {fired}"
         return self.verdict
 
@@ -605,9 +604,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         if recorded is None or self.recorded_verdict == self.verdict:
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
-        return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (
-            self.coverage == ""
-        )
+        return recorded != self.flags or unmeasured != (self.coverage == "")
 
     def recorded_words(self, recorded_by: DiagnosticThresholds) -> str:
         """The recorded verdict, and by which thresholds it was judged where that is why it differs.
@@ -830,21 +827,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """``"undecided on a, c"``, ``"Γ missing"`` or ``""``: what is said next to a verdict that
         it puts in doubt."""
         if self.undecided:
-            said = [doubt_text(self.undecided, self.thresholds.protocol)]
+            said = [doubt_text(self.undecided)]
         else:
             said = []
-        return "; ".join([*said, "Γ missing"] if self.lacks_gamma else said)
-
-    @property
-    def lacks_gamma(self) -> bool:
-        """Whether the protocol asks for Γ per layer, and the report of a trained network has
-        none."""
-        asked = (
-            self.thresholds.reading.needs_gamma
-            and self.coverage
-            and not why_no_baseline(self.method_name)
-        )
-        return bool(asked) and not has_gamma(self.credit)
+        return "; ".join(said)
 
     @property
     def is_control(self) -> bool:
@@ -859,13 +845,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         """
         if control is None:
             control = self.is_control
-        judged = (self.flags, self.coverage, self.undecided)
-        return standing(
-            *judged,
-            control=control,
-            lacks_gamma=self.lacks_gamma,
-            protocol=self.thresholds.protocol,
-        )
+        return standing(self.flags, self.coverage, self.undecided, control=control)
 
     @property
     def words(self) -> str:
@@ -906,7 +886,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             self.undecided,
         )
         lines = []
-        for letter in (each for each in letters if each in self.thresholds.judges):
+        for letter in letters:
             diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
             if letter in nonfinite:
@@ -935,7 +915,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 if letter in self.unproven and self.is_dead:
                     more = f"; {self.why_unproven(letter)}"
                 lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
-        return [worded(line, self.thresholds.protocol) for line in lines]
+        return lines
 
     def range_words(self, letter: str) -> str:
         """A diagnostic's interval as text, e.g. ``"+0.120, +0.392"``; ``""`` where it has none."""

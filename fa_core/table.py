@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.judgement.baseline import CONTROLS, WITHOUT_BASELINE
+from fa_core.judgement.baseline import CONTROLS
 from fa_core.judgement.diagnostics import (
     BIT,
     BOUND,
@@ -225,7 +225,6 @@ class AuditTable:
             fired |= bits_of(
                 **{letter: diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))}
             )
-        fired &= np.uint8(t.mask)
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
@@ -234,7 +233,7 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
         if self.unproven.any():
-            found = self.unproven & ~self.flags(t) & np.uint8(t.mask)
+            found = self.unproven & ~self.flags(t)
         for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
             if self.low.shape[1]:
                 ends = self.low[:, place], self.high[:, place]
@@ -246,31 +245,12 @@ class AuditTable:
         """How many rows have each word of `fa_core.judgement.diagnostics.standing`."""
         t = thresholds or DiagnosticThresholds()
         controls = np.isin(self.method, CONTROLS)
-        masks = (
-            self.flags(t),
-            self.coverage & np.uint8(t.mask),
-            self.undecided(t),
-            self.lacks_gamma(t),
-            controls,
-        )
+        masks = (self.flags(t), self.coverage, self.undecided(t), controls)
         counts: Counter[str] = Counter()
-        for (*bits, lacks, control), runs in Counter(
-            zip(*(mask.tolist() for mask in masks), strict=True)
-        ).items():
-            word = standing(
-                *map(letters_of, bits), control=control, lacks_gamma=lacks, protocol=t.protocol
-            )
-            counts[word] += runs
+        alike = Counter(zip(*(mask.tolist() for mask in masks), strict=True))
+        for (*bits, control), runs in alike.items():
+            counts[standing(*map(letters_of, bits), control=control)] += runs
         return counts
-
-    def lacks_gamma(self, thresholds: DiagnosticThresholds) -> Mask:
-        """Where the protocol asks for Γ per layer, and it was not measured
-        (`DiagnosticReport.lacks_gamma`)."""
-        if not thresholds.reading.needs_gamma:
-            return np.zeros(len(self), np.bool_)
-        measured = (self.coverage & np.uint8(thresholds.mask)) != 0
-        lacking: Mask = measured & ~self.has_gamma & ~np.isin(self.method, list(WITHOUT_BASELINE))
-        return lacking
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -288,10 +268,10 @@ class AuditTable:
         """The verdict text of each row."""
         t = thresholds or DiagnosticThresholds()
         flags, none = self.flags(t), 1 << len(LETTERS)
-        texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [
+        texts = [verdict_text(letters_of(mask), LETTERS) for mask in range(none)] + [
             verdict_text("", "")
         ]
-        measured = (self.coverage & np.uint8(t.mask)) != 0
+        measured = self.coverage != 0
         verdicts: list[str] = np.array(texts, object)[np.where(measured, flags, none)].tolist()
         return verdicts
 

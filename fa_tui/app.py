@@ -420,7 +420,7 @@ class ExplorerApp(App[int]):
         use_preset(
             self,
             "at their defaults",
-            DiagnosticThresholds(protocol=self.session.thresholds.protocol),
+            DiagnosticThresholds(),
         )
 
     def action_widen(self) -> None:

@@ -291,8 +291,10 @@ _THRESHOLDS = {
     )
     for letter, each in DIAGNOSTICS.items()
 }
-_PROTOCOL_HELP = "v2: its successor's checks D1, D2, D3 by the thresholds of a, b, d; no c."
-_THRESHOLDS["protocol"] = _option(Literal["v1", "v2"], "v1", _PROTOCOL_HELP)
+_PROTOCOL = typer.Option(
+    help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
+)
+ProtocolOption = Annotated[Literal["v1", "v2"], _PROTOCOL]
 _GROUP = "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same."
 _AS_FITS = "as memory allows on a GPU, 1 on a CPU"
 _ENGINE = "Where: worker processes of this machine, or a Ray cluster (needs ray)."
@@ -319,19 +321,12 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
     """The thresholds among a command's values.
 
     Raises:
-        UsageError: one of them is NaN, negative where that makes no sense, or of what the protocol
-            does not judge.
+        UsageError: one of them is NaN, or negative where that makes no sense.
     """
     try:
         thresholds = DiagnosticThresholds(**{name: values[name] for name in _THRESHOLDS})
     except ValueError as error:
         raise UsageError(str(error)) from error
-    for letter, each in DIAGNOSTICS.items():
-        if letter not in thresholds.judges and values[each.threshold] != each.default:
-            option = f"--{each.threshold.replace('_', '-')}"
-            raise UsageError(
-                f"protocol {thresholds.protocol} does not judge ({letter})", where=option
-            )
     return thresholds
 
 

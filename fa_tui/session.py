@@ -17,7 +17,6 @@ from fa_core.judgement.diagnostics import (
     BIT,
     DIAGNOSTICS,
     DiagnosticThresholds,
-    Protocol,
     letters_of,
 )
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
@@ -85,7 +84,6 @@ class Session:
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
         undecided: per row, the mask of diagnostics that neither fire nor pass for sure.
-        lacks_gamma: per row, whether the protocol asks for Γ per layer, and it was not measured.
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class Session:
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
         self.undecided: Sequence[int] = []
-        self.lacks_gamma: Sequence[int] = []
         self._judge_all()
 
     def __len__(self) -> int:
@@ -365,10 +362,6 @@ class Session:
         """How many runs have a diagnostic that is undecided."""
         return self._count(self.undecided)
 
-    def without_gamma(self) -> int:
-        """How many runs lack the Γ per layer that the protocol asks for."""
-        return self._count(self.lacks_gamma)
-
     def measured(self) -> int:
         """How many runs have at least one diagnostic measured."""
         return self._count(self.coverage)
@@ -419,19 +412,12 @@ class Session:
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
         fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
-        return diagnostics.verdict_text(fired, covered, self.thresholds.protocol)
+        return diagnostics.verdict_text(fired, covered)
 
     def standing(self, index: int) -> str:
         """What a run is counted as (`fa_core.judgement.diagnostics.standing`)."""
-        masks = (
-            self.flags[index],
-            self.coverage[index] & self.thresholds.mask,
-            self.undecided[index],
-        )
-        row = self.rows[index]
-        return _standing(
-            *masks, row.is_control, bool(self.lacks_gamma[index]), self.thresholds.protocol
-        )
+        masks = self.flags[index], self.coverage[index], self.undecided[index]
+        return _standing(*masks, self.rows[index].is_control)
 
     def doubt(self, index: int) -> str:
         """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
@@ -445,11 +431,7 @@ class Session:
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
-        masks = (
-            self.flags[index],
-            self.coverage[index] & self.thresholds.mask,
-            self.undecided[index],
-        )
+        masks = self.flags[index], self.coverage[index], self.undecided[index]
         control = self.rows[index].is_control
         return diagnostics.cell_text(
             *map(letters_of, masks), control=control, ascii_only=ascii_only
@@ -470,7 +452,7 @@ class Session:
         if letters is None:
             judged = None
         else:
-            judged = mask_of(letters) & self.thresholds.mask
+            judged = mask_of(letters)
         return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (
             not self.coverage[index]
         )
@@ -534,24 +516,16 @@ class Session:
             reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
             self.flags = [mask_of(report.flags) for report in reports]
             self.undecided = [mask_of(report.undecided) for report in reports]
-            self.lacks_gamma = [report.lacks_gamma for report in reports]
         else:
             self.flags = self.table.flags(self.thresholds).tobytes()
             self.undecided = self.table.undecided(self.thresholds).tobytes()
-            self.lacks_gamma = self.table.lacks_gamma(self.thresholds).tobytes()
 
 
 @lru_cache(maxsize=4096)
-def _standing(
-    flags: int, coverage: int, undecided: int, control: bool, lacks_gamma: bool, protocol: Protocol
-) -> str:
+def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
     """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
-    return diagnostics.standing(
-        *map(letters_of, (flags, coverage, undecided)),
-        control=control,
-        lacks_gamma=lacks_gamma,
-        protocol=protocol,
-    )
+    masks = map(letters_of, (flags, coverage, undecided))
+    return diagnostics.standing(*masks, control=control)
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:

@@ -343,9 +343,8 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
     return f"write {field.name} = {written([*examples, field.default][0])}, for example"
 
 
-PROTOCOLS = {"protocol": DiagnosticThresholds(), "protocol v2": DiagnosticThresholds(protocol="v2")}
-"""The presets that are always there: the default thresholds, read by the protocol and by its
-successor."""
+PROTOCOL = "protocol"
+"""The preset that is always there: the default thresholds."""
 
 _HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
@@ -364,16 +363,16 @@ class Presets:
         self.problems: list[Problem] = []
 
     def read(self) -> dict[str, DiagnosticThresholds]:
-        """Name → thresholds, `PROTOCOLS` first. What is wrong with the file is in `problems`
+        """Name → thresholds, `PROTOCOL` first. What is wrong with the file is in `problems`
         then."""
-        presets = {**PROTOCOLS}
+        presets = {PROTOCOL: DiagnosticThresholds()}
         try:
             file = TomlFile(self.path)
         except FaError as error:
             self.problems = [Problem(str(self.path), str(error))]
             return presets
         for name, table in file.tables.items():
-            if isinstance(table, Mapping) and name not in PROTOCOLS:
+            if isinstance(table, Mapping) and name != PROTOCOL:
                 presets[name] = file.fitted(DiagnosticThresholds, table, [name])
         self.problems = file.problems
         return presets
@@ -402,7 +401,7 @@ class Presets:
         presets = self.read()
         if self.problems:
             raise UsageError(self.problems[0].message, hint="correct the file first")
-        if values is None and (name not in presets or name in PROTOCOLS):
+        if values is None and (name not in presets or name == PROTOCOL):
             raise UsageError(f"no preset {name!r} to remove", where=self.path)
         _rewrite(self.path, name, values, head=_HEAD)
 
@@ -416,7 +415,7 @@ def name_problem(name: str) -> str:
     name = name.strip()
     if not name:
         return "a preset needs a name"
-    if name in PROTOCOLS:
+    if name == PROTOCOL:
         return f"{name!r} is the protocol's own: choose another name"
     if len(name) > _LONGEST_NAME or not name.isprintable():
         return f"a name has at most {_LONGEST_NAME} characters, all of them printable"

@@ -19,10 +19,12 @@ from fa_core.judgement.baseline import CONTROLS, why_no_baseline
 from fa_core.judgement.diagnostics import (
     BIT,
     CONTROL,
+    LETTERS,
     NOT_MEASURED,
+    TRUSTWORTHY,
     UNDECIDED,
+    WALKS_BACK,
     DiagnosticThresholds,
-    Reading,
 )
 from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.intervals import Interval, exact_share_interval
@@ -94,7 +96,7 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
     Attributes:
         seeds: in table order; None where a run names no seed.
         stats: number of `NUMBERS` → `Stat`; one without values where no run has it.
-        verdicts: verdict text, with ``; Γ missing`` where the protocol asks for it → runs.
+        verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact
@@ -366,9 +368,9 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
 def _group(
     runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
 ) -> SeedGroup:
-    flags, reading = runs.flags(thresholds), thresholds.reading
+    flags = runs.flags(thresholds)
     fired, measured, doubtful = (
-        {x: int(((bits & BIT[x]) != 0).sum()) for x in reading.checks}
+        {x: int(((bits & BIT[x]) != 0).sum()) for x in LETTERS}
         for bits in (flags, runs.coverage, runs.undecided(thresholds))
     )
     return SeedGroup(
@@ -383,15 +385,15 @@ def _group(
             )
             for name, (column, letter, _) in NUMBERS.items()
         },
-        verdicts=dict(Counter(_told(runs, thresholds))),
+        verdicts=dict(Counter(runs.verdicts(thresholds))),
         fired=fired,
         measured=measured,
         fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
         undecided={x: count for x, count in doubtful.items() if count},
-        verdict=_verdict(runs.standings(thresholds), reading),
-        disagree="".join(x for x in reading.checks if 0 < fired[x] < measured[x]),
+        verdict=_verdict(runs.standings(thresholds)),
+        disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=runs.kinds,
-        notes=_notes(runs, measured, int(runs.lacks_gamma(thresholds).sum())),
+        notes=_notes(runs, measured),
     )
 
 
@@ -438,31 +440,22 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
     )
 
 
-def _verdict(standings: Counter[str], reading: Reading) -> str:
+def _verdict(standings: Counter[str]) -> str:
     """Of the runs that were measured: one word where they agree; one that is undecided takes the
     trust of the others.
 
-    >>> from fa_core.judgement.diagnostics import READINGS
-    >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}), READINGS["v1"])
+    >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}))
     'undecided'
     """
     found = {word for word in standings if word != NOT_MEASURED}
-    if reading.fails in found:
+    if WALKS_BACK in found:
         if len(found) == 1:
-            return reading.fails
+            return WALKS_BACK
         return MIXED
-    return next(
-        (word for word in (CONTROL, UNDECIDED, reading.passes) if word in found), NOT_MEASURED
-    )
+    return next((word for word in (CONTROL, UNDECIDED, TRUSTWORTHY) if word in found), NOT_MEASURED)
 
 
-def _told(runs: AuditTable, thresholds: DiagnosticThresholds) -> list[str]:
-    """The verdict of each run, and that it lacks the Γ that the protocol asks for."""
-    each = zip(runs.verdicts(thresholds), runs.lacks_gamma(thresholds).tolist(), strict=True)
-    return [f"{verdict}; Γ missing" if lacks else verdict for verdict, lacks in each]
-
-
-def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[str, ...]:
+def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     n, unmeasured = len(runs), int((runs.coverage == 0).sum())
     if n == 1:
         said = ["one seed: no spread, and seeds cannot disagree"]
@@ -477,8 +470,6 @@ def _notes(runs: AuditTable, measured: dict[str, int], lacking: int) -> tuple[st
         said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
         said.append(f"{unmeasured} of {n} runs not measured")
-    if lacking:
-        said.append(f"Γ not measured on {lacking} of {n} runs")
     for letter in measured:
         if measured[letter] < n - unmeasured and not (
             letter == "d" and why_no_baseline(runs.method[0])

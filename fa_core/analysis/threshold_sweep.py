@@ -14,7 +14,13 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, split_groups
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
+from fa_core.judgement.diagnostics import (
+    BIT,
+    DIAGNOSTICS,
+    LETTERS,
+    Diagnostic,
+    DiagnosticThresholds,
+)
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
@@ -267,7 +273,7 @@ def sensitivities(
     degenerate: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of every diagnostic that is judged."""
-    judges = (thresholds or DiagnosticThresholds()).judges
+    judges = LETTERS
     return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in judges)
 
 

@@ -16,7 +16,6 @@ from fa_core.judgement.diagnostics import (
     LETTERS,
     DiagnosticThresholds,
     letters_of,
-    worded,
 )
 from fa_core.table import AuditTable, Mask, objects
 
@@ -101,12 +100,12 @@ def decision_utility(
         "S0": ("accuracy", by_accuracy, has_acc),
         "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
     }
-    for x in t.judges:
+    for x in LETTERS:
         caught, known = by_accuracy | ((flags & BIT[x]) != 0), (runs.coverage & BIT[x]) != 0
-        looks_at = worded(f"accuracy + ({x}) {DIAGNOSTICS[x].name}", t.protocol)
+        looks_at = f"accuracy + ({x}) {DIAGNOSTICS[x].name}"
         rules[f"S{LETTERS.index(x) + 2}"] = looks_at, caught, known
     rules["S_full"] = (
-        worded("accuracy + (a) to (d)", t.protocol),
+        "accuracy + (a) to (d)",
         full,
         has_acc | (runs.coverage != 0),
     )
@@ -127,12 +126,12 @@ def decision_utility(
             for name, (looks_at, caught, known) in rules.items()
         ),
         smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
-        missed_without={x: tuple(names[needs == BIT[x]]) for x in t.judges},
+        missed_without={x: tuple(names[needs == BIT[x]]) for x in LETTERS},
         skipped=(
             *table.assumed_notes,
             *table.uneven_notes,
             *controls_note(table.method[measured]),
-            *_skipped(runs, len(table) - int(measured.sum()), t.judges),
+            *_skipped(runs, len(table) - int(measured.sum()), LETTERS),
         ),
     )
 

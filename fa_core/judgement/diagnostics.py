@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
+WALKS_BACK = "walk-back"
+"""What a run is counted as that needs walk-back."""
 UNDECIDED = "undecided"
 CONTROL = "control"
 """What a control is called in place of a verdict: it makes no claim that could be trusted or walked
@@ -44,67 +46,6 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is
 never negative."""
 
-Protocol = Literal["v1", "v2"]
-"""A reading of the numbers: this protocol's, or its successor's (`READINGS`)."""
-
-
-class Reading(NamedTuple):
-    """What a protocol judges, and its words.
-
-    Attributes:
-        checks: diagnostic → what it is called; one that is not here is not judged, listed, swept or
-            slid.
-        passes: the verdict where nothing fires.
-        fails: of several runs, that all are walked back.
-        needs: what a run that fails does, and what several do.
-        needs_gamma: whether a report without Γ per layer is incomplete.
-    """
-
-    checks: Mapping[str, str]
-    passes: str
-    fails: str
-    needs: tuple[str, str]
-    needs_gamma: bool = False
-
-
-READINGS: Mapping[Protocol, Reading] = {
-    "v1": Reading(
-        {x: x for x in "abcd"}, TRUSTWORTHY, "walk-back", ("needs walk-back", "need walk-back")
-    ),
-    "v2": Reading(
-        {"a": "D1", "b": "D2", "d": "D3"}, "PASS", "FAIL", ("FAIL", "FAIL"), needs_gamma=True
-    ),
-}
-"""The successor has scale growth, reference validity and depth utility, on the same numbers; (c) is
-no check there.
-
-Its own thresholds are not published: these are ours. Source: docs/protocol.md §3.
-"""
-
-
-def worded(text: str, protocol: Protocol) -> str:
-    """What is said of diagnostics as (a) to (d), by the names of a protocol's checks.
-
-    >>> worded("(a) to (d)", "v2"), worded("(c) drift", "v2"), worded("(a) to (d)", "v1")
-    ('D1 to D3', '(c) drift', '(a) to (d)')
-    """
-    names = {
-        f"({letter})": name for letter, name in READINGS[protocol].checks.items() if name != letter
-    }
-    return re.sub(r"\([a-d]\)", lambda found: names.get(found[0], found[0]), text)
-
-
-def columns_of(headings: Iterable[str], protocol: Protocol) -> dict[int, str]:
-    """Of a table's columns those that a protocol has: place → heading, by the names of its checks.
-
-    >>> columns_of(["acc", "(c) drift", "(d) pp"], "v2")
-    {0: 'acc', 2: 'D3 pp'}
-    """
-    foreign = [f"({letter})" for letter in LETTERS if letter not in READINGS[protocol].checks]
-    known = ((place, each) for place, each in enumerate(headings) if each[:3] not in foreign)
-    return {place: worded(each, protocol) for place, each in known}
-
-
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
 """A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
 
@@ -120,7 +61,6 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
         stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
         frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage
             points).
-        protocol: which diagnostics are judged, and how a verdict is worded.
 
     Raises:
         ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
@@ -134,11 +74,10 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
     h_norm_explosion_ratio: _FromZero = 50.0
     stability_drift_ceiling: float = 0.30
     frozen_acc_margin_pp: float = 2.0
-    protocol: Protocol = "v1"
 
     def __post_init__(self) -> None:
         # for each report of a file: faster than over `numbers`
-        for name in self.__struct_fields__[:-1]:
+        for name in self.__struct_fields__:
             value = getattr(self, name)
             if type(value) is not float or not value:
                 # equal thresholds are written alike: -0.0 equals 0.0
@@ -154,26 +93,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
 
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""
-        return {
-            name: value
-            for name, value in msgspec.structs.asdict(self).items()
-            if name != "protocol"
-        }
-
-    @property
-    def reading(self) -> Reading:
-        """What the protocol judges, and its words."""
-        return READINGS[self.protocol]
-
-    @property
-    def judges(self) -> str:
-        """The letters of the diagnostics that the protocol judges."""
-        return "".join(self.reading.checks)
-
-    @property
-    def mask(self) -> int:
-        """`judges` as bits."""
-        return sum(BIT[letter] for letter in self.judges)
+        return msgspec.structs.asdict(self)
 
 
 Number = TypeVar("Number")
@@ -223,12 +143,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit(DiagnosticThresholds())
 
     def limit(self, thresholds: DiagnosticThresholds) -> float:
-        """Its threshold in a threshold set; one that nothing is beyond where the protocol does not
-        judge it."""
-        if self.letter not in thresholds.judges:
-            if self.fires_above:
-                return math.inf
-            return -math.inf
+        """Its threshold in a threshold set."""
         value: float = getattr(thresholds, self.threshold)
         return value
 
@@ -294,35 +209,23 @@ def letters_of(mask: int) -> str:
     return "".join(letter for letter in LETTERS if mask & BIT[letter])
 
 
-def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protocol = "v1") -> str:
+def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
     """The fixed verdict text.
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        protocol: whose words.
 
     Returns:
         ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
-        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``. Of the successor
-        ``"PASS"``, ``"not measured"``, or the checks that fail: ``"FAIL(D1+D2)"``.
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
 
     Source: docs/protocol.md §3.
 
     >>> verdict_text({"b", "a"}, "abc")
     'needs walk-back: residual stream exploded; BP grad at numerical floor'
-    >>> verdict_text("ba", "abc", "v2"), verdict_text("", "c", "v2")
-    ('FAIL(D1+D2)', 'not measured')
     """
     fired = set(flags)
-    if protocol == "v2":
-        checks = READINGS["v2"].checks
-        failed = "+".join(check for letter, check in checks.items() if letter in fired)
-        if failed:
-            return f"FAIL({failed})"
-        if set(coverage) & set(checks):
-            return "PASS"
-        return NOT_MEASURED
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     if any(True for _ in coverage):
@@ -336,8 +239,6 @@ def standing(
     undecided: Collection[str] = "",
     *,
     control: bool = False,
-    lacks_gamma: bool = False,
-    protocol: Protocol = "v1",
 ) -> str:
     """A run's word: what it is counted as, in tables, summaries and exit codes.
 
@@ -346,8 +247,6 @@ def standing(
         coverage: letters that were measured.
         undecided: letters that neither fire nor pass for sure.
         control: whether it is a control's.
-        lacks_gamma: whether the protocol asks for Γ, and it was not measured.
-        protocol: whose words.
 
     >>> standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab", control=True)
     ('walk-back', 'undecided', 'trustworthy', 'control')
@@ -357,31 +256,28 @@ def standing(
     if control:
         return CONTROL
     if flags:
-        return READINGS[protocol].fails
-    if undecided or lacks_gamma:
+        return WALKS_BACK
+    if undecided:
         return UNDECIDED
-    return READINGS[protocol].passes
+    return TRUSTWORTHY
 
 
-def counts_text(
-    counts: Mapping[str, int], protocol: Protocol = "v1", grounds: Mapping[str, int] | None = None
-) -> str:
+def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = None) -> str:
     """How many runs have each word of `standing`.
 
     Args:
         counts: word → runs.
-        protocol: whose words.
         grounds: of the trustworthy ones, what `grounds_text` says → runs.
 
-    >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2}), counts_text({"PASS": 6, "FAIL": 9}, "v2")
-    ('6 trustworthy, 1 needs walk-back, 2 controls', '6 PASS, 9 FAIL')
+    >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2})
+    '6 trustworthy, 1 needs walk-back, 2 controls'
     >>> counts_text({"trustworthy": 6}, grounds={"": 2, "on a, b": 4})
     '6 trustworthy (4 on a, b), 0 need walk-back'
     """
-    reading = READINGS[protocol]
-    failing, controls = counts.get(reading.fails, 0), counts.get(CONTROL, 0)
-    trusted = f"{counts.get(reading.passes, 0)} {reading.passes}{_on(grounds or {})}"
-    text = f"{trusted}, {failing} {reading.needs[failing != 1]}"
+    failing, controls = counts.get(WALKS_BACK, 0), counts.get(CONTROL, 0)
+    trusted = f"{counts.get(TRUSTWORTHY, 0)} {TRUSTWORTHY}{_on(grounds or {})}"
+    need = "needs" if failing == 1 else "need"
+    text = f"{trusted}, {failing} {need} walk-back"
     if undecided := counts.get(UNDECIDED, 0):
         text += f", {undecided} {UNDECIDED}"
     if unmeasured := counts.get(NOT_MEASURED, 0):
@@ -404,39 +300,31 @@ def _on(grounds: Mapping[str, int]) -> str:
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
-def grounds_text(
-    letters: Iterable[str], kinds: Mapping[str, str], protocol: Protocol = "v1"
-) -> str:
-    """On what a verdict stands, as said behind it; ``""`` for all diagnostics of the protocol,
-    measured exactly.
+def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
+    """The diagnostics that a verdict stands on; ``""`` for all four, measured exactly.
 
     Args:
         letters: the diagnostics that it stands on.
         kinds: letter → `BOUND`, `PROXY` or `ASSUMED` where its number is not exact.
-        protocol: whose diagnostics.
 
     >>> grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}), grounds_text("abcd", {})
     ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
     """
-    checks, letters = READINGS[protocol].checks, sorted(letters)
-    exact = [checks[letter] for letter in letters if letter not in kinds]
-    if not letters or len(exact) == len(checks):
+    letters = sorted(letters)
+    exact = [letter for letter in letters if letter not in kinds]
+    if not letters or len(exact) == len(LETTERS):
         return ""
-    others = [
-        worded(f"({letter}) {_BY.get(kinds[letter], '')}", protocol)
-        for letter in letters
-        if letter in kinds
-    ]
+    others = [f"({letter}) {_BY[kinds[letter]]}" for letter in letters if letter in kinds]
     if len(letters) > 1:
         return f"on {', '.join([*exact, *others])}"
-    return worded(f"on {others[0] if others else f'({letters[0]})'} alone", protocol)
+    return f"on {others[0] if others else f'({letters[0]})'} alone"
 
 
-def cell_legend(protocol: Protocol = "v1", *, controls: bool = False) -> str:
-    """How `cell_text` is read, where there are controls too."""
-    reading = READINGS[protocol]
-    marks = f"✗ {reading.fails} ✓ {reading.passes}{f' ▫ {CONTROL}' if controls else ''}"
-    return f"{marks}: letter fires, - passes, ~ undecided, · not measured"
+def cell_legend(*, controls: bool = False) -> str:
+    """How `cell_text` is read, where there are controls too; at most 78 characters."""
+    control = f" ▫ {CONTROL}" if controls else ""
+    letters = "letter fires, - passes, ~ undecided, · not measured"
+    return f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}{control}: {letters}"
 
 
 @lru_cache(maxsize=512)
@@ -486,17 +374,20 @@ def cell_text(
     return (own if control and coverage else mark) + "".join(signs)
 
 
-def doubt_text(undecided: Iterable[str], protocol: Protocol = "v1") -> str:
+def doubt_text(undecided: Iterable[str]) -> str:
     """What is said next to a verdict that other samples might change; nothing where none would.
 
     >>> doubt_text("ca"), doubt_text("")
     ('undecided on a, c', '')
     """
-    names = ", ".join(READINGS[protocol].checks[letter] for letter in sorted(undecided))
+    names = ", ".join(sorted(undecided))
     if names:
         return f"undecided on {names}"
     return ""
 
+
+SUCCESSOR = {"D1": "a", "D2": "b", "D3": "d"}
+"""Checks of the protocol's successor, on the same numbers → our letters (docs/protocol.md §3)."""
 
 _WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
 
@@ -517,7 +408,7 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     if verdict is None:
         return None
     text = verdict.strip()
-    if text in (NOT_MEASURED, *(reading.passes for reading in READINGS.values())):
+    if text in (NOT_MEASURED, TRUSTWORTHY, "PASS"):
         return frozenset()
     found = _WALKED_BACK.fullmatch(text)
     if found is None:
@@ -527,7 +418,7 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
         for d in DIAGNOSTICS.values()
         for name in (d.phrase, d.letter, f"({d.letter})")
     }
-    letters |= {check: letter for letter, check in READINGS["v2"].checks.items()}
+    letters |= SUCCESSOR
     named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
     if all(named):
         return frozenset(named)

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from fa_core.errors import printable
-from fa_core.judgement.diagnostics import Protocol, columns_of, worded
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -104,27 +102,6 @@ class Figure(msgspec.Struct, frozen=True, tag=True):
 
 
 Block = Heading | Paragraph | Bullets | Grid | Figure
-
-
-def in_protocol(blocks: Iterable[Block], protocol: Protocol) -> Iterator[Block]:
-    """The blocks in a protocol's words (`worded`), without the columns of a diagnostic that it does
-    not have."""
-    for block in blocks:
-        if isinstance(block, Grid):
-            kept = columns_of(block.headings, protocol)
-            rows = tuple(tuple(worded(row[i], protocol) for i in kept) for row in block.rows)
-            words, caption = sum(i < block.words for i in kept), worded(block.caption, protocol)
-            yield replace(
-                block, headings=tuple(kept.values()), rows=rows, caption=caption, words=words
-            )
-        elif isinstance(block, Bullets):
-            yield replace(block, items=tuple(worded(item, protocol) for item in block.items))
-        else:
-            if isinstance(block, Figure):
-                field = "caption"
-            else:
-                field = "text"
-            yield replace(block, **{field: worded(getattr(block, field), protocol)})
 
 
 Spelling = Callable[[str], str]

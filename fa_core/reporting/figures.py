@@ -14,7 +14,7 @@ from fa_core.analysis.method_groups import collections, families, run_names, spl
 from fa_core.errors import printable
 from fa_core.facts.method_style import MethodStyle
 from fa_core.judgement.baseline import CONTROLS
-from fa_core.judgement.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, BOUND, LETTERS, PROXY, DiagnosticThresholds
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
@@ -81,11 +81,7 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     named = {name: colour for name, colour in panels.GROUPS.items() if groups[colour].any()}
     signs = {**_faces(table, thresholds), **panels.BASELINES, **named}
     figure, axes = page("Four-diagnostic audit", styles, 2, 2, signs)
-    judged = [
-        what
-        for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY)
-        if what.letter in markers.thresholds.judges
-    ]
+    judged = [what for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY) if what.letter in LETTERS]
     for spare in axes[len(judged) :]:
         spare.set_visible(False)
     for position, (panel, what) in enumerate(zip(axes, judged, strict=False)):

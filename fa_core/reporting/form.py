@@ -29,7 +29,6 @@ from fa_core.reporting.blocks import (
     Grid,
     Heading,
     Paragraph,
-    in_protocol,
     to_html,
     to_markdown,
 )
@@ -59,6 +58,8 @@ def reporting_form(
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
     title: str = "Four-diagnostic audit",
+    *,
+    second: bool = False,
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
@@ -71,6 +72,7 @@ def reporting_form(
         thresholds: default: the protocol's.
         traces: of the same runs, where there are any.
         title: the report's heading.
+        second: whether the successor's verdicts stand beside ours.
 
     Source: docs/protocol.md §4, §8–§12.
     """
@@ -81,6 +83,8 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
+    if second:
+        blocks += runs.second_readings(table, thresholds)
     drawn = figures_of(_measured(table), thresholds, traces)
     if len(set(architectures(_measured(table)))) > 1:
         blocks.append(drawn["architectures"])
@@ -95,7 +99,7 @@ def reporting_form(
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(_measured(table))
     blocks += citations(table)
-    return list(in_protocol(blocks, thresholds.protocol))
+    return blocks
 
 
 def citations(table: AuditTable) -> Iterator[Block]:
@@ -220,7 +224,7 @@ def _collection(
             )
     parts = {
         "Over seeds": [
-            *analyses.seeds_blocks(over_seeds(measured, thresholds), thresholds.protocol),
+            *analyses.seeds_blocks(over_seeds(measured, thresholds)),
             *analyses.differences_blocks(differences(measured)),
         ],
         "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(measured, thresholds)),
@@ -241,8 +245,8 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Bl
     for _, mine in _per_collection(table):
         blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
         if len(measured := _measured(mine)):
-            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds), thresholds.protocol)
-    return [*in_protocol(blocks, thresholds.protocol), *citations(table)]
+            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
+    return [*blocks, *citations(table)]
 
 
 KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
@@ -256,6 +260,8 @@ def write_report(
     traces: Sequence[Trace] = (),
     figure: str = "audit",
     title: str = "Four-diagnostic audit",
+    *,
+    second: bool = False,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -267,6 +273,7 @@ def write_report(
         figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``,
             ``gamma``, or the name of an axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
+        second: whether they have the successor's verdicts too.
 
     Returns:
         The files written, the report first.
@@ -280,7 +287,7 @@ def write_report(
     if kind == ".tex":
         return write_blocks(path, paper_tables(table, thresholds))
     if kind in WRITERS:
-        return write_blocks(path, reporting_form(table, thresholds, traces, title))
+        return write_blocks(path, reporting_form(table, thresholds, traces, title, second=second))
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     else:

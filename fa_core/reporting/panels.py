@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fa_core.errors import printable
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds, worded
+from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.table import Floats
 
@@ -259,7 +259,7 @@ def prepare(
 
     Without finite values it says ``empty``.
     """
-    panel.set(title=worded(what.title, thresholds.protocol), ylabel=what.unit)
+    panel.set(title=what.title, ylabel=what.unit)
     known = any(map(math.isfinite, values))
     if what.limit and known:
         limits = [DIAGNOSTICS[what.letter].limit(thresholds)]

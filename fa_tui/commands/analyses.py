@@ -14,9 +14,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import Protocol
 from fa_core.option_values import diagnostic_letters
-from fa_core.reporting.blocks import Block, in_protocol
+from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -72,13 +71,12 @@ def seeds_command(
         write_bytes(out, seeds_file(analysis, out))
         output.say_written(out)
     record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
-    blocks = chain(seeds_blocks(analysis, thresholds.protocol), differences_blocks(apart))
-    _print(runs, thresholds.protocol, format, record, blocks)
+    blocks = chain(seeds_blocks(analysis), differences_blocks(apart))
+    _print(runs, format, record, blocks)
 
 
 def _print(
     runs: inputs.Runs,
-    protocol: Protocol,
     format: options.Form,
     record: Callable[[], Any],
     blocks: Iterable[Block],
@@ -88,13 +86,12 @@ def _print(
 
     Args:
         runs: what was analysed.
-        protocol: in whose words.
         format: how to print it.
         record: makes it as JSON.
         blocks: it for reading; made one by one.
         groups: method → its group, if it sets one group against the other.
     """
-    output.print_result(format, record, in_protocol(chain(blocks, runs.left_out(groups)), protocol))
+    output.print_result(format, record, chain(blocks, runs.left_out(groups)))
     raise typer.Exit(runs.exit_code)
 
 
@@ -158,7 +155,7 @@ def sweep_command(
     groups = published_groups(AuditTable.from_rows(runs.unfiltered))
     groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")
     groups |= dict.fromkeys(map(canonical_method, bad or ()), "degenerate")
-    _print(runs, thresholds.protocol, format, record, blocks, groups)
+    _print(runs, format, record, blocks, groups)
 
 
 _CHANCE = typer.Option(
@@ -192,7 +189,7 @@ def utility_command(
         )
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = decision_utility(runs.table, thresholds, chance)
-    _print(runs, thresholds.protocol, format, analysis.to_dict, utility_blocks(analysis))
+    _print(runs, format, analysis.to_dict, utility_blocks(analysis))
 
 
 _STOP_ON = typer.Option(
@@ -237,7 +234,7 @@ def timeline_command(
     def once() -> int:
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
         found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
-        blocks = in_protocol(timeline_blocks(found), thresholds.protocol)
+        blocks = timeline_blocks(found)
         output.print_result(format, lambda: timeline_record(found), blocks)
         return runs.exit_code
 
@@ -271,6 +268,7 @@ def report_command(
         bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
     ] = False,
     *,
+    protocol: options.ProtocolOption = "v1",
     chosen: options.Chosen,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
@@ -307,7 +305,13 @@ def report_command(
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     runs = inputs.open_runs(paths, chosen)
     for file in write_report(
-        out, runs.table, chosen.criteria.thresholds, runs.traces, figure, title
+        out,
+        runs.table,
+        chosen.criteria.thresholds,
+        runs.traces,
+        figure,
+        title,
+        second=protocol == "v2",
     ):
         print(output.link(file))
     if not runs.rows:

@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from math import isnan
 from operator import attrgetter
@@ -28,11 +28,10 @@ from fa_core.judgement.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
+    TRUSTWORTHY,
     DiagnosticThresholds,
-    Protocol,
 )
 from fa_core.judgement.gain import failure_mode, floor_in_words
-from fa_core.judgement.gamma import aggregation_collapse
 from fa_core.numbers import MISSING, brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -91,6 +90,8 @@ MANY = 10_000
 
 _STYLES = {"✗": "bold", "?": "dim"}
 """Of a line on a terminal, by the first character of its letters."""
+
+Verdict = Callable[[AuditRow], str]
 
 _NAMES = [name for name in AuditRow.__struct_fields__ if name != "report"]
 
@@ -174,20 +175,6 @@ def record(row: AuditRow) -> dict[str, Any]:
     return {
         **recorded(row, report),
         **{name: value for name, value in known.items() if value is not None and value != {}},
-        **(_successors(report) if report.thresholds.protocol == "v2" else {}),
-    }
-
-
-def _successors(report: DiagnosticReport) -> dict[str, Any]:
-    """What only the successor's report holds; a cosine per layer is required there, so it is named
-    if missing."""
-    collapse = aggregation_collapse(report.credit)
-    return {
-        "D1_scale_growth": report.max_per_block_growth,
-        "D2_ref_validity": report.g_L,
-        "D3_depth_utility": report.margin_pp,
-        "per_layer_cosine": (report.credit or {}).get("gamma"),
-        "aggregation_collapse": None if isnan(collapse) else collapse,
     }
 
 
@@ -213,13 +200,13 @@ def _text(value: float | None, form: str) -> str:
     return text
 
 
-def line(row: AuditRow, label: str) -> list[str]:
+def line(row: AuditRow, label: str, verdict: Verdict = AuditRow.words) -> list[str]:
     """A row's cells under `HEADINGS`, for what `labels` calls it."""
     if row.seed is None:
         seed = "–"
     else:
         seed = str(row.seed)
-    return [label, seed, row.cell(), *numbers(row), row.words()]
+    return [label, seed, row.cell(), *numbers(row), verdict(row)]
 
 
 class Doubts:
@@ -275,12 +262,12 @@ class Standings:
         """Count a judged run."""
         standing = row.standing()
         self.counts[standing] += 1
-        if standing == row.report.thresholds.reading.passes:
+        if standing == TRUSTWORTHY:
             self._grounds[row.report.grounds] += 1
 
-    def text(self, protocol: Protocol) -> str:
+    def text(self) -> str:
         """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
-        counts = diagnostics.counts_text(self.counts, protocol, self._grounds)
+        counts = diagnostics.counts_text(self.counts, self._grounds)
         return f"{runs_words(self.counts.total())}: {counts}"
 
 
@@ -316,12 +303,8 @@ class Remarks:
         )
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
-        if report.lacks_gamma:
-            self._counted[
-                "Γ per layer is required: `fa-tui audit` measures it where feedback was saved"
-            ] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
-            if letter in report.thresholds.judges and letter not in coverage:
+            if letter in LETTERS and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
         oddities = [*report.nonfinite.values()]
         if coverage and report.recorded_differs:
@@ -339,15 +322,14 @@ class Remarks:
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
-        protocol = self._thresholds.protocol
         counts = self._standings.counts
         if not counts:
             yield "0 runs"
             return
-        yield self._standings.text(protocol)
+        yield self._standings.text()
         if counts[NOT_MEASURED]:
             yield "`fa-tui audit` measures what is not measured"
-        yield diagnostics.cell_legend(protocol, controls=counts[CONTROL] > 0)
+        yield diagnostics.cell_legend(controls=counts[CONTROL] > 0)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (
@@ -363,21 +345,37 @@ class Remarks:
                 yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
-def print_paths(paths: Sequence[Path] | None, chosen: Chosen, form: str, look: Look) -> int:
+def print_paths(
+    paths: Sequence[Path] | None,
+    chosen: Chosen,
+    form: str,
+    look: Look,
+    verdict: Verdict = AuditRow.words,
+) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if something could not be
     read)."""
     found = inputs.open_paths(paths)
     gc.freeze()  # rows stay to the end: no collection has to look at them
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
-    print_rows(inputs.selected(found, chosen, look, may_be_none=True), form, chosen.criteria)
+    rows = inputs.selected(found, chosen, look, may_be_none=True)
+    print_rows(rows, form, chosen.criteria, verdict)
     if found.problems:
         return 3
     return 0
 
 
-def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
-    """Judge rows and print them in one of the forms of `fa_tui.options.RowFormOption`."""
+def print_rows(
+    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = AuditRow.words
+) -> None:
+    """Judge rows and print them in one of the forms of `fa_tui.options.RowFormOption`.
+
+    Args:
+        rows: as read.
+        form: which.
+        criteria: what judges them.
+        verdict: the text of a judged row's verdict, in tables.
+    """
     if form == "json":
         _print_json(judged(rows, criteria))
     elif form == "csv":
@@ -391,10 +389,10 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
         cells = ([values.get(name, "") for name in columns] for values in records)
         sys.stdout.write(csv_text(chain([columns], cells)))
     elif form == "markdown":
-        for text in markdown(rows, criteria):
+        for text in markdown(rows, criteria, verdict):
             print(text)
     else:
-        _print_table(rows, criteria)
+        _print_table(rows, criteria, verdict)
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
@@ -421,43 +419,40 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
     print("[]" if between == "[" else "\n]")
 
 
-def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
+def markdown(
+    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = AuditRow.words
+) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
-    shown = diagnostics.columns_of(HEADINGS, criteria.thresholds.protocol)
-    yield "| " + " | ".join(shown.values()) + " |"
-    yield "|" + "|".join("---" if HEADINGS[place] in _LEFT else "---:" for place in shown) + "|"
+    yield "| " + " | ".join(HEADINGS) + " |"
+    yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
     for row, label in named(rows, criteria):
-        cells = line(row, label)
+        cells = line(row, label, verdict)
         margin = cells[_MARGIN_AT]
         if margin.startswith(MARKS[ASSUMED]):
             cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
-        yield "| " + " | ".join(cell(cells[place]) for place in shown) + " |"
+        yield "| " + " | ".join(map(cell, cells)) + " |"
 
 
-def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
+def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict) -> None:
     """Print rows for reading; their cells are kept until the widths of all columns are known."""
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     lines: list[list[str]] = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         remarks.add(row, label, as_read)
-        lines.append(line(row, label))
+        lines.append(line(row, label, verdict))
     if lines:
         names, *others = zip(HEADINGS, *lines, strict=True)
         widths = [max(map(width_of, names)), *(max(map(len, column)) for column in others)]
-        _print_lines(console, lines, widths, criteria.thresholds.protocol)
-    for note in (
-        diagnostics.worded(each, criteria.thresholds.protocol) for each in remarks.lines()
-    ):
+        _print_lines(console, lines, widths)
+    for note in remarks.lines():
         fits = console.is_terminal or len(note) <= _PIPE_WIDTH
         print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
-def _print_lines(
-    console: Console, lines: Iterable[list[str]], widths: list[int], protocol: Protocol
-) -> None:
+def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]) -> None:
     """Print head and rows; on a terminal too narrow for all columns some are left out, then names
     are shortened.
 
@@ -465,10 +460,9 @@ def _print_lines(
         console: where to.
         lines: the cells of each row.
         widths: of the columns, in cells of the terminal.
-        protocol: whose columns.
     """
-    headings, room = diagnostics.columns_of(HEADINGS, protocol), console.width
-    shown = [*headings]
+    room = console.width
+    shown = [*range(len(HEADINGS))]
     if room >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
@@ -493,7 +487,7 @@ def _print_lines(
     rule = ("─" if speaks_unicode() else "-") * min(
         sum(2 + widths[place] for place in shown) - 2, room - 1
     )
-    head = [text([headings.get(place, "") for place in range(len(HEADINGS))]), f" {rule}"]
+    head = [text(HEADINGS), f" {rule}"]
     if console.is_terminal:
         console.print(Text(head[0], "bold"), Text(head[1]), sep="\n")
         for cells in lines:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
 from fa_core.errors import printable
-from fa_core.judgement.diagnostics import NOT_MEASURED, UNDECIDED, worded
+from fa_core.judgement.diagnostics import CONTROL, NOT_MEASURED, UNDECIDED
 from fa_core.option_values import diagnostic_letters
 from fa_core.report import GIVE_ONE, DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.second_reading import PASS, second_reading
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, Standings, named, print_paths
+from fa_tui.options import Criteria
 from fa_tui.views.filters import Look
-from fa_tui.views.words import with_seed
+from fa_tui.views.words import runs_words, with_seed
 
 WALKED_BACK, NOT_DECIDED = 1, 4
 """Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what
@@ -38,6 +40,7 @@ def show_command(
     paths: options.PathsArgument = None,
     format: options.RowFormOption = "table",
     sort: options.SortOption = "",
+    protocol: options.ProtocolOption = "v1",
     *,
     chosen: options.Chosen,
 ) -> None:
@@ -62,11 +65,21 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort)))
+    verdict = _second_reading if protocol == "v2" else AuditRow.words
+    raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort), verdict))
+
+
+def _second_reading(row: AuditRow) -> str:
+    """The successor's verdict, as the table shows it."""
+    return CONTROL if row.is_control else second_reading(row.report)
 
 
 def check_command(
-    paths: options.NamedPaths, require: _Require = "", *, chosen: options.Chosen
+    paths: options.NamedPaths,
+    require: _Require = "",
+    protocol: options.ProtocolOption = "v1",
+    *,
+    chosen: options.Chosen,
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
@@ -81,8 +94,8 @@ def check_command(
     samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
     (a) of a stream that is 0: a line each names the runs. The last line counts runs, says on which
     diagnostics they are trustworthy, and counts the letters that fire. A walk-back by undecided
-    diagnostics alone is still 1, and says so. With --protocol v2 Γ per layer is required, and a run
-    without it is counted as undecided.
+    diagnostics alone is still 1, and says so. With --protocol v2 the successor's verdict decides: 1 if
+    a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
 
     Examples:
 
@@ -99,8 +112,8 @@ def check_command(
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
-    protocol = criteria.thresholds.protocol
-    required &= set(criteria.thresholds.judges)
+    if protocol == "v2":
+        raise typer.Exit(3 if found.problems or not rows else _check_second(rows, criteria))
     doubts, standings, fired, code = Doubts(), Standings(), Counter[str](), 0
     lines: list[str] = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
@@ -116,11 +129,31 @@ def check_command(
         elif row.standing() in (UNDECIDED, NOT_MEASURED) or _lacks(row.report, required):
             code = code or NOT_DECIDED
     counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
-    summary = standings.text(protocol) + (f"; fires: {counted}" if counted else "")
+    summary = standings.text() + (f"; fires: {counted}" if counted else "")
     with contextlib.suppress(BrokenPipeError):
         for line in (*lines, *doubts.lines(), summary):
-            print(worded(line, protocol))
+            print(line)
     raise typer.Exit(3 if found.problems or not rows else code)
+
+
+def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
+    """Print every run whose second reading is not ``PASS``; the exit code."""
+    code, passed, judged = 0, 0, 0
+    for row, label in named(rows, criteria):
+        if row.is_control:
+            continue
+        judged += 1
+        text = second_reading(row.report)
+        if text == PASS:
+            passed += 1
+            continue
+        print(f"{with_seed(label, row)}: {text} ({printable(row.source)})")
+        if text.startswith("FAIL"):
+            code = WALKED_BACK
+        else:
+            code = code or NOT_DECIDED
+    print(f"{runs_words(judged)}: {passed} PASS")
+    return code
 
 
 def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow) -> Iterator[str]:
@@ -157,4 +190,4 @@ def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
         letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)
     }
     lacking = [f"({letter}) {printable(why)}" for letter, why in reasons.items() if why]
-    return "; ".join([*lacking, *(["Γ per layer"] if report.lacks_gamma else [])])
+    return "; ".join(lacking)

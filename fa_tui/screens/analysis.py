@@ -15,8 +15,7 @@ from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.errors import FaError
-from fa_core.judgement.diagnostics import worded
-from fa_core.reporting.blocks import Block, Grid, in_protocol
+from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import (
     NO_LETTER_CHANGES,
@@ -187,9 +186,9 @@ class AnalysisScreen(JudgedScreen):
             blocks = utility_blocks(self._found)
         else:
             self._found = over_seeds(table, thresholds, most=_MOST_GROUPS)
-            blocks = seeds_blocks(self._found, thresholds.protocol)
+            blocks = seeds_blocks(self._found)
         self._say_title()
-        self._blocks = list(in_protocol(blocks, thresholds.protocol))
+        self._blocks = list(blocks)
         grid, self._said = analysed.parts(self._blocks)
         if self._open == 0:
             # what is looked at first must be on a narrow screen too
@@ -280,8 +279,7 @@ class AnalysisScreen(JudgedScreen):
                 analysed.strategy_words(found.strategies[line], found.strategies[-1], found)
             )
         elif isinstance(found, SeedTable):
-            told = analysed.group_words(found.groups[line]) if found.groups else ()
-            about = [worded(words, self.session.thresholds.protocol) for words in told]
+            about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
             curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from fa_core.errors import FaError, UsageError
 from fa_core.files import real_path
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
-    PROTOCOLS,
+    PROTOCOL,
     Presets,
     load_settings,
     name_problem,
@@ -188,7 +188,7 @@ async def choose_preset(app: ExplorerApp) -> None:
         for number, (name, thresholds) in enumerate(known.items(), 1)
     ]
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
-    if len(known) > len(PROTOCOLS):
+    if len(known) > 1:
         choices.append(Choice("x", "remove ...", "", "remove"))
     if removed:
         choices.append(
@@ -200,9 +200,7 @@ async def choose_preset(app: ExplorerApp) -> None:
     if answer == "save":
         await _save_preset(app, presets, known)
     elif answer == "remove":
-        mine = [
-            Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS
-        ]
+        mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine, "Remove")
         presets.remove(name)
         removed.append((name, known[name]))
@@ -224,7 +222,7 @@ async def _save_preset(
     app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
 ) -> None:
     def check(text: str) -> str:
-        taken = text.strip() in known and text.strip() not in PROTOCOLS
+        taken = text.strip() in known and text.strip() != PROTOCOL
         if taken:
             return f"there is one called {text.strip()}: remove it first"
         return name_problem(text)
@@ -426,4 +424,4 @@ def _baseline_problem(session: Session, text: str) -> str:
 
 def _values(thresholds: DiagnosticThresholds) -> str:
     """``a > 50  b < 1e-7  c > 0.3  d < 2``"""
-    return "  ".join(limit_words(DIAGNOSTICS[letter], thresholds) for letter in thresholds.judges)
+    return "  ".join(limit_words(DIAGNOSTICS[letter], thresholds) for letter in LETTERS)

@@ -313,12 +313,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return offered.get(action, True)
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        protocol = self.session.thresholds.protocol
         flips = self.flips = self.judged_by(message)
-        if message.thresholds.protocol != protocol:
-            # every cell is of other diagnostics
-            self.rows_changed(flips)
-        elif self.shown_runs.verdicts_changed(flips):
+        if self.shown_runs.verdicts_changed(flips):
             self.show_rugs()
             self._show_title()
             self._show_detail()

@@ -112,8 +112,7 @@ class SlidersScreen(Screen[None]):
             self._flipped = flipped_words(self.judged, flips, before)
         else:
             self._flipped = ""
-        worded_alike = before is not None and before.protocol == self.session.thresholds.protocol
-        if flips or not worded_alike or self._begun[0]:
+        if flips or before is None or self._begun[0]:
             self.recount()
         elif self.sliders is not None:
             self.sliders.set_flipped("")
@@ -145,7 +144,7 @@ class SlidersScreen(Screen[None]):
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
-        if self.sliders is not None and letter in self.session.thresholds.judges:
+        if self.sliders is not None:
             # at once: keys typed after the letter belong to the slider
             self.set_focus(self.sliders.slider(letter))
 

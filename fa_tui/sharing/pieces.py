@@ -16,9 +16,9 @@ import msgspec
 
 from fa_core.analysis.timeline import timelines
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.numbers import MISSING, brief, exact
-from fa_core.reporting.blocks import Block, Grid, in_protocol, to_markdown
+from fa_core.reporting.blocks import Block, Grid, to_markdown
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
@@ -234,14 +234,9 @@ def command_line(
     """
     words = ["fa-tui", command, *map(_path, paths), *options]
     protocol = DiagnosticThresholds()
-    left_out = [
-        each.threshold for each in DIAGNOSTICS.values() if each.letter not in thresholds.judges
-    ]
     for name, value in msgspec.structs.asdict(thresholds).items():
-        if name not in left_out and not value == getattr(protocol, name) == getattr(
-            usual or protocol, name
-        ):
-            words += [f"--{name.replace('_', '-')}", value if name == "protocol" else exact(value)]
+        if not value == getattr(protocol, name) == getattr(usual or protocol, name):
+            words += [f"--{name.replace('_', '-')}", exact(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)
 
@@ -281,7 +276,7 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
     found = timelines(
         epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline
     )
-    blocks = in_protocol(timeline_blocks(found), session.thresholds.protocol)
+    blocks = timeline_blocks(found)
     return Table("timeline", list(blocks), record=lambda: timeline_record(found))
 
 

@@ -29,10 +29,10 @@ _fa_tui() {
             "open --g-norm-floor") : ;;
             "open --stability-drift-ceiling") : ;;
             "open --frozen-acc-margin-pp") : ;;
-            "open --protocol") words="v1 v2" ;;
             "open --frozen-baseline") : ;;
             "show --format") words="table json csv markdown" ;;
             "show --sort") : ;;
+            "show --protocol") words="v1 v2" ;;
             "show --methods") : ;;
             "show --seeds") : ;;
             "show --filter") : ;;
@@ -42,7 +42,6 @@ _fa_tui() {
             "show --g-norm-floor") : ;;
             "show --stability-drift-ceiling") : ;;
             "show --frozen-acc-margin-pp") : ;;
-            "show --protocol") words="v1 v2" ;;
             "show --frozen-baseline") : ;;
             "audit --out") : ;;
             "audit --data") : ;;
@@ -69,9 +68,9 @@ _fa_tui() {
             "audit --g-norm-floor") : ;;
             "audit --stability-drift-ceiling") : ;;
             "audit --frozen-acc-margin-pp") : ;;
-            "audit --protocol") words="v1 v2" ;;
             "audit --frozen-baseline") : ;;
             "check --require") : ;;
+            "check --protocol") words="v1 v2" ;;
             "check --methods") : ;;
             "check --seeds") : ;;
             "check --filter") : ;;
@@ -81,7 +80,6 @@ _fa_tui() {
             "check --g-norm-floor") : ;;
             "check --stability-drift-ceiling") : ;;
             "check --frozen-acc-margin-pp") : ;;
-            "check --protocol") words="v1 v2" ;;
             "check --frozen-baseline") : ;;
             "seeds --by") : ;;
             "seeds --format") words="table json" ;;
@@ -95,7 +93,6 @@ _fa_tui() {
             "seeds --g-norm-floor") : ;;
             "seeds --stability-drift-ceiling") : ;;
             "seeds --frozen-acc-margin-pp") : ;;
-            "seeds --protocol") words="v1 v2" ;;
             "seeds --frozen-baseline") : ;;
             "sweep --healthy") : ;;
             "sweep --degenerate") : ;;
@@ -109,7 +106,6 @@ _fa_tui() {
             "sweep --g-norm-floor") : ;;
             "sweep --stability-drift-ceiling") : ;;
             "sweep --frozen-acc-margin-pp") : ;;
-            "sweep --protocol") words="v1 v2" ;;
             "sweep --frozen-baseline") : ;;
             "utility --chance") : ;;
             "utility --format") words="table json" ;;
@@ -122,7 +118,6 @@ _fa_tui() {
             "utility --g-norm-floor") : ;;
             "utility --stability-drift-ceiling") : ;;
             "utility --frozen-acc-margin-pp") : ;;
-            "utility --protocol") words="v1 v2" ;;
             "utility --frozen-baseline") : ;;
             "timeline --stop-on") : ;;
             "timeline --epochs") : ;;
@@ -136,11 +131,11 @@ _fa_tui() {
             "timeline --g-norm-floor") : ;;
             "timeline --stability-drift-ceiling") : ;;
             "timeline --frozen-acc-margin-pp") : ;;
-            "timeline --protocol") words="v1 v2" ;;
             "timeline --frozen-baseline") : ;;
             "report --out") : ;;
             "report --figure") words="audit layers architectures rescue timeline gamma" ;;
             "report --title") : ;;
+            "report --protocol") words="v1 v2" ;;
             "report --methods") : ;;
             "report --seeds") : ;;
             "report --filter") : ;;
@@ -150,7 +145,6 @@ _fa_tui() {
             "report --g-norm-floor") : ;;
             "report --stability-drift-ceiling") : ;;
             "report --frozen-acc-margin-pp") : ;;
-            "report --protocol") words="v1 v2" ;;
             "report --frozen-baseline") : ;;
             "train --method") words="bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets" ;;
             "train --out") : ;;
@@ -176,7 +170,6 @@ _fa_tui() {
             "train --g-norm-floor") : ;;
             "train --stability-drift-ceiling") : ;;
             "train --frozen-acc-margin-pp") : ;;
-            "train --protocol") words="v1 v2" ;;
             "replicate --cifar10") : ;;
             "replicate --cifar100") : ;;
             "replicate --out") : ;;
@@ -199,22 +192,22 @@ _fa_tui() {
             "doctor --format") words="table json" ;;
             *)
                 case "$command" in
-                    open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    show) if [[ $cur == -* ]]; then words="--help --format --sort --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    check) if [[ $cur == -* ]]; then words="--help --require --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    seeds) if [[ $cur == -* ]]; then words="--help --by --format --out --population --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --degenerate --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol"; else :; fi ;;
+                    open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    show) if [[ $cur == -* ]]; then words="--help --format --sort --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    check) if [[ $cur == -* ]]; then words="--help --require --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    seeds) if [[ $cur == -* ]]; then words="--help --by --format --out --population --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    sweep) if [[ $cur == -* ]]; then words="--help --healthy --degenerate --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp"; else :; fi ;;
                     replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --group --engine --address --patience --format"; else :; fi ;;
                     pitfalls) if [[ $cur == -* ]]; then words="--help --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-mean missing-feedback" ;; esac; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;
                     schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace journal audit-list penalty-log settings" ;; esac; fi ;;
-                    settings) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in 2) words="list get set" ;; 3) words="theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol" ;; *) words="" ;; esac; fi ;;
+                    settings) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in 2) words="list get set" ;; 3) words="theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp" ;; *) words="" ;; esac; fi ;;
                     completion) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="bash zsh fish man" ;; esac; fi ;;
                     doctor) if [[ $cur == -* ]]; then words="--help --format"; else :; fi ;;
                 esac ;;

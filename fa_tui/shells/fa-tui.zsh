@@ -35,6 +35,7 @@ _fa-tui() {
                 '*--help[Show the help]' \
                 '*--format=[How to print the rows]:CHOICE:(table json csv markdown)' \
                 '*--sort=[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -45,7 +46,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         audit)
@@ -79,13 +79,13 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         check)
             _arguments \
                 '*--help[Show the help]' \
                 '*--require=[Diagnostics that every run must have measured, exactly\: abd]:LETTERS:_files' \
+                '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -96,7 +96,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         seeds)
@@ -116,7 +115,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         sweep)
@@ -135,7 +133,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         utility)
@@ -153,7 +150,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         timeline)
@@ -173,7 +169,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         report)
@@ -183,6 +178,7 @@ _fa-tui() {
                 '*--figure=[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:(audit layers architectures rescue timeline gamma)' \
                 '*--title=[Heading of .md and .html]:TEXT:_files' \
                 '*--blank[The empty form, as .md, .html or .tex]' \
+                '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -193,7 +189,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
         train)
@@ -227,7 +222,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*:argument:_files' ;;
         replicate)
             _arguments \
@@ -274,7 +268,7 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '1:argument:(list get set)' \
-                '2:argument:(theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp thresholds.protocol)' \
+                '2:argument:(theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp)' \
                 '*:argument:_files' ;;
         completion)
             _arguments \
@@ -310,7 +304,6 @@ _fa-tui() {
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
-                '*--protocol=[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
                 '*:argument:_files' ;;
     esac

@@ -153,7 +153,6 @@ class EpochSession(Session):
         records = self._records()
         self.flags = [0 if record is None else int(self.fired[record]) for record in records]
         self.undecided = [0 if record is None else int(self.unsure[record]) for record in records]
-        self.lacks_gamma = bytes(len(self.flags))  # an epoch is no report
 
     def _records(self) -> list[int | None]:
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS, TRUSTWORTHY, WALKS_BACK, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
@@ -89,10 +89,10 @@ _WORDS: dict[str, Value] = {
 _STATES: dict[str, Test] = {
     "marked": lambda session, row: row in session.marked,
     "measured": lambda session, row: bool(session.coverage[row]),
-    "trustworthy": lambda session, row: session.standing(row) == session.thresholds.reading.passes,
-    "walkback": lambda session, row: session.standing(row) == session.thresholds.reading.fails,
+    "trustworthy": lambda session, row: session.standing(row) == TRUSTWORTHY,
+    "walkback": lambda session, row: session.standing(row) == WALKS_BACK,
     "control": lambda session, row: session.rows[row].is_control,
-    "undecided": lambda session, row: bool(session.undecided[row] or session.lacks_gamma[row]),
+    "undecided": lambda session, row: bool(session.undecided[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(
         (value := value_of(quantity, session, row)) is not None and not math.isfinite(value)

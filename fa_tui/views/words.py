@@ -69,7 +69,6 @@ def title_pieces(
         (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
         (session.gone, f"  {len(session.gone)} gone", "", "warn"),
         (session.baseline is not None, "  baseline assumed", "w", "warn"),
-        (session.thresholds.protocol != "v1", "  protocol v2", "p", "warn"),
         (view.axes, f"  {view.axes}", "x X", "accent"),
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
@@ -131,10 +130,13 @@ def walk_back_words(session: Session) -> str:
     measured, counted = session.measured(), len(session.counted)
     controls = len(session.in_scope) - counted
     called = f"control{'s' * (controls > 1)} not counted"
-    unsure = ((session.doubtful(), "undecided"), (session.without_gamma(), "without Γ"))
-    facts = (*unsure, (counted - measured, "not measured"), (controls, called))
+    facts = (
+        (session.doubtful(), "undecided"),
+        (counted - measured, "not measured"),
+        (controls, called),
+    )
     more = "".join(f", {count} {what}" for count, what in facts if count)
-    return f"{session.walk_backs()} of {measured} {session.thresholds.reading.needs[1]}{more}"
+    return f"{session.walk_backs()} of {measured} need walk-back{more}"
 
 
 def flipped_words(
@@ -157,13 +159,13 @@ def flipped_words(
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
     """Which thresholds moved, and where to: ``a > 6.1``."""
-    known = [DIAGNOSTICS[letter] for letter in now.judges]
-    return ", ".join(limit_words(one, now) for one in known if one.limit(before) != one.limit(now))
+    moved = [one for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now)]
+    return ", ".join(limit_words(one, now) for one in moved)
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """When a diagnostic fires: ``a > 50``."""
-    return f"{thresholds.reading.checks[one.letter]} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
+    return f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:

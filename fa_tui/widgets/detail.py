@@ -14,7 +14,15 @@ from typing import Any
 from textual.binding import Binding
 
 from fa_core.judgement.confidence import Confidence, confidence, percent
-from fa_core.judgement.diagnostics import DIAGNOSTICS, UNDECIDED, Diagnostic, DiagnosticThresholds
+from fa_core.judgement.diagnostics import (
+    DIAGNOSTICS,
+    LETTERS,
+    TRUSTWORTHY,
+    UNDECIDED,
+    WALKS_BACK,
+    Diagnostic,
+    DiagnosticThresholds,
+)
 from fa_core.judgement.gain import failure_mode, floor_in_words
 from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.judgement.intervals import LEVEL
@@ -175,7 +183,7 @@ class RunPage:
             else:
                 same = found.same_verdict
             lines += [*self._part("verdict", (judged, same), partial(self._verdict, found)), []]
-            for letter in thresholds.judges:
+            for letter in LETTERS:
                 diagnostic = DIAGNOSTICS[letter]
                 limit = diagnostic.limit(thresholds)
                 lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
@@ -229,14 +237,12 @@ class RunPage:
     @property
     def _tone(self) -> str:
         standing = self._report.standing(self._row.is_control)
-        reading = self._report.thresholds.reading
-        return {reading.fails: "bad", reading.passes: "good", UNDECIDED: "warn"}.get(
-            standing, "dim"
-        )
+        tones = {WALKS_BACK: "bad", TRUSTWORTHY: "good", UNDECIDED: "warn"}
+        return tones.get(standing, "dim")
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
         report, control = self._report, self._row.is_control
-        if report.flags and report.known != f"{report.thresholds.judges} measured":
+        if report.flags and report.known != f"{LETTERS} measured":
             on = f" ({report.known})"
         else:
             on = ""

@@ -240,9 +240,7 @@ class EpochChart(Vertical):
             (f"  {_value(points, point) if layers is None else _span(layers)}", ""),
             (f"  {null_words(band)}" if shown.is_gamma and chosen is not None else "", "dim"),
             (
-                f"  {fires_when(shown.letter, thresholds)}"
-                if shown.letter in thresholds.reading.checks
-                else "",
+                f"  {fires_when(shown.letter, thresholds)}" if shown.letter else "",
                 "bad",
             ),
             ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),

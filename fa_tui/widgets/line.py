@@ -135,7 +135,7 @@ class StatusLine(Line):
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
             controls = len(session.counted) < len(session.in_scope)
-            self.set((f" {cell_legend(session.thresholds.protocol, controls=controls)}", "dim"))
+            self.set((f" {cell_legend(controls=controls)}", "dim"))
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 

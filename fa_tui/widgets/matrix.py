@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 
-from fa_core.judgement.diagnostics import CONTROL
+from fa_core.judgement.diagnostics import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
@@ -283,7 +283,7 @@ class Matrix(RunsView):
             )
             return [(padded(f" {source}", self.frozen_width), "source")]
         title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
-        return [(title + self._session.thresholds.reading.fails.ljust(self._count_width), "head")]
+        return [(title + WALKS_BACK.ljust(self._count_width), "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
         # behind the text there is a mark

@@ -288,7 +288,6 @@ class SlidersPanel(Vertical):
             self._show_judged()
 
     def _show_judged(self) -> None:
-        """The sliders of what the protocol judges, at the thresholds."""
+        """Set the sliders to the thresholds."""
         for letter, slider in self._sliders.items():
-            slider.display = letter in self.thresholds.judges
             slider.set_value(DIAGNOSTICS[letter].limit(self.thresholds))

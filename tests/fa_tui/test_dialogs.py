@@ -178,13 +178,13 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         assert Presets().read()["mine"] == STRICT
         await ask(pilot, "p", "1")
         await until(pilot, lambda: app.session.walk_backs() == 9)
-        await ask(pilot, "p", "3")
+        await ask(pilot, "p", "2")
         await until(pilot, lambda: app.session.walk_backs() == 11)
         await pilot.press("u")
         await until(pilot, lambda: app.session.walk_backs() == 9)
         await ask(pilot, "p", "x", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
-    assert list(Presets().read()) == ["protocol", "protocol v2"]
+    assert list(Presets().read()) == ["protocol"]
 
 
 async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
@@ -442,40 +442,6 @@ async def test_the_palette_finds_what_a_command_does_not_only_its_name(
         provider = ExplorerCommands(app.screen)
         hits = sorted([hit async for hit in provider.search(typed)], reverse=True)
         assert str(hits[0].match_display) == found
-
-
-async def test_the_successors_reading_is_a_preset_that_words_every_verdict(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "p", "2")
-        await until(pilot, lambda: "protocol v2" in screen_text(app).splitlines()[0])
-        # a letter of (c) is nowhere left, as fired or as passed
-        cells = [
-            word
-            for line in screen_text(app).splitlines()
-            for word in line.split()
-            if word[:1] in "✓✗"
-        ]
-        assert all(word[3] == "·" for word in cells if len(word) >= 5), cells
-        assert "PASS" in screen_text(app)
-        # nor as a slider, a key or a threshold
-        assert [letter for letter in "abcd" if app.screen.sliders.slider(letter).display] == [
-            "a",
-            "b",
-            "d",
-        ]
-        await pilot.press("c")
-        assert "need walk-back" not in screen_text(app)
-        assert " of 15 FAIL" in screen_text(app)
-        app.explorer.status.say("")
-        await until(pilot, lambda: "✗ FAIL ✓ PASS" in screen_text(app))
-        await ask(pilot, "p")
-        assert "D1 > 50  D2 < 1e-7  D3 < 2" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.press("u")
-        await until(pilot, lambda: "protocol v2" not in screen_text(app).splitlines()[0])
 
 
 async def test_a_setting_is_changed_in_the_explorer_and_kept(app: ExplorerApp) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_tui.settings import PROTOCOLS, Presets, name_problem
+from fa_tui.settings import PROTOCOL, Presets, name_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
 
@@ -23,7 +23,7 @@ def presets(tmp_path: Path) -> Presets:
 
 
 def test_the_protocols_own_thresholds_are_always_there(presets: Presets) -> None:
-    assert presets.read() == PROTOCOLS
+    assert presets.read() == {PROTOCOL: DiagnosticThresholds()}
     assert not presets.problems
 
 
@@ -31,7 +31,7 @@ def test_what_is_saved_is_read_back_by_another_explorer(presets: Presets) -> Non
     presets.save("strict", STRICT)
     presets.save(" loose ", DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-math.inf))
     other = Presets(presets.path).read()
-    assert list(other) == [*PROTOCOLS, "strict", "loose"]
+    assert list(other) == [PROTOCOL, "strict", "loose"]
     assert other["strict"] == STRICT
     assert other["loose"].frozen_acc_margin_pp == -math.inf
 
@@ -58,12 +58,12 @@ def test_a_removed_preset_is_gone_and_the_others_stay(presets: Presets) -> None:
     presets.save("strict", STRICT)
     presets.save("loose", DiagnosticThresholds())
     presets.remove("strict")
-    assert list(presets.read()) == [*PROTOCOLS, "loose"]
+    assert list(presets.read()) == [PROTOCOL, "loose"]
     with pytest.raises(UsageError, match="no preset 'strict'"):
         presets.remove("strict")
 
 
-@pytest.mark.parametrize("name", ["", "  ", *PROTOCOLS, "x" * 41, "two\nlines"])
+@pytest.mark.parametrize("name", ["", "  ", PROTOCOL, "x" * 41, "two\nlines"])
 def test_names_that_would_confuse_are_refused(presets: Presets, name: str) -> None:
     with pytest.raises(UsageError):
         presets.save(name, STRICT)

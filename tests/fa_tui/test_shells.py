@@ -58,7 +58,7 @@ def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
         ("fa-tui pitfalls norm-axis null", "null-feedback"),
         ("fa-tui replicate stu", "studentnet"),
         ("fa-tui show --format = m", "markdown"),
-        ("fa-tui runs.json --proto", "--protocol"),
+        ("fa-tui runs.json --stab", "--stability-drift-ceiling"),
     ],
 )
 def test_bash_completes(words: str, found: str) -> None:

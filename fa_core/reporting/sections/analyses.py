@@ -15,8 +15,7 @@ from fa_core.judgement.diagnostics import (
     ASSUMED,
     DIAGNOSTICS,
     LETTERS,
-    READINGS,
-    Protocol,
+    TRUSTWORTHY,
     grounds_text,
 )
 from fa_core.judgement.gamma import CREDIT
@@ -32,9 +31,8 @@ _RANGE_CELLS = 7
 """Cells of a number in a range, from which on it has three digits: all columns fit into 120."""
 
 
-def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Block]:
+def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
-    checks = READINGS[protocol].checks
     apart = any(group.collection for group in analysis.groups)
     if analysis.ddof:
         deviation = _SAMPLE
@@ -44,11 +42,8 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     if apart:
         columns["from"] = lambda group: PurePath(group.collection).name
     columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
-    columns |= {
-        "verdict": partial(_verdict, protocol=protocol),
-        "fires on": partial(fires_on, checks=checks),
-    }
-    columns["disagree"] = lambda group: ", ".join(map(checks.__getitem__, group.disagree)) or "–"
+    columns |= {"verdict": _verdict, "fires on": fires_on}
+    columns["disagree"] = lambda group: ", ".join(group.disagree) or "–"
     columns |= {
         heading: partial(_stat, name=name)
         for name, (_, letter, heading) in NUMBERS.items()
@@ -75,13 +70,13 @@ def seeds_blocks(analysis: SeedTable, protocol: Protocol = "v1") -> Iterator[Blo
     yield from bullets((*analysis.notes, *_shares(analysis), *notes))
 
 
-def _verdict(group: SeedGroup, protocol: Protocol) -> str:
+def _verdict(group: SeedGroup) -> str:
     """The group's word; where it is trustworthy, on what was measured of every seed."""
-    if group.verdict != READINGS[protocol].passes:
+    if group.verdict != TRUSTWORTHY:
         return group.verdict
     n = max(group.measured.values())
     on_all = [letter for letter, runs in group.measured.items() if runs == n]
-    return f"{group.verdict} {grounds_text(on_all, group.evidence, protocol)}".rstrip()
+    return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
@@ -185,19 +180,18 @@ def _of_home(condition: Condition, name: str) -> str:
     return name
 
 
-def fires_on(group: SeedGroup, checks: Mapping[str, str]) -> str:
+def fires_on(group: SeedGroup) -> str:
     """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``:
     undecided on one.
 
     A group on which nothing fires or is undecided reads ``–``.
     """
-    shown = [x for x in checks if group.fired[x] or x in group.undecided]
-    return (
-        ", ".join(
-            f"{checks[x]} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in shown
-        )
-        or "–"
-    )
+    shown = []
+    for letter in LETTERS:
+        if group.fired[letter] or letter in group.undecided:
+            share = f"{group.fired[letter]}/{group.measured[letter]}"
+            shown.append(f"{letter} {share}{_basis(group, letter)}")
+    return ", ".join(shown) or "–"
 
 
 def _basis(group: SeedGroup, letter: str) -> str:

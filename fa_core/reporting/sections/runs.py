@@ -18,6 +18,7 @@ from fa_core.judgement.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     UNDECIDED,
+    WALKS_BACK,
     DiagnosticThresholds,
     cell_legend,
     counts_text,
@@ -27,6 +28,7 @@ from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport, in_order
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
+from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 
 ROWS_AT_MOST = 300
@@ -52,7 +54,7 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
-    known = [DIAGNOSTICS[letter] for letter in thresholds.judges]
+    known = [DIAGNOSTICS[letter] for letter in LETTERS]
     limits = ", ".join(f"({one.letter}) {one.rule(thresholds)}{one.suffix}" for one in known)
     phrases = "; ".join(
         f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known
@@ -61,14 +63,25 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
         f"A diagnostic fires where: {limits}. "
         "Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A {thresholds.reading.fails} because of {phrases}."
+        f"A {WALKS_BACK} because of {phrases}."
     )
+
+
+def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """The successor's verdict on every run (`fa_core.second_reading`)."""
+    lines = []
+    for run in shown_runs(table, thresholds):
+        if not run.is_control:
+            lines.append(f"{run.name}: {second_reading(run.report)}")
+    yield Heading("Second reading", 2)
+    yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
+    yield Bullets(tuple(lines))
 
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """How many runs, what they came out as, and what was not measured."""
     n, counts = len(table), table.standings(thresholds)
-    in_doubt = (table.undecided(thresholds) != 0) | table.lacks_gamma(thresholds)
+    in_doubt = table.undecided(thresholds) != 0
     doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
@@ -84,15 +97,12 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
             f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds"
         )
     yield Paragraph("; ".join(said) + ".")
-    if thresholds.reading.needs_gamma:
-        on = "some diagnostic, or without Γ"
-    else:
-        on = "some diagnostic"
+    on = "some diagnostic"
     if doubtful:
         more = f"; {doubtful} of the others undecided on {on}"
     else:
         more = ""
-    counted = counts_text(counts, thresholds.protocol, _grounds(table, thresholds))
+    counted = counts_text(counts, _grounds(table, thresholds))
     yield Paragraph(f"{counted}{more}.")
     yield from _caveats(table, thresholds)
 
@@ -101,8 +111,8 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     """On what the trustworthy runs are, with how many are on it."""
     t = thresholds
     open_or_fires = (table.flags(t) | table.undecided(t)) != 0
-    measured = (table.coverage & np.uint8(t.mask)) != 0
-    trusted = measured & ~open_or_fires & ~table.lacks_gamma(t) & ~np.isin(table.method, CONTROLS)
+    measured = table.coverage != 0
+    trusted = measured & ~open_or_fires & ~np.isin(table.method, CONTROLS)
     return Counter(
         table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist()
     )
@@ -119,14 +129,10 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         if missing == LETTERS
         else f"{method}: {listed(known)} was not measured on any run, so its verdicts do not speak of it"
         for method, missing in seen.missing.items()
-        if (known := [f"({letter})" for letter in missing if letter in thresholds.judges])
+        if (known := [f"({letter})" for letter in missing])
     ]
-    if lacking := int(table.lacks_gamma(thresholds).sum()):
-        said.append(
-            f"Γ per layer, which the protocol requires, was not measured on {_runs(lacking)}"
-        )
     said += table.assumed_notes
-    nonfinite = {x: seen.nonfinite[x] for x in thresholds.judges if seen.nonfinite[x]}
+    nonfinite = {x: seen.nonfinite[x] for x in LETTERS if seen.nonfinite[x]}
     said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in nonfinite.items()]
     differing = [
         i
@@ -150,7 +156,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         runs,
         {
             "run": lambda run: run.name,
-            thresholds.judges: _cell,
+            LETTERS: _cell,
             "verdict": lambda run: run.report.words_as(run.is_control, short=True),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
@@ -162,7 +168,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; drift: mean "
         "cosine over pairs of batches; pp: 100·(acc − frozen baseline). "
-        f"{thresholds.judges}: {cell_legend(thresholds.protocol, controls=any(run.is_control for run in runs))}. "
+        f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
         marked=lambda run: run.report.flags and not run.is_control,

@@ -174,7 +174,7 @@ async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(
         await until(pilot, lambda: "second" in Presets().read())
         await at_once(pilot, "ecx.csv\r")
         await until(pilot, (places / "x.csv").is_file)
-    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "protocol v2", "second"]
+    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "second"]
 
 
 async def test_a_raw_paste_is_one_change_of_the_filter_and_bounded(app: ExplorerApp) -> None:
