@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import LETTERS
 from fa_core.plugins import DATA, MODELS, plugins
 
 
@@ -37,28 +36,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names)}"
-
-
-def diagnostic_letters(text: str, option: str) -> frozenset[str]:
-    """The diagnostics in ``"abd"``, ``"a,b,d"`` or ``"A, B, D"``.
-
-    Args:
-        text: what the user wrote.
-        option: where they wrote it, for the message.
-
-    Raises:
-        UsageError: something other than a, b, c, d in it.
-
-    >>> sorted(diagnostic_letters("a, B", "--stop-on"))
-    ['a', 'b']
-    """
-    letters = frozenset(text.replace(",", "").replace(" ", "").lower())
-    if not letters <= set(LETTERS):
-        raise UsageError(
-            f"{option} {text!r} is not a list of diagnostics",
-            hint="write the letters: abd, or a,b,d",
-        )
-    return letters
 
 
 def listed(names: Collection[object], most: int = 8) -> str:

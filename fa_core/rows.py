@@ -14,9 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.decode import harmless
+from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import split_key
-from fa_core.judgement.baseline import CONTROLS, FrozenBaseline
+from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
 
 K = TypeVar("K", bound=Hashable)

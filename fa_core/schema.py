@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from fa_core.facts.runs import Manifest
-from fa_core.facts.trace import TraceEpoch
 from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import WHAT_IF, DiagnosticReport
+from fa_core.trace import TraceEpoch
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _RECORDED = "the verdict that was found in the source, where it differs from `verdict`"

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fa_core.judgement.baseline import CONTROLS
+from fa_core.facts.controls import CONTROLS
 from fa_core.judgement.diagnostics import (
     BIT,
     BOUND,

@@ -26,8 +26,8 @@ from fa_core.numbers import parse
 
 if TYPE_CHECKING:
     from fa_core.analysis.margins import Logged
-    from fa_core.facts.trace import Trace
     from fa_core.rows import AuditRow
+    from fa_core.trace import Trace
 
 Number = TypeVar("Number", int, float)
 

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.facts.trace import TraceEpoch, growth_bound
 from fa_core.judgement.diagnostics import (
     ASSUMED,
     BIT,
@@ -21,6 +20,7 @@ from fa_core.judgement.diagnostics import (
 )
 from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.table import AuditTable
+from fa_core.trace import TraceEpoch, growth_bound
 
 
 class Margin(Result, frozen=True):

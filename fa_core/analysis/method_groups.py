@@ -14,9 +14,9 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.errors import UsageError
+from fa_core.facts.controls import CONTROLS
 from fa_core.facts.runs import canonical_method, home_of
 from fa_core.facts.runs import run_names as names_of
-from fa_core.judgement.baseline import CONTROLS
 from fa_core.option_values import nearest
 from fa_core.table import AuditTable, Mask
 

@@ -15,7 +15,8 @@ from msgspec import structs
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.errors import UsageError
-from fa_core.judgement.baseline import CONTROLS, why_no_baseline
+from fa_core.facts.controls import CONTROLS
+from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.diagnostics import (
     BIT,
     CONTROL,

@@ -18,7 +18,6 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.facts.runs import named_place, run_names, run_place
-from fa_core.facts.trace import Trace
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
 from fa_core.judgement.gamma import deep_gamma, null_band
@@ -26,6 +25,7 @@ from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable, Bits, Mask
+from fa_core.trace import Trace
 
 STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""

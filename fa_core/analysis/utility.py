@@ -9,7 +9,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
-from fa_core.judgement.baseline import CONTROLS
+from fa_core.facts.controls import CONTROLS
 from fa_core.judgement.diagnostics import (
     BIT,
     DIAGNOSTICS,

@@ -1,1 +1,1 @@
-"""What a run and a trace hold, as plain data: no judgement and no sentences."""
+"""Runs and methods as plain data: no judgement and no sentences. Imports no other folder of `fa_core`."""

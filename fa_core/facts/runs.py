@@ -24,9 +24,9 @@ import msgspec
 
 from fa_core.decode import loads, reading
 from fa_core.errors import UnreadableInput
+from fa_core.facts.controls import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.facts.method_style import known_method
 from fa_core.files import is_file, read_file
-from fa_core.judgement.baseline import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"

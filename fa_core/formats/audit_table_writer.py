@@ -13,9 +13,9 @@ import msgspec
 
 from fa_core.atomic import write_json
 from fa_core.facts.runs import canonical_method, numbered
-from fa_core.facts.trace import Trace
 from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
+from fa_core.trace import Trace
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ import msgspec
 
 from fa_core.decode import checked, loads, reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.trace import Trace
 from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
+from fa_core.trace import Trace
 
 Node: TypeAlias = Any
 """A JSON value: a Python object, or `msgspec.Raw` (the text of a report in a big table)."""

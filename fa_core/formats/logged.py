@@ -23,7 +23,6 @@ import msgspec
 
 from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
 from fa_core.facts.runs import canonical_method
-from fa_core.facts.trace import Trace, TraceEpoch, growth_bound
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
     Attempts,
@@ -47,6 +46,7 @@ from fa_core.formats.log_names import (
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 Entry: TypeAlias = tuple[str, Mapping[str, Any]]
 """Where it is, for messages (file, and line or JSON path), and what is logged there."""

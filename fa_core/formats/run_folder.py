@@ -12,21 +12,15 @@ import msgspec
 from fa_core.decode import harmless, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts import runs
-from fa_core.facts.trace import Trace
+from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import logged
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import decode_report
-from fa_core.judgement.baseline import (
-    FROZEN,
-    WITHOUT_BASELINE,
-    FrozenRun,
-    FrozenRuns,
-    facts_of,
-    rule_of,
-)
+from fa_core.judgement.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
+from fa_core.trace import Trace
 
 
 def sniff(folder: Path) -> bool:

@@ -18,7 +18,6 @@ import msgspec
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts.runs import CREDIT, DISTRIBUTED, RUN_FILES
-from fa_core.facts.trace import Trace
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
 from fa_core.formats import audit_table, checkpoint_file, logged, run_folder
 from fa_core.formats import report_object as reports
@@ -26,6 +25,7 @@ from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
+from fa_core.trace import Trace
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable

@@ -15,23 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
+from fa_core.facts.controls import FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.facts.method_style import METHOD_STYLES
 from fa_core.judgement.intervals import paired_margin
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
     from fa_core.rows import AuditRow
-
-FROZEN = "frozen"
-"""The control whose accuracy is the baseline."""
-
-CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
-"""What methods are compared with. They have options of their own, not those of the method they are
-trained with."""
-
-WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, and none applies to an
-untrained net."""
 
 BASELINE_FROM = "frozen_baseline_from"
 """Provenance member that says where a recorded baseline came from that was not in the run's
@@ -42,10 +32,6 @@ BASELINE_RULE = "frozen_baseline_rule"
 
 OTHER_BASELINES = "other_frozen_baselines"
 """And that holds the accuracies of frozen nets trained by other rules: rule → fraction."""
-
-TRAINED_BY = {FROZEN: "dfa", "shallow": "bp", "random_targets": "bp"}
-"""Controls that train by another rule, and by which one unless they say
-(`fa_core.methods.controls`)."""
 
 TRAINED_ON = "trained_on"
 """Provenance member with the hash of the data that a run was trained with, which may not be those

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.intervals import LEVEL, Interval
-from fa_core.report import DiagnosticReport, Resampling
+
+if TYPE_CHECKING:
+    from fa_core.report import DiagnosticReport
 
 
 class Confidence(NamedTuple):
@@ -44,13 +46,15 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993
     (percentile intervals).
 
-    >>> from fa_core.report import Resampling
+    >>> from fa_core.report import DiagnosticReport, Resampling
     >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
     >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
     >>> found.intervals["growth"], found.fired, found.same_verdict
     ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
-    found, frozen = report.resampling or Resampling(), report.baseline_acc
+    found, frozen = report.resampling, report.baseline_acc
+    if found is None:
+        return None
     # rounded as `DiagnosticReport.margin_pp` is
     if frozen is None:
         margins = []

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
+from fa_core.errors import UsageError
 from fa_core.numbers import as_float, brief
 
 if TYPE_CHECKING:
@@ -423,3 +424,25 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     if all(named):
         return frozenset(named)
     return None
+
+
+def diagnostic_letters(text: str, option: str) -> frozenset[str]:
+    """The diagnostics in ``"abd"``, ``"a,b,d"`` or ``"A, B, D"``.
+
+    Args:
+        text: what the user wrote.
+        option: where they wrote it, for the message.
+
+    Raises:
+        UsageError: something other than a, b, c, d in it.
+
+    >>> sorted(diagnostic_letters("a, B", "--stop-on"))
+    ['a', 'b']
+    """
+    letters = frozenset(text.replace(",", "").replace(" ", "").lower())
+    if not letters <= set(LETTERS):
+        raise UsageError(
+            f"{option} {text!r} is not a list of diagnostics",
+            hint="write the letters: abd, or a,b,d",
+        )
+    return letters

@@ -24,11 +24,11 @@ from typing import Any
 from torch import nn
 
 from fa_core.errors import UsageError, missing_package
-from fa_core.facts.trace import trace_entry, write_trace
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
 from fa_core.measure.diagnose import diagnose
-from fa_core.option_values import diagnostic_letters, unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
+from fa_core.trace import trace_entry, write_trace
 
 Numbers = Mapping[str, float]
 

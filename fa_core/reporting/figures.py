@@ -12,8 +12,8 @@ import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.errors import printable
+from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import MethodStyle
-from fa_core.judgement.baseline import CONTROLS
 from fa_core.judgement.diagnostics import BIT, BOUND, LETTERS, PROXY, DiagnosticThresholds
 from fa_core.numbers import brief
 from fa_core.reporting import panels

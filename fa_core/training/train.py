@@ -25,6 +25,7 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UsageError
+from fa_core.facts.controls import FROZEN
 from fa_core.facts.runs import (
     AUDIT,
     RESUME,
@@ -33,19 +34,19 @@ from fa_core.facts.runs import (
     is_run,
     read_manifest,
 )
-from fa_core.facts.trace import trace_entry
 from fa_core.files import read_file
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
-from fa_core.judgement.baseline import BASELINE_RULE, FROZEN
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.judgement.baseline import BASELINE_RULE
+from fa_core.judgement.diagnostics import DiagnosticThresholds, diagnostic_letters
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
 from fa_core.models import ARCHS, build
-from fa_core.option_values import diagnostic_letters, unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
+from fa_core.trace import trace_entry
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import RunWriter, load_state, save_state
 

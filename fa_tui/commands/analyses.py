@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.option_values import diagnostic_letters
+from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output

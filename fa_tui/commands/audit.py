@@ -14,9 +14,9 @@ import typer
 
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
+from fa_core.facts.controls import FROZEN
 from fa_core.facts.runs import run_place
 from fa_core.files import real_path
-from fa_core.judgement.baseline import FROZEN
 from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import options

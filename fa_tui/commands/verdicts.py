@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from fa_core.errors import printable
-from fa_core.judgement.diagnostics import CONTROL, NOT_MEASURED, UNDECIDED
-from fa_core.option_values import diagnostic_letters
+from fa_core.judgement.diagnostics import CONTROL, NOT_MEASURED, UNDECIDED, diagnostic_letters
 from fa_core.report import GIVE_ONE, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.second_reading import PASS, second_reading

@@ -19,10 +19,10 @@ from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.method_style import method_style
-from fa_core.facts.trace import Trace
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.judgement.gamma import deep_gamma, deep_layers
 from fa_core.numbers import short
+from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.scale import Scale, covering

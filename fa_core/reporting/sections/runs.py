@@ -12,7 +12,7 @@ import numpy as np
 
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.judgement.baseline import CONTROLS
+from fa_core.facts.controls import CONTROLS
 from fa_core.judgement.diagnostics import (
     ASSUMED,
     DIAGNOSTICS,

@@ -13,9 +13,9 @@ import pytest
 
 from fa_core.analysis.timeline import timeline
 from fa_core.errors import UnreadableInput
-from fa_core.facts.trace import Trace
 from fa_core.formats import Scan, log_files, scan
 from fa_core.formats.log_names import columns_of
+from fa_core.trace import Trace
 from tests.fa_core.formats import logs
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UsageError
-from fa_core.judgement.baseline import CONTROLS
+from fa_core.facts.controls import CONTROLS
 from fa_core.methods import METHODS, Credit, Method, make_method, method_class, restore_method
 from fa_core.methods.forward_only import ForwardOnly
 from fa_core.models import StreamNet, build
