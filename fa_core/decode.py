@@ -191,7 +191,8 @@ def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Itera
 def reason_of(error: BaseException) -> str:
     """The first line of what a parser says, led by its kind where that says more.
 
-    >>> reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")), reason_of(EOFError())
+    >>> (reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")),
+    ...     reason_of(EOFError()))
     ('no number', 'IndexError: list index out of range', 'EOFError: it ends too early')
     """
     if isinstance(error, RecursionError):

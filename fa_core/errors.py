@@ -133,7 +133,8 @@ class MeasureError(FaError):
 def is_device_lost(error: BaseException | None) -> bool:
     """Whether a CUDA error caused this: every later call of this process would fail with it too.
 
-    >>> is_device_lost(RuntimeError("CUDA error: device-side assert triggered")), is_device_lost(ValueError("no"))
+    >>> (is_device_lost(RuntimeError("CUDA error: device-side assert triggered")),
+    ...     is_device_lost(ValueError("no")))
     (True, False)
     """
     while error is not None:

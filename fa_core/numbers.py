@@ -81,7 +81,8 @@ def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
     """A number with that many significant digits, zeros kept, so that columns of a table compare;
     its unit behind it.
 
-    >>> significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"), significant(None)
+    >>> (significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"),
+    ...     significant(None))
     ('3.701e-4', '4.353e8', '1.250×', 'N/A')
     """
     if value is None:
@@ -301,7 +302,8 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
         limit: not to be reached (may be ±inf).
         digits: significant digits to start with.
 
-    >>> just_past(694.4575350067174, False, 10.96), just_past(10.960980, True, 694.4), just_past(1.0, True, 1.0004)
+    >>> (just_past(694.4575350067174, False, 10.96), just_past(10.960980, True, 694.4),
+    ...     just_past(1.0, True, 1.0004))
     (694.0, 11.0, 1.0001)
     """
     if upward:

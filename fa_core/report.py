@@ -367,7 +367,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
 
         >>> DiagnosticReport(residual_norms=[1.0, 2.0]).by_layer("residual_norms")
         {'0': 1.0, '1': 2.0}
-        >>> DiagnosticReport(bp_grad_norms=[2.0], layers={"bp_grad_norms": "2"}).by_layer("bp_grad_norms")
+        >>> DiagnosticReport(bp_grad_norms=[2.0],
+        ...     layers={"bp_grad_norms": "2"}).by_layer("bp_grad_norms")
         {'2': 2.0}
         """
         norms: list[float] = getattr(self, field)
@@ -613,7 +614,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             recorded_by: the thresholds that the file records, as they were read.
 
         >>> loose = DiagnosticThresholds(1e-10)
-        >>> report = DiagnosticReport(bp_grad_norms=[1e-9], recorded_verdict="trustworthy", thresholds=loose)
+        >>> report = DiagnosticReport(bp_grad_norms=[1e-9], recorded_verdict="trustworthy",
+        ...     thresholds=loose)
         >>> report.with_thresholds(DiagnosticThresholds()).recorded_words(report.thresholds)
         'recorded as “trustworthy”, judged there at deepest ‖g_L‖ < 1e-10'
         """
@@ -894,7 +896,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.why_inexact(letter)}")
             else:
-                state = f"{'FIRES' if letter in flags else 'passes'}{', undecided' if letter in undecided else ''}"
+                state = "FIRES" if letter in flags else "passes"
+                if letter in undecided:
+                    state += ", undecided"
                 if letter in self.unproven:
                     state = "undecided"
                 said = [
@@ -1009,7 +1013,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
         if GRADIENT_BY in self.provenance:
             layers = (self.credit or {}).get("gamma", ())
             gammas = " ".join("N/A" if value is None else f"{value:+.3f}" for value in layers)
-            said = f"(b), (c) by the derivative of the forward{f'; Γ of its own vector {gammas}' if gammas else ''}"
+            said = (
+                "(b), (c) by the derivative of the "
+                f"forward{f'; Γ of its own vector {gammas}' if gammas else ''}"
+            )
         elif not self.bp_grad_norms:
             said = "without its derivative (b) and (c) are not judged"
         return f"own backward pass ({', '.join(names)}): {said}"

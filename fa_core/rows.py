@@ -124,7 +124,8 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
     Args:
         conditions: `conditions_of` reports → how many runs have them.
 
-    >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None, None): 15})
+    >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None,
+    ...     None): 15})
     ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
     """
     said = []

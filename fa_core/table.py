@@ -204,7 +204,10 @@ class AuditTable:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"AuditTable({len(self)} runs, methods {', '.join(self.methods)}, {len(self.problems)} problems)"
+        return (
+            f"AuditTable({len(self)} runs, methods {', '.join(self.methods)}, "
+            f"{len(self.problems)} problems)"
+        )
 
     @property
     def methods(self) -> list[str]:
@@ -314,7 +317,8 @@ class AuditTable:
         it is not.
 
         >>> report = DiagnosticReport(headline_acc=0.4).with_assumed_baseline(0.349)
-        >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep", report=report)]).assumed_notes
+        >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep",
+        ...     report=report)]).assumed_notes
         ('(d) is assumed, not measured, on 1 of 1 runs: against a frozen baseline of 0.349 (ep)',)
         """
         where = self.assumed

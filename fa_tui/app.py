@@ -251,7 +251,10 @@ class ExplorerApp(App[int]):
         error: BaseException | None = self._exception
         if isinstance(error, WorkerFailed):
             error = error.error
-        what = f"fa-tui: internal error ({type(error).__name__}: {error}); run again with --debug and report it"
+        what = (
+            f"fa-tui: internal error ({type(error).__name__}: {error}); run again with "
+            "--debug and report it"
+        )
         self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
 

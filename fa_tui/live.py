@@ -341,7 +341,8 @@ class Watcher(threading.Thread):
             if not self._polls:
                 self._polls = True
                 self._on_note(
-                    f"looking for changes every {self._poll_seconds:g} s: the system tells none ({error})"
+                    f"looking for changes every {self._poll_seconds:g} s: the system tells none "
+                    f"({error})"
                 )
 
     def _note(self, path: str) -> None:

@@ -79,7 +79,8 @@ NamedPaths = Annotated[list[Path], _PATHS]
 runs."""
 
 _DATA_HELP = (
-    "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
+    "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, "
+    "imagefolder:DIR[,size=224], digits, "
     "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
 )
 DataOption = Annotated[
@@ -87,7 +88,8 @@ DataOption = Annotated[
 ]
 
 _MODEL_HELP = (
-    "The network that the weights belong to: module:callable(depth=4), your own; timm:NAME(num_classes=10), "
+    "The network that the weights belong to: module:callable(depth=4), your own; "
+    "timm:NAME(num_classes=10), "
     "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals."
 )
 ModelOption = Annotated[
@@ -286,7 +288,8 @@ _THRESHOLDS = {
     each.threshold: _option(
         float,
         each.default,
-        f"({letter}) fires {'above' if each.fires_above else 'below'} this {each.name}. Published: {each.calibration}.",
+        f"({letter}) fires {'above' if each.fires_above else 'below'} this {each.name}. "
+        f"Published: {each.calibration}.",
         metavar={"×": "RATIO"}.get(each.unit, each.unit.upper()),
     )
     for letter, each in DIAGNOSTICS.items()
@@ -295,7 +298,10 @@ _PROTOCOL = typer.Option(
     help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
 )
 ProtocolOption = Annotated[Literal["v1", "v2"], _PROTOCOL]
-_GROUP = "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same."
+_GROUP = (
+    "Networks of one architecture measured at once by a worker; 1: one by one. The numbers "
+    "are the same."
+)
 _AS_FITS = "as memory allows on a GPU, 1 on a CPU"
 _ENGINE = "Where: worker processes of this machine, or a Ray cluster (needs ray)."
 _ADDRESS = "The Ray cluster's head, or auto: the one that runs on this machine."
@@ -363,8 +369,10 @@ def _log_in(values: Mapping[str, Any]) -> Log:
 
 _BASELINE = (
     "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for frozen, "
-    "shallow and random_init; METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
-    "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one."
+    "shallow and random_init; METHOD=ACC: for all runs of that method, in place of a recorded one "
+    "too. Marked as "
+    "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs "
+    "without one."
 )
 _CRITERIA = {
     **_THRESHOLDS,

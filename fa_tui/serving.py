@@ -44,7 +44,8 @@ HEADERS: Mapping[str, str] = {
 
 
 _HEAD = """<title>{title}</title>
-<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>\
+<link rel="icon" href="data:image/svg+xml,\
+<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>\
 <path d='M1 14V9h3v5M6 14V5h3v9M11 14V1h3v13' fill='%23d9822b'/></svg>">
 <style>.intro-dialog {{ display: none !important; }}</style></head>"""
 """What a page has of its own: a title, an icon, and no splash over the terminal."""

@@ -250,7 +250,10 @@ class TomlFile:
                     if found
                     else (str(error), "")
                 )
-                hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
+                hint = (
+                    'write name = value, and text in "quotes"; until then the whole file is '
+                    "left out"
+                )
                 raise UnreadableInput(
                     f"not TOML: {what}", where=f"{path}{place}", hint=hint
                 ) from error

@@ -1,7 +1,8 @@
 """Data sets by SPEC, and the evaluation batches, fixed by a seed, that every audit of a run shares.
 
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
-cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]   digits[:test=360,seed=0]
+cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]
+digits[:test=360,seed=0]
 imagefolder:DIR[,size=224,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
 """
 
@@ -73,7 +74,10 @@ class DataSet:
                 what = f"{part} labels run from {low} to {high}, with {self.num_classes} classes"
                 raise UnreadableInput(what, where=self.spec)
         if self.train_x.shape[1:] != self.test_x.shape[1:]:
-            what = f"train samples are {tuple(self.train_x.shape[1:])}, test samples {tuple(self.test_x.shape[1:])}"
+            what = (
+                f"train samples are {tuple(self.train_x.shape[1:])}, test samples "
+                f"{tuple(self.test_x.shape[1:])}"
+            )
             raise UnreadableInput(what, where=self.spec)
 
     def to(self, device: torch.device | str) -> DataSet:

@@ -1,1 +1,1 @@
-"""Runs and methods as plain data: no judgement and no sentences. Imports no other folder of `fa_core`."""
+"""Runs and methods as plain data, without judgement. Imports no other folder of `fa_core`."""

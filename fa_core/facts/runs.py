@@ -121,7 +121,8 @@ _AXES: dict[str, tuple[type, re.Pattern[str]]] = {
     "L": (int, re.compile(r"(?:^|[_-])(?:L|depth)([0-9]{1,4})(?=[_-]|$)")),
 }
 _ARCH = re.compile(
-    r"(?:^|_)(?:arch_?)?((?:res_?)?mlp(?:_wide)?|vit(?:_mini)?|student_?net|(?:small_?)?cnn|(?:small_)?resnet\d*)(?=_|$)"
+    r"(?:^|_)(?:arch_?)?((?:res_?)?mlp(?:_wide)?|vit(?:_mini)?|student_?net"
+    r"|(?:small_?)?cnn|(?:small_)?resnet\d*)(?=_|$)"
 )
 
 
@@ -196,7 +197,8 @@ def control_of(method: str) -> tuple[str, dict[str, Any]]:
     """A control, and as an axis the rule that trains it, where a name says both; any other method
     as it is.
 
-    >>> control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"), control_of("my_frozen")
+    >>> (control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"),
+    ...     control_of("my_frozen"))
     (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
     """
     found = _CONTROL.fullmatch(method)
@@ -275,7 +277,8 @@ def home_of(source: str, runs: int) -> str:
         source: the run's.
         runs: how many runs have this source.
 
-    >>> home_of("main/dfa_s42/audit.json", 1), home_of("main/dfa_s42", 1), home_of("main/audits.json", 15)
+    >>> (home_of("main/dfa_s42/audit.json", 1), home_of("main/dfa_s42", 1),
+    ...     home_of("main/audits.json", 15))
     ('main', 'main', 'main/audits.json')
     """
     if runs > 1:

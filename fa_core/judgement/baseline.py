@@ -261,7 +261,10 @@ def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
     listed = "; ".join(
         f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names
     )
-    why = f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline to use it"
+    why = (
+        f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline "
+        "to use it"
+    )
     return len(names), why
 
 

@@ -89,7 +89,8 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
                 raise ValueError(
-                    f"threshold {name} is {brief(getattr(self, name))}: {compared} is never negative"
+                    f"threshold {name} is {brief(getattr(self, name))}: {compared} is never "
+                    "negative"
                 )
 
     def numbers(self) -> dict[str, float]:
@@ -170,7 +171,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     def beyond(self, values: Number, limit: float) -> Number:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
         NaN."""
-        return values > limit if self.fires_above else values < limit  # type: ignore[operator, return-value]
+        if self.fires_above:
+            return values > limit  # type: ignore[operator, return-value]
+        return values < limit  # type: ignore[operator, return-value]
 
     def distance(self, low: float, high: float) -> float | None:
         """How far one value is from a lower one: their ratio where it spans decades (None from 0),
@@ -249,7 +252,8 @@ def standing(
         undecided: letters that neither fire nor pass for sure.
         control: whether it is a control's.
 
-    >>> standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab", control=True)
+    >>> (standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab",
+    ...     control=True))
     ('walk-back', 'undecided', 'trustworthy', 'control')
     """
     if not coverage:
@@ -308,7 +312,8 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
         letters: the diagnostics that it stands on.
         kinds: letter → `BOUND`, `PROXY` or `ASSUMED` where its number is not exact.
 
-    >>> grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}), grounds_text("abcd", {})
+    >>> (grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}),
+    ...     grounds_text("abcd", {}))
     ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
     """
     letters = sorted(letters)
@@ -349,7 +354,8 @@ def cell_text(
         control: whether it is a control's.
         ascii_only: for terminals without Unicode.
 
-    >>> cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"), cell_text("", "")
+    >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"),
+    ...     cell_text("", ""))
     ('✗ab-d', '✓-~-·', '✗~-··', '?····')
     >>> cell_text("", "a", "a"), cell_text("d", "abd", control=True)
     ('?~···', '▫--·d')

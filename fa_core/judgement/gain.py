@@ -141,9 +141,11 @@ def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
     Source: docs/protocol.md §9, modes.
 
     >>> from fa_core.report import DiagnosticReport
-    >>> failure_mode(DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.992))
+    >>> failure_mode(DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10],
+    ...     cross_batch_stability=0.992))
     'scale failure; drift (cosine +0.992)'
-    >>> failure_mode(DiagnosticReport("", "", [1, 2], [4e-3], headline_acc=0.36, frozen_baseline_acc=0.349))
+    >>> failure_mode(DiagnosticReport("", "", [1, 2], [4e-3], headline_acc=0.36,
+    ...     frozen_baseline_acc=0.349))
     'depth unused'
     """
     flags, cosine, said = report.flags, report.cross_batch_stability, []

@@ -25,7 +25,8 @@ def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]
     """The layers whose credit comes free: as a credit table records them, else l = L of the methods
     in `FREE_AT_L`.
 
-    >>> free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []}, "fa")
+    >>> (free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []},
+    ...     "fa"))
     ([2], [])
     """
     credit = credit or {}
@@ -99,7 +100,8 @@ def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
 
     >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
     0.935
-    >>> aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}), aggregation_collapse({"gamma": [0.2, None]})
+    >>> (aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}),
+    ...     aggregation_collapse({"gamma": [0.2, None]}))
     (0.25, nan)
     """
     sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
@@ -130,7 +132,8 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     A table that does not record the free layers has the two over all l ≥ 1: the mean is then taken
     from its layers.
 
-    >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01, 0.79]}}, "fa")
+    >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01,
+    ...     0.79]}}, "fa")
     (0.01, nan)
     """
     null = (credit or {}).get("null")
@@ -161,7 +164,8 @@ def null_band(
 
     Source: docs/protocol.md §4.
 
-    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50}, "classes": 10})[1] == 1 / 30
+    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50},
+    ...     "classes": 10})[1] == 1 / 30
     True
     """
     mean, std = null_gamma(credit, method)
@@ -196,7 +200,8 @@ def within_null(report: DiagnosticReport) -> bool | None:
 
     >>> from fa_core.report import DiagnosticReport
     >>> null = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 5}
-    >>> [within_null(DiagnosticReport(credit={"gamma": [0.9, x], "null": null})) for x in (0.05, 0.07, -0.07)]
+    >>> [within_null(DiagnosticReport(credit={"gamma": [0.9, x], "null": null})) for x in (0.05,
+    ...     0.07, -0.07)]
     [True, False, False]
     """
     deep = deep_gamma(report.credit, report.method_name)
@@ -219,7 +224,8 @@ def within_null(report: DiagnosticReport) -> bool | None:
 def null_draws(credit: Mapping[str, Any] | None) -> int:
     """How many fresh feedbacks a credit table's null is of; 0 where that is not recorded.
 
-    >>> null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}), null_draws(None)
+    >>> (null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}),
+    ...     null_draws(None))
     (5, 0, 0)
     """
     null = (credit or {}).get("null")
@@ -253,7 +259,8 @@ Source: docs/protocol.md §4.
 def credit_numbers(credit: Credit, method: str = "") -> list[float]:
     """The numbers of `CREDIT` in its order.
 
-    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]}, "dfa")]
+    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},
+    ...     "dfa")]
     [0.43, 0.2, nan, 0.3, nan, 0.69]
     """
     return [number(credit, method) for _, number in CREDIT.values()]

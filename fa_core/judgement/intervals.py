@@ -259,7 +259,8 @@ def packed(right: Sequence[bool]) -> str:
     '3:BQ=='
     """
     bits = int("".join("01"[hit] for hit in reversed(right)) or "0", 2)
-    return f"{len(right)}:{binascii.b2a_base64(bits.to_bytes((len(right) + 7) // 8, 'little'), newline=False).decode()}"
+    data = bits.to_bytes((len(right) + 7) // 8, "little")
+    return f"{len(right)}:{binascii.b2a_base64(data, newline=False).decode()}"
 
 
 def paired_margin(right: str, baseline_right: str) -> Interval | None:
@@ -279,7 +280,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
 
     Source: Tango, Statistics in Medicine 17, 1998.
 
-    >>> low, high = paired_margin(packed([True] * 9 + [False] * 351), packed([False] * 357 + [True] * 3))
+    >>> low, high = paired_margin(packed([True] * 9 + [False] * 351),
+    ...     packed([False] * 357 + [True] * 3))
     >>> round(low, 2), round(high, 2)
     (-0.42, 4.13)
     """

@@ -81,7 +81,10 @@ class BatchLog:
         for one, other in pairwise(order):
             if _alike(batches[one], batches[other]):
                 what = f"eval batches {min(one, other)} and {max(one, other)} hold the same samples"
-                hint = "(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)"
+                hint = (
+                    "(c) compares different ones: DataLoader(distinct samples, "
+                    "batch_size=128, shuffle=True)"
+                )
                 raise MeasureError(what, hint=hint)
         if not self._per_token and sorted_by_class(labels):
             said = [SORTED]
@@ -131,7 +134,8 @@ def sorted_by_class(labels: Sequence[Array]) -> bool:
 
     Source: Pearson 1900; the mean and standard deviation of χ² are dof and √(2·dof).
 
-    >>> sorted_by_class([np.zeros(8, int), np.ones(8, int)]), sorted_by_class([np.array([0, 1]), np.array([1, 1])])
+    >>> (sorted_by_class([np.zeros(8, int), np.ones(8, int)]), sorted_by_class([np.array([0, 1]),
+    ...     np.array([1, 1])]))
     (True, False)
     """
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)

@@ -38,7 +38,8 @@ AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
 
 FEEDBACK = re.compile(
-    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?",
+    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)"
+    r"(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?",
     re.I,
 )
 """Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``,
@@ -149,7 +150,8 @@ def _read(path: Path) -> Checkpoint:
 
 def _read_safetensors(path: Path, opened: str) -> Checkpoint:
     with safe_open(opened, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        # not a mapping
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
 
@@ -172,7 +174,10 @@ def _read_shards(path: Path) -> Checkpoint:
 def _zipped(path: Path, archive: Archive) -> Any:
     archive.open_zip()
     if "constants.pkl" in archive.places:
-        hint = f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), 'weights.pt')"
+        hint = (
+            f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), "
+            "'weights.pt')"
+        )
         raise UnsafeCheckpoint(
             "is a TorchScript program, and checkpoints are not run", where=path, hint=hint
         )
@@ -181,7 +186,10 @@ def _zipped(path: Path, archive: Archive) -> Any:
     if EXPORTED_TABLE in archive.places:
         return archive.exported()
     if any(name.startswith("serialized_exported_program") for name in archive.places):
-        hint = f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, 'weights.pt')"
+        hint = (
+            f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
+            "'weights.pt')"
+        )
         raise UnreadableInput("is an exported program of an earlier torch", where=path, hint=hint)
     raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 

@@ -43,7 +43,8 @@ from fa_core.methods.feedback import RandomFeedback
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
     """CE(z + d) − CE(z) per sample, without subtracting two cross entropies.
 
-        Δ = log Σ_c p_c·exp(δ_c),  p = softmax(z),  δ_c = d_c − d_y,  as log1p Σ_{c≠y} p_c·expm1(δ_c) while |δ| ≤ 1
+        Δ = log Σ_c p_c·exp(δ_c),  p = softmax(z),  δ_c = d_c − d_y,
+            as log1p Σ_{c≠y} p_c·expm1(δ_c) while |δ| ≤ 1
 
     so that a change of 1e-25 in a converged network keeps its digits.
 
@@ -82,7 +83,8 @@ def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         or a variance is 0. A variance of rounding noise counts as 0: centred values below 4 ulp of
         the largest.
 
-    >>> r, defined = pearson(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[2.0], [4.0], [6.0]]))
+    >>> r, defined = pearson(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[2.0], [4.0],
+    ...     [6.0]]))
     >>> round(r.item(), 12), defined.item()
     (1.0, True)
     """

@@ -189,7 +189,8 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
             raise TapError(
                 f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
                 hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is "
-                "a later axis, give a function (model, x) -> (logits, states) that moves it to the front, "
+                "a later axis, give a function (model, x) -> (logits, states) that moves it to "
+                "the front, "
                 "e.g. h.transpose(0, 1)",
             )
 

@@ -165,7 +165,10 @@ def borrow(
             kind = f"the class {model.__name__}"
         else:
             kind = f"a {type(model).__name__}"
-        hint = "give an nn.Module instance: build the network, net.load_state_dict(weights) where they were saved"
+        hint = (
+            "give an nn.Module instance: build the network, net.load_state_dict(weights) "
+            "where they were saved"
+        )
         raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
         raise MeasureError(
@@ -193,7 +196,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
     """Lend `model` out and restore it: modes, requires_grad, .grad, buffers, and the random state.
 
     Restored also when the body raises:
-        - ``training`` of every submodule by itself (a frozen BatchNorm inside a training net stays frozen),
+        - ``training`` of every submodule (a frozen BatchNorm in a training net stays frozen),
         - ``requires_grad`` and the identity of ``.grad`` of every parameter,
         - identity and content of every buffer,
         - the random generators of torch (CPU and every CUDA device in use), NumPy and Python.

@@ -195,7 +195,8 @@ def to_html(blocks: Iterable[Block]) -> str:
         "<!doctype html>\n"
         f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n<body>\n{page}</body></html>\n"
+        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
+        f"<body>\n{page}</body></html>\n"
     )
 
 

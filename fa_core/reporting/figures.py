@@ -111,7 +111,10 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants(table, range(len(table)))
     figure, axes = page("Norms over layers", styles, 1, 2, {})
-    growth = f"(a) residual stream (fires: growth > {brief(thresholds.h_norm_explosion_ratio)}× per block)"
+    growth = (
+        f"(a) residual stream (fires: growth > {brief(thresholds.h_norm_explosion_ratio)}× "
+        "per block)"
+    )
     shown = {
         "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),
         "bp_grad_norms": _GRADIENT._replace(

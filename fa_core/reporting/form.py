@@ -170,11 +170,15 @@ def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
 
 
 CAPTIONS: Mapping[str, str] = {
-    "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
+    "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side "
+    "that fires shaded; filled "
     "markers: the panel's diagnostic fires.",
     "layers": "Median norms per layer, a curve per run.",
     "architectures": "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed.",
-    "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖.",
+    "rescue": (
+        "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; "
+        "growth; ‖g_L‖."
+    ),
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; shaded: two standard deviations of Γ under random feedback.",
 }
@@ -199,7 +203,8 @@ def figures_of(
     if any(one.gamma_per_layer for one in found):
         draw["gamma"] = partial(gamma_figure, found)
     over = (
-        "Accuracy, growth and deepest gradient norm against {0}; each line joins the means over seeds of runs that "
+        "Accuracy, growth and deepest gradient norm against {0}; each line joins the means over "
+        "seeds of runs that "
         "differ in {0} alone."
     )
     return {

@@ -20,7 +20,10 @@ _CODES = re.compile(
     r"|(?<![\w.)])(?P<signed>[+-]\d[\d.]*)(?!\w)"
 )
 _GREEK = {"γ": r"\gamma", "Γ": r"\Gamma", "λ": r"\lambda", "ρ": r"\rho"}
-_MATH = r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to ·\cdot ✓\surd ✗\times ∂\partial << >> ||"
+_MATH = (
+    r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to ·\cdot "
+    r"✓\surd ✗\times ∂\partial << >> ||"
+)
 _WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
 """Signs, each followed by its code."""
 _PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}

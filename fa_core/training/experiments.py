@@ -122,7 +122,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     def found_in(self, record: Any) -> float:
         """Its number in the JSON that the command prints.
 
-        >>> Claim("", "", "groups/method=dfa/seeds/#", 3).found_in({"groups": [{"method": "dfa", "seeds": [1, 2]}]})
+        >>> Claim("", "", "groups/method=dfa/seeds/#", 3).found_in({"groups": [{"method": "dfa",
+        ...     "seeds": [1, 2]}]})
         2
         """
         for part in self.place.split("/"):

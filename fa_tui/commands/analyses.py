@@ -250,7 +250,8 @@ def timeline_command(
 
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."
 _FIGURE_HELP = (
-    "What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, "
+    "What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), "
+    "timeline, "
     "gamma (over epochs), or an axis such as lam."
 )
 

@@ -44,7 +44,8 @@ _BATCH_SIZE = typer.Option(
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
 _CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
 _RESAMPLES_HELP = (
-    "Bootstrap over batches and samples: an interval for each diagnostic, and how often the verdict is "
+    "Bootstrap over batches and samples: an interval for each diagnostic, and how often the "
+    "verdict is "
     "the same. 1000 are plenty; 0: none."
 )
 _PRECISION_HELP = (
@@ -55,7 +56,8 @@ _RESUME = typer.Option(
 )
 _REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
 _FORMAT = typer.Option(
-    help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold less "
+    help="How to print the rows; audit-list, penalty-log: FILE in the form of the published "
+    "ones, which hold less "
     "(no hashes, intervals, credit)."
 )
 _SHARD = typer.Option(

@@ -91,8 +91,8 @@ def cause_of(error: str, path: str) -> str:
     """An error without what differs from run to run: its path, and the log of the worker that
     measured it.
 
-    >>> cause_of("/runs/dfa_s1: its worker on cpu exited with status 1; log: /tmp/worker-1-cpu.log", "/runs/dfa_s1")
-    'its worker on cpu exited with status 1; log: …'
+    >>> cause_of("/runs/dfa_s1: exited with status 1; log: /tmp/worker-1-cpu.log", "/runs/dfa_s1")
+    'exited with status 1; log: …'
     """
     return re.sub(r"\b(log:|traceback in) \S+", r"\1 …", error.removeprefix(f"{path}: "))
 

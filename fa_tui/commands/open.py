@@ -64,7 +64,7 @@ def open_command(
 
         fa-tui runs/ --show growth --columns lam --filter method:dfa
 
-        fa-tui nets/ --data cifar10:/data/cifar   # so that bare checkpoints can be measured from the explorer
+        fa-tui nets/ --data cifar10:/data/cifar   # bare checkpoints can be measured
 
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """

@@ -47,7 +47,10 @@ def pitfalls_command(
 def explained(one: Demonstration) -> Iterator[str]:
     """A demonstration as text."""
     yield f"{one.number}. {one.name}: {one.texts['title']}"
-    yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
+    yield (
+        f"   on {one.ran_on}, "
+        f"{', '.join(f'{name} {version}' for name, version in one.versions.items())}"
+    )
     yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
     yield from (f"   right  {what} = {_value(value)}" for what, value in one.right.items())
     yield f"   why    {one.texts['why']}"

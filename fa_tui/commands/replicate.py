@@ -94,7 +94,10 @@ def replicate_command(
     raise typer.Exit(1 if any(figure.agrees is False for figure in figures) else 0)
 
 
-QUICK = "One epoch of one seed, to see whether everything works: nothing is compared with the published figures."
+QUICK = (
+    "One epoch of one seed, to see whether everything works: nothing is compared with the "
+    "published figures."
+)
 
 
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
@@ -157,7 +160,8 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     )
     yield Heading("What training gives")
     yield Paragraph(
-        f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its own."
+        f"Runs in {out}; with --run and --cifar10 DIR or --cifar100 DIR each command trains its "
+        "own."
     )
     for chosen in experiments():
         line = shlex.join(["fa-tui", "replicate", chosen.name, "--out", str(out)])

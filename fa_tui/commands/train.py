@@ -28,9 +28,13 @@ MOST_THREADS = 1024
 
 _THREADS = typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
 _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
-_ARCH_HELP = "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, resnet56 or decoder."
+_ARCH_HELP = (
+    "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, "
+    "resnet56 or decoder."
+)
 _DATA_HELP = (
-    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, npz:FILE or "
+    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, "
+    "npz:FILE or "
     "module:callable."
 )
 _TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
@@ -205,7 +209,10 @@ def _result(done: Trained) -> str:
     else:
         why = ""
     report = done.report
-    return f"{done.folder}: {report.words} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
+    return (
+        f"{done.folder}: {report.words} [{report.coverage} measured], accuracy "
+        f"{report.headline_acc:.4f}{why}"
+    )
 
 
 def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:

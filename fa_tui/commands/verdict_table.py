@@ -244,7 +244,10 @@ class Doubts:
                 remedy = f"more eval batches ({more}) narrow it"
             else:
                 remedy = "a larger test part narrows it"
-            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} {brief(limit)}; {remedy}"
+            yield (
+                f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {holds} "
+                f"{brief(limit)}; {remedy}"
+            )
 
 
 class Standings:

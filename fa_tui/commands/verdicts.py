@@ -93,8 +93,8 @@ def check_command(
     samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
     (a) of a stream that is 0: a line each names the runs. The last line counts runs, says on which
     diagnostics they are trustworthy, and counts the letters that fire. A walk-back by undecided
-    diagnostics alone is still 1, and says so. With --protocol v2 the successor's verdict decides: 1 if
-    a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
+    diagnostics alone is still 1, and says so. With --protocol v2 the successor's verdict decides:
+    1 if a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
 
     Examples:
 

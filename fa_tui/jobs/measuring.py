@@ -59,7 +59,8 @@ class Setup(msgspec.Struct, frozen=True):
 
         >>> from fa_core.engine.devices import Placement
         >>> from fa_core.engine.jobs import MeasureOptions
-        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
+        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed",
+        ...     "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """
         from fa_core.engine.devices import Placement

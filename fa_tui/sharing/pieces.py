@@ -229,7 +229,8 @@ def command_line(
         options: further ones.
         usual: what the command takes without an option, where that is not the protocol's.
 
-    >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
+    >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0),
+    ...     FrozenBaseline(0.349))
     "fa-tui show 'my runs' --h-norm-explosion-ratio 12 --frozen-baseline 0.349"
     """
     words = ["fa-tui", command, *map(_path, paths), *options]

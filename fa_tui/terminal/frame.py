@@ -210,7 +210,8 @@ def _runs(
 def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
     r"""The shortest way from a cell (y, x) to another; from an x below 0 to anywhere in the line.
 
-    >>> _moved((3, 7), (3, 7)), _moved((3, 7), (3, 9)), _moved((3, 7), (4, 0)), _moved((3, 7), (12, 7))
+    >>> (_moved((3, 7), (3, 7)), _moved((3, 7), (3, 9)), _moved((3, 7), (4, 0)), _moved((3, 7),
+    ...     (12, 7)))
     ('', '\x1b[2C', '\x1b[E', '\x1b[13d')
     >>> _moved((3, 52), (4, 50)), _moved((3, 52), (14, 50)), _moved((3, -1), (3, 50))
     ('\x1b[B\x08\x08', '\x1b[15;51H', '\x1b[51G')

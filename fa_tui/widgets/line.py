@@ -336,7 +336,8 @@ def fitting(
         more: leads to those that are left out; shown only where some are.
         kept: how many last ones.
 
-    >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
+    >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"),
+    ...     Hint("q", "q", "quit")]
     >>> [hint.key for hint in fitting(bar, 27)]
     ['m', '?', 'q']
     >>> [hint.key for hint in fitting(bar, 27, Hint("ctrl+p", "^p", "more"))]

@@ -52,8 +52,10 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     yield Grid.of(
         analysis.groups,
         columns,
-        caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its factor; "
-        "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
+        caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its "
+        "factor; "
+        "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics "
+        "that fire on some seeds "
         "only.",
         words=4 + apart + len(analysis.by),
         marked=lambda group: any(group.fired.values()),
@@ -93,7 +95,10 @@ def _shares(analysis: SeedTable) -> Iterator[str]:
         if hits and n > 1
     ]
     if said:
-        yield f"Share of all seeds that a count of seeds stands for (exact binomial, 95 %): {'; '.join(said)}"
+        yield (
+            "Share of all seeds that a count of seeds stands for (exact binomial, 95 %): "
+            f"{'; '.join(said)}"
+        )
 
 
 def share_words(share: Interval) -> str:
@@ -283,7 +288,10 @@ def fires_when(one: Sensitivity) -> str:
         sign = ">"
     else:
         sign = "<"
-    return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{' pp' if one.unit == 'pp' else ''}"
+    return (
+        f"({one.letter}) {_BRIEFLY[one.letter]} {sign} "
+        f"{brief(one.threshold)}{' pp' if one.unit == 'pp' else ''}"
+    )
 
 
 def group_range(group: Spread) -> str:
@@ -337,7 +345,10 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
             "walks back": lambda one: f"{len(one.walked_back)}/{analysis.runs}",
             "agreement": lambda one: _share(one.agreement),
         },
-        caption="Decision utility: runs that each reporting habit would withdraw; agreement with S_full.",
+        caption=(
+            "Decision utility: runs that each reporting habit would withdraw; agreement with "
+            "S_full."
+        ),
         words=2,
     )
     yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))

@@ -51,9 +51,12 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
                 )
                 for name, one, _ in known
             ),
-            caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is "
-            "undecided where its interval holds its threshold: on other samples it might fire or not. An interval is "
-            "about other samples of the same network, not about networks from other training seeds.",
+            caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A "
+            "diagnostic is "
+            "undecided where its interval holds its threshold: on other samples it might fire or "
+            "not. An interval is "
+            "about other samples of the same network, not about networks from other training "
+            "seeds.",
             marked=frozenset(row for row, (_, one, _) in enumerate(known) if one.undecided),
         )
 
@@ -76,9 +79,12 @@ def _resamples(shown: Sequence[Run]) -> Iterator[Block]:
             )
             for name, one in known
         ),
-        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: share with the same "
-        "verdict, and the central 95% of each number with the share in which it fires. (a), (b): samples of the norm "
-        "batches; (c): batches; accuracy: samples of the test part. The baseline of (d) is taken as exact.",
+        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: "
+        "share with the same "
+        "verdict, and the central 95% of each number with the share in which it fires. (a), (b): "
+        "samples of the norm "
+        "batches; (c): batches; accuracy: samples of the test part. The baseline of (d) is taken "
+        "as exact.",
         marked=frozenset(row for row, (_, one) in enumerate(known) if one.same_verdict < 0.95),
     )
     if missing := [name for name, one in found if one is None]:
@@ -125,7 +131,8 @@ def _precision(shown: Sequence[Run]) -> Iterator[Block]:
                 )
                 for name, one in known
             ),
-            caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, mean over samples; lost: "
+            caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, "
+            "mean over samples; lost: "
             "gradients that are 0 as measured and not in float64, over all layers.",
             words=2,
             marked=frozenset(row for row, (_, one) in enumerate(known) if any(one.lost)),
@@ -189,12 +196,18 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
         yield by_layer(
             ("run", "metric", "deep mean"),
             rows,
-            "Credit quality per layer (mean over samples at each layer). The deep mean is over l ≥ 1 without l = L "
-            "where the credit there comes free (the head's true weights in BP, FA and State Bridge; matching to the "
-            "gradient in Credit Bridge); in brackets over all l ≥ 1. nudge: change of the loss when h_l moves by η "
-            "against the credit, in nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no "
-            "evidence to it; at ε = 0.1·‖h‖ it also shows how far the loss is from a straight line. The share of the "
-            "training credit that is exactly 0 is listed where it is not 0: lost to its arithmetic, or of units that "
+            "Credit quality per layer (mean over samples at each layer). The deep mean is over l "
+            "≥ 1 without l = L "
+            "where the credit there comes free (the head's true weights in BP, FA and State "
+            "Bridge; matching to the "
+            "gradient in Credit Bridge); in brackets over all l ≥ 1. nudge: change of the loss "
+            "when h_l moves by η "
+            "against the credit, in nats; negative is good. ρ at ε = 1e-3 estimates the cosine "
+            "that Γ is, and adds no "
+            "evidence to it; at ε = 0.1·‖h‖ it also shows how far the loss is from a straight "
+            "line. The share of the "
+            "training credit that is exactly 0 is listed where it is not 0: lost to its "
+            "arithmetic, or of units that "
             "take no part.",
             words=2,
         )
@@ -208,8 +221,10 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
         yield Grid(
             headings=("run", *AGGREGATIONS),
             rows=tuple(known),
-            caption="Γ as one number, five ways: means and median over layers of the mean over samples; mean over "
-            "layers of the cosine of batch means; mean over samples of the cosine of the layers' vectors joined.",
+            caption="Γ as one number, five ways: means and median over layers of the mean over "
+            "samples; mean over "
+            "layers of the cosine of batch means; mean over samples of the cosine of the layers' "
+            "vectors joined.",
         )
     yield from _nulls(runs)
     yield from _reasons(runs, table.method.tolist())
@@ -260,9 +275,12 @@ def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
         yield by_layer(
             ("run", "deep Γ", "with fresh feedback", "draws", "p"),
             rows,
-            "Null: deep Γ with the feedback of the training, and with freshly drawn feedback as mean ± std over draws; "
-            "p = (1 + k)/(1 + n) where k of n draws reach the former, so that 5 draws cannot give a p below 0.17; then "
-            "the fresh Γ per layer. A layer that drawn feedback does not reach (FA's last: its credit comes from the "
+            "Null: deep Γ with the feedback of the training, and with freshly drawn feedback as "
+            "mean ± std over draws; "
+            "p = (1 + k)/(1 + n) where k of n draws reach the former, so that 5 draws cannot give "
+            "a p below 0.17; then "
+            "the fresh Γ per layer. A layer that drawn feedback does not reach (FA's last: its "
+            "credit comes from the "
             "head) keeps its own Γ there.",
         )
 

@@ -86,7 +86,8 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
     said = [
-        f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"
+        f"{_runs(n)} of {len(methods)} method{'' if len(methods) == 1 else 's'} "
+        f"({listed(methods, 24)})"
     ]
     if seeds:
         if len(seeds) == 1:
@@ -127,7 +128,10 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
     said = [
         f"{method}: nothing was measured"
         if missing == LETTERS
-        else f"{method}: {listed(known)} was not measured on any run, so its verdicts do not speak of it"
+        else (
+            f"{method}: {listed(known)} was not measured on any run, so its verdicts do not "
+            "speak of it"
+        )
         for method, missing in seen.missing.items()
         if (known := [f"({letter})" for letter in missing])
     ]
@@ -165,8 +169,10 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
             "(c) drift": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
             "(d) pp": _margin,
         },
-        caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
-        "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; drift: mean "
+        caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
+        "ratio of median "
+        "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest "
+        "layer; drift: mean "
         "cosine over pairs of batches; pp: 100·(acc − frozen baseline). "
         f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
@@ -205,7 +211,10 @@ def evidence_note(table: AuditTable) -> Iterator[Block]:
             kinds[f"({letter}) is a {kind}"] += 1
     if kinds:
         found = "; ".join(f"{what} on {_runs(count)}" for what, count in sorted(kinds.items()))
-        meaning = "A lower bound can show that (a) fires, not that it passes; a proxy stands for another layer."
+        meaning = (
+            "A lower bound can show that (a) fires, not that it passes; a proxy stands for "
+            "another layer."
+        )
         yield Paragraph(f"* From partial logs: {found}. {meaning}")
 
 
@@ -254,9 +263,12 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
             "mode": lambda run: failure_mode(run.report) or "–",
             "(b) fired because": lambda run: cause_of_floor(run.report) or "–",
         },
-        caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
-        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. "
-        "mode: scale ((a), (b)) or direction ((d) alone), then drift or noise of the gradient, if judged."
+        caption="Margin to flip: how far each number is from its threshold (+: passes with this "
+        "room, −: fires by it; "
+        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: "
+        "median output error. "
+        "mode: scale ((a), (b)) or direction ((d) alone), then drift or noise of the gradient, if "
+        "judged."
         + (" ?: by an assumed frozen baseline." if table.assumed[: len(runs)].any() else ""),
     )
 
@@ -282,7 +294,8 @@ PITFALLS = (
     "Norms are taken along the feature axis of each sample, never by x.norm(-1).",
     "Cosines are computed in float64 without an eps clamp; a zero norm gives N/A.",
     "Gradients of fp16 and bf16 models are measured in float32 unless the row says otherwise.",
-    "Γ is measured with the feedback that the net was trained with; fresh draws are used as the null only.",
+    "Γ is measured with the feedback that the net was trained with; fresh draws are used as the "
+    "null only.",
     "Every single Γ names its aggregation; the per-layer values are given.",
     "Γ_0 is given apart; a deep mean is over l ≥ 1.",
     "Credit that was not saved reads N/A; it is never replaced by the gradient itself.",
