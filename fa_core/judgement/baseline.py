@@ -8,7 +8,8 @@ and why.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -181,17 +182,17 @@ def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -
     """
     if seed is None or known.get("arch") is None:
         return {}
-    facts = {
-        "seed": seed,
-        **{name: known.get(name) for name in ("arch", "data", "data_hash", TRAINED_ON)},
-    }
-    facts[TRAINED_ON] = facts[TRAINED_ON] or facts["data_hash"]
+    facts: dict[str, Any] = {"seed": seed}
+    for name in ("arch", "data", "data_hash"):
+        facts[name] = known.get(name)
+    facts[TRAINED_ON] = known.get(TRAINED_ON) or known.get("data_hash")
     for name in ("arch_args", "recipe"):
         value = known.get(name)
         facts |= value if isinstance(value, Mapping) else {name: value}
     if frozen and "epochs" in facts and known.get("epochs_done") is not None:
         facts["epochs"] = known["epochs_done"]
-    return {name: value for name, value in facts.items() if name != "lam"}
+    facts.pop("lam", None)
+    return facts
 
 
 class FrozenRuns:
@@ -219,40 +220,48 @@ class FrozenRuns:
         or data is never taken: the reason why (d) was not measured names it. A baseline that the
         user gave stays.
         """
-        given = report.provenance.get(BASELINE_FROM) == GIVEN
-        if facts:
-            alike = self._alike.get(_ORDERED.encode(facts), [])
-        else:
-            alike = []
-        same = [run for run in alike if run.rule == rule]
-        best = next(iter(same or (alike if report.frozen_baseline_acc is None else ())), None)
-        if given or not facts or (best is None and report.frozen_baseline_acc is not None):
+        if not facts or report.provenance.get(BASELINE_FROM) == GIVEN:
             return report
-        if best is None:
-            near = self._same_net.get((facts["seed"], facts["arch"]), [])
-            why = min(
-                (_difference(run, facts) for run in near), default=None, key=lambda found: found[0]
-            )
-            if why is None:
-                return report
-            return replace(report, unmeasured={**report.unmeasured, "d": why[1]})
-        found: dict[str, Any] = {
-            BASELINE_FROM: best.source,
-            BASELINE_RULE: "" if best.rule == rule else best.rule,
-            OTHER_BASELINES: {
-                run.rule: run.acc for run in reversed(alike) if run.rule != best.rule
-            },
-        }
-        known = {**report.provenance, **found}
-        provenance = {name: value for name, value in known.items() if value or name not in found}
-        judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
-        if report.right and best.right:
-            paired = paired_margin(report.right, best.right)
-        else:
-            paired = None
-        if paired is None:
-            return judged
-        return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+        alike = self._alike.get(_ORDERED.encode(facts), [])
+        for run in alike:
+            if run.rule == rule:
+                return _judged_by(run, report, rule, alike)
+        if report.frozen_baseline_acc is not None:
+            return report
+        if alike:
+            return _judged_by(alike[0], report, rule, alike)
+        return self._unmeasured(report, facts)
+
+    def _unmeasured(self, report: DiagnosticReport, facts: Mapping[str, Any]) -> DiagnosticReport:
+        """The report with the reason why no frozen run of its network and seed is its baseline."""
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])
+        if not near:
+            return report
+        reasons = [_difference(run, facts) for run in near]
+        _, nearest = min(reasons, key=itemgetter(0))
+        return replace(report, unmeasured={**report.unmeasured, "d": nearest})
+
+
+def _judged_by(
+    best: FrozenRun, report: DiagnosticReport, rule: str, alike: Sequence[FrozenRun]
+) -> DiagnosticReport:
+    """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
+    others = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
+    provenance = dict(report.provenance)
+    for name in (BASELINE_RULE, OTHER_BASELINES):
+        provenance.pop(name, None)
+    provenance[BASELINE_FROM] = best.source
+    if best.rule != rule:
+        provenance[BASELINE_RULE] = best.rule
+    if others:
+        provenance[OTHER_BASELINES] = others
+    judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
+    if not (report.right and best.right):
+        return judged
+    paired = paired_margin(report.right, best.right)
+    if paired is None:
+        return judged
+    return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
@@ -271,23 +280,25 @@ def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit
     (`FrozenRuns.judge`)."""
-    known = [
-        (row, _rule(row), facts_of(row.report.provenance, row.seed, row.method == FROZEN))
-        for row in rows
-    ]
-    frozen = FrozenRuns(
-        FrozenRun(
-            row.checkpoint or row.source, rule, facts, row.report.headline_acc, row.report.right
-        )
-        for row, rule, facts in known
-        if row.method == FROZEN and row.report.headline_acc is not None
-    )
-    return [
-        row
-        if row.method in WITHOUT_BASELINE
-        else replace(row, report=frozen.judge(row.report, rule, facts))
-        for row, rule, facts in known
-    ]
+    rows = list(rows)
+    frozen = FrozenRuns(_frozen_runs(rows))
+    judged = []
+    for row in rows:
+        if row.method not in WITHOUT_BASELINE:
+            facts = facts_of(row.report.provenance, row.seed)
+            row = replace(row, report=frozen.judge(row.report, _rule(row), facts))
+        judged.append(row)
+    return judged
+
+
+def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
+    """The frozen-blocks runs among some rows whose accuracy was measured."""
+    for row in rows:
+        report = row.report
+        if row.method == FROZEN and report.headline_acc is not None:
+            facts = facts_of(report.provenance, row.seed, frozen=True)
+            source = row.checkpoint or row.source
+            yield FrozenRun(source, _rule(row), facts, report.headline_acc, report.right)
 
 
 def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
