@@ -153,11 +153,6 @@ def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatc
         )
 
 
-def test_auto_without_a_cluster_says_so(told):
-    pytest.importorskip("ray")
-    assert "the Ray cluster at auto cannot be joined (" in refusal("auto", told)
-
-
 def test_leaving_while_nobody_answers_ends_the_child_at_once(stuck, told):
     pytest.importorskip("ray")
     pool = ClusterPool(Placement(engine="ray", address=stuck), told)
