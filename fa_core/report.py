@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, Any, NoReturn, TypeAlias, TypedDict
@@ -227,6 +227,38 @@ def has_gamma(credit: Mapping[str, Any] | None) -> bool:
     (True, False, False)
     """
     return any(value is not None for value in (credit or {}).get("gamma") or ())
+
+
+def _negative(name: str, value: float, where: str) -> InvalidReport:
+    hint = "a norm, and a ratio of norms, is never negative"
+    return InvalidReport(f"{name} is {value}", where=where, hint=hint)
+
+
+def _check_norms(norms: Sequence[float], name: str, where: str) -> None:
+    """Refuse a negative norm."""
+    for layer, norm in enumerate(norms):
+        if -math.inf < norm < 0:
+            raise _negative(f"{name}[{layer}]", norm, where)
+
+
+def _check_accuracy(acc: float | None, name: str, where: str) -> None:
+    """Refuse an accuracy outside [0, 1]."""
+    if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
+        return
+    if acc > 1:
+        hint = "accuracies are fractions: divide by 100"
+    else:
+        hint = "an accuracy lies in [0, 1]"
+    raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
+
+
+def _check_members(found: Mapping[str, Any], kind: Any, name: str, where: str) -> None:
+    """Refuse members of another type than a ``TypedDict`` says."""
+    try:
+        msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
 
 
 class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
@@ -680,25 +712,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                 where=where,
                 hint="both must list h_0..h_L; leave one out if it was not measured",
             )
-        norms = [
-            (f"{name}[{l}]", v)
-            for name, values in zip(NORMS, (h, g), strict=True)
-            for l, v in enumerate(values)
-        ]
-        for name, value in (*norms, ("growth_bound", self.growth_bound)):
-            if value is not None and -math.inf < value < 0:
-                hint = "a norm, and a ratio of norms, is never negative"
-                raise InvalidReport(f"{name} is {value}", where=where, hint=hint)
-        for name, acc in (
-            ("headline_acc", self.headline_acc),
-            ("frozen_baseline_acc", self.frozen_baseline_acc),
-        ):
-            if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
-                if acc > 1:
-                    hint = "accuracies are fractions: divide by 100"
-                else:
-                    hint = "an accuracy lies in [0, 1]"
-                raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
+        for name, values in zip(NORMS, (h, g), strict=True):
+            _check_norms(values, name, where)
+        if self.growth_bound is not None and -math.inf < self.growth_bound < 0:
+            raise _negative("growth_bound", self.growth_bound, where)
+        _check_accuracy(self.headline_acc, "headline_acc", where)
+        _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
         for name, (low, high) in self.intervals.items():
             if not low <= high:
                 raise InvalidReport(
@@ -706,15 +725,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, dict=True):
                     where=where,
                     hint="low end first, no NaN",
                 )
-        for name, kind in (("credit", Credit), ("provenance", Provenance)):
-            if found := getattr(self, name):
-                try:
-                    msgspec.convert(found, kind)
-                except msgspec.ValidationError as error:
-                    what, _, place = str(error).partition(" - at `$")
-                    raise InvalidReport(
-                        f"{name}{place.rstrip('`')}: {what}", where=where
-                    ) from error
+        if self.credit:
+            _check_members(self.credit, Credit, "credit", where)
+        if self.provenance:
+            _check_members(self.provenance, Provenance, "provenance", where)
         cosine = self.cross_batch_stability
         if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
             reasons = {

@@ -1,8 +1,9 @@
-"""Make the sample runs again: ``python sample_runs/make.py`` (some minutes on sixteen cores, no download).
+"""Make the sample runs again: ``python sample_runs/make.py`` (some minutes on sixteen cores, no
+download).
 
-Every run is one plan below; nothing was chosen by looking at its verdict, but for the epochs of BP on digits (see
-README.md). One thread per run, so that a machine of the same kind with the same library versions gets the same
-weights, however many runs are trained at once.
+Every run is one plan below; nothing was chosen by looking at its verdict, but for the epochs of BP
+on digits (see README.md). One thread per run, so that a machine of the same kind with the same
+library versions gets the same weights, however many runs are trained at once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main_set() -> list[RunPlan]:
 
 
 def every_method(recipe: Recipe, task: dict[str, Any]) -> list[RunPlan]:
-    """Every method and the untrained net on every seed, and for each rule the frozen blocks that it trains."""
+    """Every method and the untrained net on every seed, and for each rule the frozen blocks that it
+    trains."""
     methods = [FROZEN, "bp", "dfa", "fa", "state_bridge", "ep", "random_init"]
     published = plan_runs(
         [FROZEN, "credit_bridge"],
@@ -67,7 +69,8 @@ def every_method(recipe: Recipe, task: dict[str, Any]) -> list[RunPlan]:
 
 
 def wide() -> list[RunPlan]:
-    """16 latents seen in 1,024 values at a high learning rate: the published regime in a minute a run."""
+    """16 latents seen in 1,024 values at a high learning rate: the published regime in a minute a
+    run."""
     data = "synthetic:input=16,ambient=1024"
     task: dict[str, Any] = {"arch": "resmlp", "data": data, "widths": [64], "depths": [4]}
     recipe = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
@@ -91,7 +94,8 @@ def wide() -> list[RunPlan]:
 
 
 def controls() -> list[RunPlan]:
-    """What the collapse needs and what prevents it, on a wide Gaussian input: input 128, d = 128, L = 4."""
+    """What the collapse needs and what prevents it, on a wide Gaussian input: input 128, d = 128, L
+    = 4."""
     recipe = Recipe(epochs=16, lr=3e-3, weight_decay=0.01, schedule="cosine")
     task: dict[str, Any] = {
         "data": "synthetic:alpha=1.0,input=128",
@@ -136,7 +140,8 @@ SLOW = {"pc": {"steps": 5}}
 
 
 def atlas() -> list[RunPlan]:
-    """Every method on three networks and three seeds, each judged by the frozen blocks that BP trained."""
+    """Every method on three networks and three seeds, each judged by the frozen blocks that BP
+    trained."""
     recipe = Recipe(epochs=10, lr=3e-3, weight_decay=0.01, schedule="cosine")
     plans = []
     for arch, (data, arch_args, widths, depths) in ATLAS.items():
@@ -164,7 +169,8 @@ EFFORT = {"pc": 20.0, "ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa"
 
 
 def keeps_weights(group: str, plan: RunPlan) -> bool:
-    """Whether a run's weights are part of the sample runs: none of the atlas, one seed of `wide`."""
+    """Whether a run's weights are part of the sample runs: none of the atlas, one seed of
+    `wide`."""
     if group in GATHERED:
         return False
     return plan.seed == SEEDS[0] or group != "wide"
@@ -238,7 +244,8 @@ Step = Callable[[Path, RunPlan], str]
 def each(
     pool: ProcessPoolExecutor, step: Step, out: Path, runs: Sequence[tuple[str, RunPlan]]
 ) -> None:
-    """One step of every run, as many at once as there are processes; what became of it is printed."""
+    """One step of every run, as many at once as there are processes; what became of it is
+    printed."""
     waiting = {
         pool.submit(step, out / group / plan.name, plan): f"{group}/{plan.name}"
         for group, plan in runs

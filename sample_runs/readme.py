@@ -1,8 +1,10 @@
-"""Write README.md and docs/atlas.md from the audits in this folder: ``python sample_runs/readme.py``.
+"""Write README.md and docs/atlas.md from the audits in this folder: ``python
+sample_runs/readme.py``.
 
 Every number is read, none typed.
 
-Only the reference figures are constants: what the protocol's authors and our own first trials report.
+Only the reference figures are constants: what the protocol's authors and our own first trials
+report.
 """
 
 from __future__ import annotations
@@ -200,7 +202,8 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
 
 
 def atlas_table(arch: str) -> str:
-    """A row per method on one network, its values from the smallest to the largest over the seeds."""
+    """A row per method on one network, its values from the smallest to the largest over the
+    seeds."""
     rows, shown = [], {name: each for name, each in NUMBERS.items() if name != "‖h_L‖"}
     for place, runs in kinds_of(run for run in runs_of("atlas") if run.arch == arch).items():
         rows.append(
@@ -220,14 +223,16 @@ def atlas_table(arch: str) -> str:
 
 
 def disagreeing(archs: Sequence[str]) -> str:
-    """Per network the methods of which some seeds are walked back and others are not; controls claim nothing."""
+    """Per network the methods of which some seeds are walked back and others are not; controls
+    claim nothing."""
     found: Mapping[str, list[str]] = defaultdict(list)
     for place, runs in kinds_of(runs_of("atlas")).items():
         arch, method = runs[0].arch, runs[0].method
         walked = [bool(run.report.flags) for run in runs]
         if any(walked) and not all(walked) and not is_control(method):
             found[arch].append(
-                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` {sum(walked)}/{len(walked)}"
+                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` "
+                f"{sum(walked)}/{len(walked)}"
             )
     return "; ".join(f"on `{arch}` {', '.join(found[arch])}" for arch in archs if found[arch])
 
@@ -258,7 +263,8 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
 
 
 def credit_table() -> str:
-    """Γ per layer, deep Γ beside its null, and the share of the credit that is exactly 0, where blocks are trained."""
+    """Γ per layer, deep Γ beside its null, and the share of the credit that is exactly 0, where
+    blocks are trained."""
     rows = []
     for kind, runs in kinds_of(all_runs()).items():
         if any(run.credit.get("deep_gamma") is None for run in runs):

@@ -232,7 +232,10 @@ def audit(
             what = (
                 f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
             )
-            hint = "add --resume to go on from there, or --replace to keep that file under another name"
+            hint = (
+                "add --resume to go on from there, or --replace to keep that file under "
+                "another name"
+            )
             raise UsageError(what, where=out, hint=hint)
         if resume and not replace_old:
             found, others = finished_before(recorded, targets, options, out)
@@ -452,7 +455,10 @@ def finished_before(
     if more := {
         name for row in others if row.checkpoint in again for name in _richer(row, options)
     }:
-        what = f"holds runs that were measured with {', '.join(sorted(more))}, and now they would not be"
+        what = (
+            f"holds runs that were measured with {', '.join(sorted(more))}, and now they "
+            "would not be"
+        )
         raise UsageError(
             what,
             where=out,

@@ -237,7 +237,8 @@ class GroupRunner:
             return
         except Exception as error:
             if is_device_lost(error):
-                raise  # whose fault it is shows when they are measured one by one, by another worker
+                # another worker measures them one by one, which shows whose fault it is
+                raise
             out_of_memory = is_out_of_memory(error)
             if not (out_of_memory or isinstance(error, FaError)):
                 traceback.print_exc()
@@ -337,31 +338,20 @@ def measure_credit(
         directions = DIRECTIONS
     else:
         directions = 0
+    if own is not None and "gamma" not in own:
+        return own
     try:
         if own is not None:
-            if "gamma" not in own:
-                return own
             options = loaded.job.options
             found = own_credit_quality(
                 network, batch, directions, options.taps or None, options.dtype
             ).to_dict()
         else:
-            rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
-            null, said = None, ""
-            if rule.draws_feedback:
-                null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
-                foreign = loaded.manifest is None
-                rule, null, said = oriented(network, rule, x, y, null, foreign)
-            found = method_credit_quality(network, rule, x, y, directions).to_dict()
-            if null is not None:
-                found["null"] = null.to_dict()
-            if said:
-                found["orientation"] = said
-        return {
-            name: value
-            for name, value in found.items()
-            if level == FULL or name not in NEEDS_DIRECTIONS
-        }
+            found = _credit_of_method(loaded, method, batch, directions)
+        if level != FULL:
+            for name in NEEDS_DIRECTIONS:
+                found.pop(name, None)
+        return found
     except FaError as error:
         if own is None:
             return {"missing": {"gamma": str(error)}}
@@ -372,6 +362,23 @@ def measure_credit(
     # outside the except clause, whose exception keeps the failed pass alive
     release()
     return {"missing": {"gamma": "out of memory"}}
+
+
+def _credit_of_method(loaded: Loaded, method: str, batch: Any, directions: int) -> dict[str, Any]:
+    """Credit quality of the method's saved feedback, with its null if it draws any."""
+    network = loaded.network
+    rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
+    if not rule.draws_feedback:
+        return method_credit_quality(network, rule, x, y, directions).to_dict()
+    null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+    foreign = loaded.manifest is None
+    rule, null, orientation = oriented(network, rule, x, y, null, foreign)
+    found = method_credit_quality(network, rule, x, y, directions).to_dict()
+    if null is not None:
+        found["null"] = null.to_dict()
+    if orientation:
+        found["orientation"] = orientation
+    return found
 
 
 def _rule(loaded: Loaded, method: str) -> Method:
@@ -445,11 +452,13 @@ def build_report(
         )
     if len(samples.batches) < plan.batches:
         note(
-            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
+            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the "
+            f"{plan.batches} asked for"
         )
     if len(samples.batches) < options.norm_batches:
         note(
-            f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for"
+            f"(a) and (b) use all {len(samples.batches)} eval batches, not the "
+            f"{options.norm_batches} asked for"
         )
     if loaded.checkpoint.taken:
         note(loaded.checkpoint.taken)
@@ -511,7 +520,10 @@ def build_report(
     )
 
 
-OTHER_BASELINE = "the recorded baseline is of other data; audit its frozen run along with it, or give --frozen-baseline"
+OTHER_BASELINE = (
+    "the recorded baseline is of other data; audit its frozen run along with it, or "
+    "give --frozen-baseline"
+)
 """Why (d) is not judged by the manifest's baseline where the run is measured on other data than it
 was trained with."""
 

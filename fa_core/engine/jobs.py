@@ -299,7 +299,10 @@ def no_data(checkpoint: Path | str) -> FaError:
     return fault or UsageError(
         "nothing says which data to measure it on",
         where=checkpoint,
-        hint="a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data cifar10:DIR",
+        hint=(
+            "a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data "
+            "cifar10:DIR"
+        ),
     )
 
 

@@ -313,7 +313,10 @@ def check_fits(path: Path, device: str) -> None:
             size += size_of(file)
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
-            what = f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}"
+            what = (
+                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free "
+                f"on {place}"
+            )
             raise MeasureError(
                 what, where=path, hint="free memory, or measure it on a larger machine"
             )

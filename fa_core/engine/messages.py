@@ -91,8 +91,8 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """From the worker: why there is no report, in the parts of an `FaError`; without a job, why there
-    is no worker.
+    """From the worker: why there is no report, in the parts of an `FaError`; without a job, why
+    there is no worker.
 
     Attributes:
         device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have

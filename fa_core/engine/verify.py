@@ -167,7 +167,10 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         what = f"its recorded settings cannot be read ({error})"
         raise UnreadableInput(what, where=where) from error
     if options.model is not None and typed.model is None:
-        what = f"was measured with the network {options.model!r}, and code named by a file is never run"
+        what = (
+            f"was measured with the network {options.model!r}, and code named by a file is "
+            "never run"
+        )
         hint = f"type it yourself if you trust it: --model {options.model}"
         raise UsageError(what, where=where, hint=hint)
     # a null of as many draws as the recorded one: the first of many are those of few

@@ -38,8 +38,11 @@ COPY_AGAIN = "copy or download the file again"
 
 _INDEX = ".index.json"
 _NO_RUN = re.compile(
-    r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)[_\d]*\.(?:pth?|bin|pkl))"
-    r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)|.*\.(?P<part>distcp)|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
+    r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)"
+    r"[_\d]*\.(?:pth?|bin|pkl))"
+    r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)"
+    r"|.*\.(?P<part>distcp)"
+    r"|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
 
 
@@ -143,7 +146,8 @@ def no_run(path: str, named: bool = False) -> str:
     ):
         return f"is a part of the checkpoint {index}"
     other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
-    if kind == "copy" and not named and (os.path.exists(other) or os.path.exists(other + _INDEX)):  # noqa: PTH110
+    is_there = os.path.exists(other) or os.path.exists(other + _INDEX)  # noqa: PTH110
+    if kind == "copy" and not named and is_there:
         return f"holds the same weights as {other}"
     return ""
 
@@ -191,9 +195,11 @@ def _named(path: str) -> AuditRow:
     """The row of a checkpoint: named by its folder where files of all such folders are called the
     same."""
     folder, name = os.path.split(path)
-    hub = name == WEIGHTS and os.path.exists(os.path.join(folder, "config.json"))  # noqa: PTH110, PTH118
+    config = os.path.join(folder, "config.json")  # noqa: PTH118
+    hub = name == WEIGHTS and os.path.exists(config)  # noqa: PTH110
     if hub or name in HUB_FILES:
-        return msgspec.structs.replace(row_of_file(os.path.abspath(folder)), source=path)  # noqa: PTH100
+        row = row_of_file(os.path.abspath(folder))  # noqa: PTH100
+        return msgspec.structs.replace(row, source=path)
     return row_of_file(path)
 
 

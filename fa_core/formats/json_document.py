@@ -245,7 +245,10 @@ class Attempts:
         except FaError as error:
             self._failed += 1
             if self._failed > MOST_PROBLEMS:
-                found = f"more than {MOST_PROBLEMS:,} of its parts cannot be read; the first that is too many"
+                found = (
+                    f"more than {MOST_PROBLEMS:,} of its parts cannot be read; the first "
+                    "that is too many"
+                )
                 raise UnreadableInput(f"{found}: {error}", where=self._path) from error
             return Problem(self._path, f"{error}; the {what} is skipped")
 

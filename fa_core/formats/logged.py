@@ -239,7 +239,8 @@ def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[En
     notes = [f"numbered by {own}"]
     if len(kept) < len(entries):
         notes.append(
-            f"left out, because they have no {own}: {len(entries) - len(kept)} of {len(entries)} entries"
+            f"left out, because they have no {own}: {len(entries) - len(kept)} of {len(entries)} "
+            "entries"
         )
     return kept, notes
 

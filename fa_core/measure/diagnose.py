@@ -27,7 +27,7 @@ from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913 (the contract of the library)
     model: nn.Module,
     eval_batches: Iterable[Any],
     headline_acc: float | None = None,

@@ -96,24 +96,21 @@ def restore_method(
     if needed and not tensors:
         raise MeasureError("its feedback was not saved with the run")
     tensors = method.as_saved_elsewhere(tensors)
-    for key in [*needed, *(key for key in tensors if key not in needed)]:
-        if key in needed:
-            want = tuple(needed[key].shape)
-        else:
-            want = None
-        if key in tensors:
-            have = tuple(tensors[key].shape)
-        else:
-            have = None
-        if want != have:
-            if have is None:
-                told = "is missing"
-            else:
-                told = f"has shape {have}"
-            if want is None:
-                fits = "it has no such tensor"
-            else:
-                fits = f"this network needs {want}"
-            raise MeasureError(f"feedback of {method.name}: {key} {told}; {fits}")
+    for key in {**needed, **tensors}:
+        problem = _misfit(needed.get(key), tensors.get(key))
+        if problem:
+            raise MeasureError(f"feedback of {method.name}: {key} {problem}")
     method.load_state_dict(dict(tensors))
     return method
+
+
+def _misfit(needed: Tensor | None, found: Tensor | None) -> str:
+    """Why a saved tensor cannot be loaded; ``""`` if it can."""
+    if needed is None:
+        assert found is not None
+        return f"has shape {tuple(found.shape)}; it has no such tensor"
+    if found is None:
+        return f"is missing; this network needs {tuple(needed.shape)}"
+    if needed.shape != found.shape:
+        return f"has shape {tuple(found.shape)}; this network needs {tuple(needed.shape)}"
+    return ""

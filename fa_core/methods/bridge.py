@@ -217,7 +217,8 @@ class CreditBridge(BridgeMethod):
     V minimises, each a mean over the batch (g_L per sample; the last also a mean over l < L),
 
         (V(h_L) − CE)²  +  w·‖∇V(h_L) − g_L‖² / mean‖g_L‖²  +  (V(h_l) − soft_l)²
-        soft_l = −λ·log mean_ξ exp(−V̄(h_{l+1} + σξ, t_{l+1}, s)/λ),   ξ ~ N(0, I), V̄ an EMA copy of V.
+        soft_l = −λ·log mean_ξ exp(−V̄(h_{l+1} + σξ, t_{l+1}, s)/λ),
+        ξ ~ N(0, I), V̄ an EMA copy of V.
 
     Args:
         variant: ``"published"`` (V sees h, w = 1) or ``"stable"`` (V sees LN(h), w = 10).

@@ -28,7 +28,8 @@ class EquilibriumPropagation(Method):
     """a_l of the nudged phase on the network's own stack, l = 0..L, by one of two estimators:
 
         displacement       −(h_l^nudged − h_l^free)/β
-        prediction_error   −ε_l/β,   ε_0 = h_0 − embed(x),   ε_{l+1} = h_{l+1} − h_l − f_l(h_l),   at h^nudged
+        prediction_error   −ε_l/β,   ε_0 = h_0 − embed(x),
+                           ε_{l+1} = h_{l+1} − h_l − f_l(h_l),   at h^nudged
 
     At β = 0 the forward pass minimises the energy (see `energies`); the nudged phase is a few
     descent steps on all states at once at small β. `displacement` is the published estimator, with

@@ -107,7 +107,10 @@ class FeedbackAlignment(RandomFeedback):
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         sizes = net.credit_sizes
         if sizes[-1] != net.head.in_features:
-            what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads the mean over a map"
+            what = (
+                f"fa brings the error through the head to h_L, and {net.arch}'s head reads "
+                "the mean over a map"
+            )
             raise UsageError(
                 what, hint="train it with fa_weights, whose feedback has the shapes of the weights"
             )

@@ -98,7 +98,8 @@ class CarriedBack(WeightMode):
     """Inside, the error goes back through `feedback` instead of the weights; values, and gradients
     by weights, stay.
 
-        y = W·sg[x] + (B·x − sg[B·x]),   so that   ∂y/∂x = B,   ∂y/∂W = x,   and the last two terms are exactly 0
+        y = W·sg[x] + (B·x − sg[B·x]),   so that   ∂y/∂x = B,   ∂y/∂W = x,
+        and the last two terms are exactly 0
 
     Args:
         weights: W.

@@ -166,5 +166,8 @@ def _difference(
     elif name not in expected:
         text = f"looks like {arch}, which has no {name} {seen[name]}"
     else:
-        text = f"looks like {arch}, but {name} has shape {seen[name]} where {expected[name]} fits the rest"
+        text = (
+            f"looks like {arch}, but {name} has shape {seen[name]} where {expected[name]} "
+            "fits the rest"
+        )
     return len(wrong), text

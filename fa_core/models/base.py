@@ -94,7 +94,10 @@ class StreamNet(nn.Module, ABC):
             MeasureError: a sample holds another number of values than `input_shape`.
         """
         if x.ndim < 2 or x.shape[1:].numel() != math.prod(self.input_shape):
-            what = f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape {tuple(x.shape)}"
+            what = (
+                f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape "
+                f"{tuple(x.shape)}"
+            )
             raise MeasureError(what, hint="choose data or network arguments that fit each other")
         embedded: Tensor = self.embed(x.reshape(len(x), *self.input_shape))
         return embedded

@@ -68,18 +68,8 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     kind, name, args = network_spec(spec)
     if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
-    make: Callable[..., Any]
-    if kind == "hf":
-        make = partial(_from_folder, name, weights)
-    elif kind:
-        make = partial(_LIBRARIES[kind], name)
-    else:
-        if ":" in name:
-            make = import_callable(name, "--model")
-        else:
-            make = load_plugin(plugins(MODELS)[name])
     try:
-        network = make(**args)
+        network = _maker(kind, name, weights)(**args)
     except FaError:
         raise
     except Exception as error:
@@ -100,6 +90,20 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
             f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
         )
     return network
+
+
+def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., Any]:
+    """What makes a network that is not built in."""
+    if kind == "hf":
+        return partial(_from_folder, name, weights)
+    if kind:
+        return partial(_LIBRARIES[kind], name)
+    maker: Callable[..., Any]
+    if ":" in name:
+        maker = import_callable(name, "--model")
+    else:
+        maker = load_plugin(plugins(MODELS)[name])
+    return maker
 
 
 def hub_folder(checkpoint: Path) -> Path | None:
@@ -151,7 +155,10 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
             what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
-            hint = "code that a folder brings is not run: import it in a module of yours, --model module:callable"
+            hint = (
+                "code that a folder brings is not run: import it in a module of yours, "
+                "--model module:callable"
+            )
             raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
     config.use_cache = False
     for network in known:

@@ -117,7 +117,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.method}{axes}_s{self.seed}"
 
 
-def plan_runs(
+def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     methods: Sequence[str],
     seeds: Sequence[int],
     *,

@@ -27,6 +27,7 @@ from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
+    from fa_core.formats import Trace
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -65,7 +66,7 @@ _SHARD = typer.Option(
 )
 
 
-def audit_command(
+def audit_command(  # noqa: PLR0913 (options of a command)
     out: Annotated[Path, _OUT],
     paths: options.NamedPaths,
     data: options.DataOption = None,
@@ -122,11 +123,8 @@ def audit_command(
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
     given = locals()
-    from fa_core.atomic import write_json
     from fa_core.engine.audit import Measuring, audit, measurable
     from fa_core.engine.jobs import MeasureOptions
-    from fa_core.formats import scan
-    from fa_core.formats.audit_table_writer import audit_list, penalty_logs
 
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria.baseline.check(row.method for row in found.rows)
@@ -154,16 +152,9 @@ def audit_command(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
     inputs.report_failures(result.failures)
-    traces = {str(real_path(run_place(trace.source))): trace for trace in found.traces}
     published = format in ("audit-list", "penalty-log")
     if published and result.unsaved is None and not result.interrupted and out.exists():
-        kept_rows = scan([out]).rows
-        write_json(
-            out,
-            audit_list(kept_rows)
-            if format == "audit-list"
-            else penalty_logs(kept_rows, traces=traces),
-        )
+        _write_published(out, format, found.traces)
     print_rows(result.rows, "table" if published else format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
@@ -180,6 +171,20 @@ def audit_command(
         output.say_written(out)
     incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
+
+
+def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
+    """Write the audit again in a form of the published files."""
+    from fa_core.atomic import write_json
+    from fa_core.formats import scan
+    from fa_core.formats.audit_table_writer import audit_list, penalty_logs
+
+    rows = scan([out]).rows
+    if format == "audit-list":
+        write_json(out, audit_list(rows))
+    else:
+        by_place = {str(real_path(run_place(trace.source))): trace for trace in traces}
+        write_json(out, penalty_logs(rows, traces=by_place))
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:

@@ -29,7 +29,7 @@ _COLUMNS = typer.Option(
 )
 
 
-def open_command(
+def open_command(  # noqa: PLR0913 (options of a command)
     context: typer.Context,
     paths: options.PathsArgument = None,
     data: options.DataOption = None,

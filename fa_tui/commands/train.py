@@ -45,7 +45,7 @@ _ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, 
 _STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) needs a frozen run in --out."
 
 
-def train_command(
+def train_command(  # noqa: PLR0913 (options of a command)
     method: Annotated[
         list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")
     ],

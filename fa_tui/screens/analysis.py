@@ -38,8 +38,14 @@ from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
 
-_NO_RUNS = "No run is open, so there is nothing to analyse. Runs written to an open folder appear by themselves."
-_NONE_PASSES = "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc and / change it."
+_NO_RUNS = (
+    "No run is open, so there is nothing to analyse. Runs written to an open folder "
+    "appear by themselves."
+)
+_NONE_PASSES = (
+    "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc "
+    "and / change it."
+)
 
 _MOST_GROUPS = 100
 """Methods averaged over seeds: each takes half a millisecond, at every step of a slider."""
@@ -168,7 +174,10 @@ class AnalysisScreen(JudgedScreen):
         averaged = sum(len(group.seeds) for group in found.groups)
         if averaged == len(self.runs):
             return ""
-        return f"  the first {len(found.groups)} groups: {averaged} of {runs_words(len(self.runs))} (/)"
+        return (
+            f"  the first {len(found.groups)} groups: {averaged} of "
+            f"{runs_words(len(self.runs))} (/)"
+        )
 
     def on_resize(self) -> None:
         # of the three tables only that of utility depends on the width

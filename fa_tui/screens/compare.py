@@ -244,10 +244,7 @@ class CompareScreen(JudgedScreen):
         if not any(coverage for _, coverage in judged):
             return [(" none of these runs is measured", "warn")]
         found = agreement(judged)
-        if group.name == MARKED:
-            who = "runs"
-        else:
-            who = "seeds"
+        who = "runs" if group.name == MARKED else "seeds"
         if group.left_out:
             who = f"the first {len(group.rows)} {who}"
         partly = found.partly()
@@ -257,10 +254,7 @@ class CompareScreen(JudgedScreen):
                 for letter, (fires, of) in found.disagree.items()
             )
             same = [*found.everywhere, *partly]
-            if same:
-                rest = f"; agree on {', '.join(same)}"
-            else:
-                rest = ""
+            rest = f"; agree on {', '.join(same)}" if same else ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
         # of each letter they agree on one of the runs speaks for all; it is undecided where it is
         # so on any
@@ -283,10 +277,7 @@ class CompareScreen(JudgedScreen):
         cell = cell_text(
             flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode
         )
-        if flags:
-            tone = "bad"
-        else:
-            tone = "good"
+        tone = "bad" if flags else "good"
         return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
 
     @on(CompareView.Moved)

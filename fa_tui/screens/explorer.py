@@ -494,7 +494,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Go to the next of the runs that flipped with the last step."""
         if not self.turned:
             self.say(
-                "no run flipped with the last step: { } move a slider to the next verdict that does",
+                "no run flipped with the last step: { } move a slider to the next verdict that "
+                "does",
                 "dim",
             )
             return

@@ -220,7 +220,8 @@ def process_words(job: Listed, memory: Mapping[int, int]) -> str:
 _NONE_YET = """\
   space    in the matrix marks runs; m then measures them, or the one under the cursor
 
-  Training is started in a shell: fa-tui train --method dfa --out DIR. Runs in an open folder appear by themselves.
+  Training is started in a shell: fa-tui train --method dfa --out DIR.
+  Runs in an open folder appear by themselves.
 
   Each job gets a line here: how far it is, the time left, what it says last.
 """

@@ -234,7 +234,10 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
     seen = set(strategy.walked_back)
     missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _LISTED) or 'none'}"
+    yield (
+        f"  walks back {len(strategy.walked_back)}: "
+        f"{listed(strategy.walked_back, _LISTED) or 'none'}"
+    )
     if strategy.name != full.name:
         yield f"  misses: {listed(missed, _LISTED) or 'none'}"
     yield f"  has all it needs on {strategy.judged} of {analysis.runs} runs"

@@ -79,7 +79,8 @@ class Quantity(msgspec.Struct, frozen=True):
 def magnitude(value: float) -> str:
     """A number of any size in at most 7 characters.
 
-    >>> magnitude(1.0), magnitude(10.96), magnitude(694.457), magnitude(435299520.0), magnitude(4.17e-9)
+    >>> (magnitude(1.0), magnitude(10.96), magnitude(694.457), magnitude(435299520.0),
+    ...     magnitude(4.17e-9))
     ('1.00', '11.0', '694', '4.4e8', '4.2e-9')
     """
     size = abs(value)
@@ -359,7 +360,8 @@ def peak_block(norms: Sequence[float]) -> int | None:
     """The block that grows most: the first one that ends in a norm that is not finite, else the
     largest ratio above 1.
 
-    >>> peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]), peak_block([2.0, 1.0])
+    >>> (peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]),
+    ...     peak_block([2.0, 1.0]))
     (1, 1, None)
     """
     lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)

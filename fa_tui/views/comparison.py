@@ -49,7 +49,8 @@ class Window(NamedTuple):
     def moved(self, step: int) -> Window:
         """The same some places later, not beyond an end.
 
-        >>> Window.on(10, 6).moved(1).first, Window.on(10, 6).moved(6).first, Window.on(10, 6).moved(-1).first
+        >>> (Window.on(10, 6).moved(1).first, Window.on(10, 6).moved(6).first, Window.on(10,
+        ...     6).moved(-1).first)
         (1, 4, 0)
         """
         return Window.on(self.total, self.size, self.first + step)
@@ -310,7 +311,8 @@ def spread_words(line: ComparedLine) -> str:
     """Mean and spread of a line as tables over seeds have them; nothing of verdicts.
 
     >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
-    >>> spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift", values))
+    >>> (spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift",
+    ...     values)))
     ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
     """
     if line.quantity:

@@ -292,7 +292,8 @@ def number_words(epochs: EpochSession, run: int) -> Pieces:
         (BY_NAME["acc"], 4),
     )
     texts = (
-        f"{quantity.label if quantity.letter else 'acc'} {short(value, digits)}{_kind(report.kinds, quantity.letter)}"
+        f"{quantity.label if quantity.letter else 'acc'} "
+        f"{short(value, digits)}{_kind(report.kinds, quantity.letter)}"
         for quantity, digits in shown
         if (value := quantity.of(report)) is not None
     )

@@ -2,10 +2,11 @@
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
-    name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided, is,
-                    or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b``
-                    for either
-    number<value    growth, g_L, drift, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
+    name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided,
+                    is, or an axis such as lam; ``=`` instead of ``:`` asks for the whole word;
+                    ``a,b`` for either
+    number<value    growth, g_L, drift, margin, acc, h_L, frozen, gamma, null, seed or an axis;
+                    < <= > >= =
 and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
 ``undecided:c``; ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``,
 ``is:undecided``, ``is:control``, ``is:differs``, ``is:nonfinite``. Names may be typed in another
@@ -46,7 +47,8 @@ _ON_SCREEN |= {quantity.letter: quantity.name for quantity in QUANTITIES if quan
 def meant(typed: str, known: Collection[str]) -> str | None:
     """The name that was meant, or None.
 
-    >>> meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"]), meant("c", ["drift"])
+    >>> (meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"]),
+    ...     meant("c", ["drift"]))
     ('lam', 'growth', None, 'drift')
     """
     if typed in known:

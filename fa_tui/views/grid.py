@@ -93,7 +93,8 @@ def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
 def value_text(axis: str, value: object) -> str:
     """A value on an axis as the label of a line or column.
 
-    >>> value_text("seed", 42), value_text("lam", 0.01), value_text("lam", None), value_text("method", "dfa")
+    >>> (value_text("seed", 42), value_text("lam", 0.01), value_text("lam", None),
+    ...     value_text("method", "dfa"))
     ('s42', 'λ=0.01', 'no λ', 'dfa')
     """
     if value is None:

@@ -112,7 +112,8 @@ def covering(
         log: logarithmic, ends on whole decades.
         at_least: a range that is held too.
 
-    >>> covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False, at_least=(0.0, 10.0))
+    >>> (covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False,
+    ...     at_least=(0.0, 10.0)))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
     kept = []
@@ -186,7 +187,8 @@ def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> floa
 class Track(msgspec.Struct, frozen=True):
     """A scale with stops for a step and for a stride; on a linear scale `unit` and ten units.
 
-    >>> Track(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track(Scale(-1.0, 1.0)).moved(0.3, -1, stride=True)
+    >>> (Track(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track(Scale(-1.0, 1.0)).moved(0.3, -1,
+    ...     stride=True))
     (56.0, 0.2)
     """
 

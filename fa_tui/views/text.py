@@ -24,12 +24,14 @@ from fa_core.rows import Problem
 
 _TO_ASCII = str.maketrans(
     {
-        "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
-        "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
-        "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":", "▫": "o",
-        "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=", "╍": ":",
-        "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":", **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
+        "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..",
+        "–": "-", "—": "-", "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=",
+        "≥": ">=", "±": "+-", "∞": "inf", "✓": "+", "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l",
+        "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<", "⟩": ">", "≈": "~=",
+        "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":", "▫": "o",
+        "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=",
+        "╍": ":", "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":",
+        **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
     }
 )  # fmt: skip
 
@@ -186,8 +188,10 @@ def cut(text: str, width: int, mark: str = "") -> str:
 def cut_start(text: str, width: int, mark: str = "") -> str:
     r"""The text; of one that is wider a mark and its end.
 
-    >>> cut_start("runs/2025/dfa", 8, "…"), cut_start("方法很长", 6, "…"), cut_start("abe\u0301p", 2)
-    ('…025/dfa', '…很长', 'e\u0301p')
+    >>> cut_start("runs/2025/dfa", 8, "…"), cut_start("方法很长", 6, "…")
+    ('…025/dfa', '…很长')
+    >>> cut_start("abe\u0301p", 2)
+    'e\u0301p'
     """
     if width_of(text) <= width:
         return text
@@ -355,7 +359,8 @@ def briefly(problem: Problem) -> str:
     """What is wrong with a file, its name for its path: in one line the path would leave no room
     for the rest.
 
-    >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml", "/home/me/.config/fa-tui/settings.toml: no TOML"))
+    >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml",
+    ...     "/home/me/.config/fa-tui/settings.toml: no TOML"))
     'settings.toml: no TOML'
     """
     return problem.message.replace(problem.path, Path(problem.path).name, 1)

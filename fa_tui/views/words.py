@@ -185,7 +185,8 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
         return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
     turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
     return ", ".join(
-        f"{run_name(session, flip.row)} {change_words(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
+        f"{run_name(session, flip.row)} "
+        f"{change_words(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
         for flip in turned
     )
 

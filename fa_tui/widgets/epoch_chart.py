@@ -215,59 +215,34 @@ class EpochChart(Vertical):
             thresholds: what they are judged by.
             others: how to see the other charts.
         """
-        shown, chosen, x = self.shown, drawn.chosen, drawn.x
-        if chosen is None:
-            trace = None
-        else:
-            trace = epochs.replay.traces[chosen]
-        bright = {
-            run: points[run] for run, look in zip(drawn.runs, drawn.looks, strict=True) if look.mark
-        }
+        chosen, x = drawn.chosen, drawn.x
+        trace = None if chosen is None else epochs.replay.traces[chosen]
         layers = None
-        if shown.column == "layers":
-            bright, layers = {}, [] if trace is None else layer_curves(trace, x)
-        if trace is None:
-            band = None
-        else:
-            band = null_band(trace, shown, drawn.null)
-        if chosen is None or layers is not None:
-            point = None
-        else:
+        if self.shown.column == "layers":
+            layers = [] if trace is None else layer_curves(trace, x)
+        band = None if trace is None else null_band(trace, self.shown, drawn.null)
+        point = None
+        if chosen is not None and layers is None:
             point = _at(epochs, points[chosen], chosen)
-        self._title.set(
-            (f" {shown.title}", "strong"),
-            (" log" if shown.log else "", "dim"),
-            (f"  {_value(points, point) if layers is None else _span(layers)}", ""),
-            (f"  {null_words(band)}" if shown.is_gamma and chosen is not None else "", "dim"),
-            (
-                f"  {fires_when(shown.letter, thresholds)}" if shown.letter else "",
-                "bad",
-            ),
-            ("" if chosen is None else f"  {epochs.label(chosen)}", "dim"),
-            (f"   {others}" if others else "", "dim"),
-        )
-        if chosen is None:
-            acc = None
-        else:
-            acc = epochs.rows[chosen].report.baseline_acc
-        if shown.letter:
-            line = line_of(shown, thresholds, math.nan if acc is None else acc)
-        else:
-            line = math.nan
-        seen = (
-            [curve.points for curve in layers or ()]
-            or [*bright.values()]
-            or [points[run] for run in drawn.runs]
-        )
-        inside = [[point for point in run if x.contains(point[0])] for run in seen]
-        scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, shown)
+        value = _value(points, point) if layers is None else _span(layers)
+        self._set_title(epochs, chosen, value, band, thresholds, others)
+
+        line = self._threshold(epochs, chosen, thresholds)
+        bright: dict[int, Sequence[tuple[float, float]]] = {}
         if layers is None:
+            for run, look in zip(drawn.runs, drawn.looks, strict=True):
+                if look.mark:
+                    bright[run] = points[run]
+            seen = list(bright.values()) or [points[run] for run in drawn.runs]
+        else:
+            seen = [curve.points for curve in layers]
+        inside = [[point for point in run if x.contains(point[0])] for run in seen]
+        scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, self.shown)
+        curves = layers
+        if curves is None:
             curves = list(self._curves(epochs, points, drawn, scale))
-        else:
-            curves = layers
-        if drawn.stop is None or not x.contains(drawn.stop):
-            stop = None
-        else:
+        stop = None
+        if drawn.stop is not None and x.contains(drawn.stop):
             stop = float(drawn.stop)
         cursor, level = min(float(epochs.epoch), x.hi), math.nan if point is None else point[1]
         spans, axis = len(epochs.replay.epochs) > 1, axis_width(epochs.replay.epochs)
@@ -275,6 +250,40 @@ class EpochChart(Vertical):
         self._canvas.curves = bright
         self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
         self._canvas.set_chart(chart)
+
+    def _set_title(
+        self,
+        epochs: EpochSession,
+        chosen: int | None,
+        value: str,
+        band: tuple[float, float] | None,
+        thresholds: DiagnosticThresholds,
+        others: str,
+    ) -> None:
+        """The line above the canvas."""
+        shown = self.shown
+        pieces = [(f" {shown.title}", "strong")]
+        if shown.log:
+            pieces.append((" log", "dim"))
+        pieces.append((f"  {value}", ""))
+        if shown.is_gamma and chosen is not None:
+            pieces.append((f"  {null_words(band)}", "dim"))
+        if shown.letter:
+            pieces.append((f"  {fires_when(shown.letter, thresholds)}", "bad"))
+        if chosen is not None:
+            pieces.append((f"  {epochs.label(chosen)}", "dim"))
+        if others:
+            pieces.append((f"   {others}", "dim"))
+        self._title.set(*pieces)
+
+    def _threshold(
+        self, epochs: EpochSession, chosen: int | None, thresholds: DiagnosticThresholds
+    ) -> float:
+        """Where the threshold lies for the chosen run; NaN if nowhere."""
+        if not self.shown.letter:
+            return math.nan
+        acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
+        return line_of(self.shown, thresholds, math.nan if acc is None else acc)
 
     def _curves(
         self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale
