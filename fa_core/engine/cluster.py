@@ -9,13 +9,14 @@ explorer.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,11 @@ class ClusterPool(WorkerPool):
 
 
 class Batch(msgspec.Struct):
-    """Jobs that are one Ray task, and when it is given up."""
+    """Jobs that are one Ray task, and when it is given up: never before it has begun."""
 
     jobs: list[Job]
-    deadline: float = 0.0
+    deadline: float = math.inf
+    submitted: float = 0.0
     again: bool = False
 
     @property
@@ -143,7 +145,7 @@ class Cluster:
         self._resource = "GPU" if on_gpu else "CPU"
         self._most = most_together("cuda" if on_gpu else "cpu", placement.group)
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
-        self._measure = ray.remote(**options)(measure_there)
+        self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
         self._waiting: deque[Batch] = deque()
         self._running: dict[Any, Batch] = {}
         self._unfinished: set[str] = set()
@@ -179,27 +181,33 @@ class Cluster:
             batch = self._waiting.popleft()
             batch.jobs = [job for job in batch.jobs if job.id in self._unfinished]
             if batch.jobs:
-                batch.deadline = self._deadline(batch)
+                batch.submitted = time.monotonic()
                 self._running[self._measure.remote(batch.jobs, *self._task)] = batch
-                self._send(messages.Begun(batch.ids))
         if self._running:
             ready, _ = self._ray.wait([*self._running], timeout=0.2)
-            for reference in ready:
-                self._take_in(reference, self._running.pop(reference))
-        for reference, batch in list(self._running.items()):
+            for task in ready:
+                self._take_in(task, self._running[task])
+        for task, batch in list(self._running.items()):
             is_over = self._unfinished.isdisjoint(batch.ids)
-            if is_over or time.monotonic() > batch.deadline:
-                self._ray.cancel(reference, force=True)
-                del self._running[reference]
-                if not is_over:
-                    self._try_again(batch)
+            is_late = time.monotonic() > batch.deadline
+            is_stuck = self._is_stuck(batch)
+            if is_over or is_late or is_stuck:
+                self._ray.cancel(task, force=True)
+                del self._running[task]
+            if is_late and not is_over:
+                self._try_again(batch)
+            elif is_stuck:
+                self._waiting.append(Batch(batch.jobs, again=batch.again))
+
+    def _is_stuck(self, batch: Batch) -> bool:
+        """Whether a task does not begin although there is room: its node may be frozen."""
+        if batch.deadline < math.inf or time.monotonic() < batch.submitted + self._patience:
+            return False
+        return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
     def _look_at_places(self) -> None:
-        """Say when no node can measure; deadlines wait meanwhile."""
+        """Say when no node can measure."""
         waits = self._count(self._resource) == 0
-        if waits:
-            for batch in self._running.values():
-                batch.deadline = self._deadline(batch)
         if waits and not self._waits:
             what = f"no node of the cluster has a {self._resource}; waiting for one to join"
             how = (
@@ -208,23 +216,23 @@ class Cluster:
             self._send(messages.Note([], f"{what} ({how})"))
         self._waits = waits
 
-    def _deadline(self, batch: Batch) -> float:
-        return time.monotonic() + self._patience * len(batch.jobs)
-
     def _try_again(self, batch: Batch) -> None:
-        """Give jobs that took too long a second try, the last one."""
+        """Give jobs that took too long another try, each by itself; a single one its last."""
         what = f"took longer than {self._patience:g} s"
         if batch.again:
             self._fail(batch, f"{what}, twice", "--patience SECONDS waits longer")
-        else:
-            self._send(messages.Note(batch.ids, f"{what}: measured again"))
-            self._waiting.append(Batch(batch.jobs, again=True))
+            return
+        self._send(messages.Note(batch.ids, f"{what}: measured again"))
+        again = len(batch.jobs) == 1
+        self._waiting.extend(Batch([job], again=again) for job in batch.jobs)
 
-    def _take_in(self, reference: Any, batch: Batch) -> None:
-        """The outcomes of a task; of one that died with several jobs each is tried alone."""
+    def _take_in(self, task: Any, batch: Batch) -> None:
+        """A task has begun, or has outcomes; of one that died with several jobs each is tried
+        alone."""
         try:
-            outcomes = self._ray.get(reference)
+            sent = self._ray.get(next(task))
         except Exception as error:
+            del self._running[task]
             print(error, file=sys.stderr, flush=True)
             if len(batch.jobs) > 1:
                 self._waiting.extendleft(Batch([job]) for job in reversed(batch.jobs))
@@ -232,8 +240,16 @@ class Cluster:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             self._fail(batch, f"its task ended without a result: {why}", messages.TRACEBACK_IN_LOG)
             return
-        for outcome in outcomes:
-            self._finish(outcome)
+        if not sent:
+            batch.deadline = time.monotonic() + self._patience * len(batch.jobs)
+            self._send(messages.Begun(batch.ids))
+            return
+        del self._running[task]
+        for message in sent:
+            if isinstance(message, messages.Note):
+                self._send(message)
+            else:
+                self._finish(message)
 
     def _fail(self, batch: Batch, what: str, hint: str) -> None:
         for job in batch.jobs:
@@ -246,10 +262,17 @@ class Cluster:
             self._send(outcome)
 
 
-def measure_there(jobs: Sequence[Job], measure: str, cwd: str, group: int | None) -> list[Outcome]:
-    """Measure jobs in this process, which is Ray's: the body of a task. An outcome of every job."""
+def measure_there(
+    jobs: Sequence[Job], measure: str, cwd: str, group: int | None
+) -> Iterator[list[Outcome | messages.Note]]:
+    """Measure jobs in this process, which is Ray's: the body of a task.
+
+    Yields:
+        An empty list once it has begun; then notes, and an outcome of every job.
+    """
     import ray
 
+    yield []
     if Path(cwd).is_dir():
         os.chdir(cwd)
     device = "cuda:0" if ray.get_gpu_ids() else "cpu"
@@ -257,14 +280,16 @@ def measure_there(jobs: Sequence[Job], measure: str, cwd: str, group: int | None
     sent: list[messages.FromWorker] = []
     events = WorkerEvents(sent.append, lambda job_id: False)
     runner_for(measure, device, cwd).measure(jobs, events, group)
-    outcomes: list[Outcome] = []
+    found: list[Outcome | messages.Note] = []
     for message in sent:
         if isinstance(message, messages.Done):
             message.report.setdefault("provenance", {})["node"] = place
-            outcomes.append(message)
+            found.append(message)
         elif isinstance(message, messages.Failed):
-            outcomes.append(replace(message, what=f"{message.what} (on {place})"))
-    return outcomes
+            found.append(replace(message, what=f"{message.what} (on {place})"))
+        elif isinstance(message, messages.Note):
+            found.append(message)
+    yield found
 
 
 def leave() -> None:
