@@ -18,7 +18,7 @@ from fa_core.errors import UnreadableInput
 
 Name: TypeAlias = "str | os.PathLike[str]"
 
-CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CONTROL_GROUP = Path("/sys/fs/cgroup")
 """Where Linux names the memory limit of a container, which the system's own numbers ignore."""
 
 SMALL = 1 << 26
@@ -155,9 +155,28 @@ def free_ram() -> int:
     import psutil  # not at the explorer's start
 
     free: int = psutil.virtual_memory().available
-    with suppress(OSError, ValueError):
-        free = min(free, int(CONTAINER_LIMIT.read_text()))
-    return min(free, _left_of_limit())
+    return min(free, _left_of_container(), _left_of_limit())
+
+
+_UNLIMITED = 1 << 62
+
+
+def _left_of_container() -> int:
+    """Bytes of RAM that a control group (version 2 or 1) leaves to its processes: its limit less
+    what they use, but for pages of files that the system may drop."""
+    for folder, limit, usage, droppable in (
+        ("", "memory.max", "memory.current", "inactive_file"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        group = CONTROL_GROUP / folder
+        with suppress(OSError, ValueError):
+            most, used = (int((group / name).read_text()) for name in (limit, usage))
+            for line in (group / "memory.stat").read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == droppable:
+                    used -= int(value)
+            return max(0, most - used)
+    return _UNLIMITED
 
 
 def _left_of_limit() -> int:
@@ -167,10 +186,10 @@ def _left_of_limit() -> int:
     try:
         import resource
     except ImportError:  # a system without such limits
-        return 1 << 62
+        return _UNLIMITED
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
-        return 1 << 62
+        return _UNLIMITED
     taken: int = psutil.Process().memory_info().vms
     return max(0, limit - taken)
 
