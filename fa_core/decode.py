@@ -1,5 +1,4 @@
-"""Decoding at the door: what a file holds as values that are known to be sane, or one line that
-says why it is none.
+"""Safe JSON decoding: validated values, or a one-line error.
 
 After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is
 a float, infinite where no float is as large), no text holds half a surrogate or what steers a

@@ -1,5 +1,4 @@
-"""Numbers of any type as floats; as text and back: rounded for tables, exact for command lines,
-`N/A` for none."""
+"""Numbers of any type as floats, as rounded or exact text, and back from text."""
 
 from __future__ import annotations
 

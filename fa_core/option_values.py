@@ -1,5 +1,4 @@
-"""Values that the user typed: letters of diagnostics, names of their code; hints for unknown names,
-lists as text."""
+"""Values that the user typed: names with hints for unknown ones, code by name, lists as text."""
 
 from __future__ import annotations
 

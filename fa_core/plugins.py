@@ -1,5 +1,4 @@
-"""What other packages bring by entry point: methods, networks, data sets, file formats. Imported
-once asked for."""
+"""Entry points of other packages: methods, networks, data sets, formats; imported on use."""
 
 from __future__ import annotations
 

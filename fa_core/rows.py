@@ -1,5 +1,4 @@
-"""One run as the audit table sees it: where it came from, which method and seed, what was
-measured."""
+"""A run of the audit table: its source, method, seed, axes and report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The audit table: measured numbers in columns, one row per run. Everything shown is a function of
-it and thresholds.
+"""The audit table: measured numbers in columns, one row per run.
 
 The rules are those of `fa_core.report`, over columns; a property test keeps the two equal.
 """

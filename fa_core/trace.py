@@ -1,5 +1,4 @@
-"""A run over its epochs: what a trace (format 5, one JSON object per epoch) holds, and how it is
-written. No torch."""
+"""Traces (format 5): one JSON object per epoch of a run. No torch."""
 
 from __future__ import annotations
 

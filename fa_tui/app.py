@@ -1,5 +1,4 @@
-"""The explorer's application: it owns the parts of an explorer, opens screens and passes on what
-happened.
+"""The explorer's application: it owns the parts of an explorer and opens screens.
 
 What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
 after it (`ExplorerScreen` settles), or when their screen opens. Nor many named tuples: making such

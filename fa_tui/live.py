@@ -1,5 +1,4 @@
-"""Follows the open folders and files while the explorer runs: which places to read again, when, and
-what is new.
+"""Live folders: which places to read again, when, and what is new.
 
 A file is read when it is whole: one that cannot be read is tried again until it has not changed for
 a while, and only then called broken. Places are named as `fa_core.formats.scan` names them. A

@@ -1,5 +1,4 @@
-"""Who may talk to the server: pages that it gave out itself, asked for by its own name, on this
-machine.
+"""Access to the server: its own pages, asked for by its own name, on this machine.
 
 A browser lets any page send requests to 127.0.0.1. The token in the address keeps out who does not
 know it; the Host check keeps out pages whose name was made to point here (DNS rebinding); the

@@ -1,5 +1,4 @@
-"""The settings file, `settings.toml` of the config folder, as typed values. It changes the
-explorer, never a command.
+"""The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
 Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is
 reported with its line and its fix, and only that is left out.

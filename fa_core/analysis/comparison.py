@@ -1,5 +1,4 @@
-"""Runs side by side, layer by layer: how far apart they lie, and the first layer at which they
-part."""
+"""Layer-by-layer comparison of runs: their spread, and the first layer at which they part."""
 
 from __future__ import annotations
 

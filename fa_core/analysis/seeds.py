@@ -1,5 +1,4 @@
-"""Conditions over their seeds: mean and spread of every number, verdict counts, what the seeds
-disagree on; and the differences between conditions."""
+"""Statistics over seeds: mean, spread, verdict counts, and differences between conditions."""
 
 from __future__ import annotations
 

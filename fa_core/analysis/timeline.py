@@ -1,5 +1,4 @@
-"""A run over its epochs: when each diagnostic first fires, and what stopping there would have
-saved.
+"""First fires of each diagnostic over the epochs, and the savings of stopping there.
 
 Traces of many runs: their timelines, and what papers print of a method over its seeds.
 """

@@ -1,5 +1,4 @@
-"""Which runs would each reporting habit withdraw, and which diagnostics are needed to catch what
-all four catch?"""
+"""Decision utility: the runs that each reporting habit would withdraw."""
 
 from __future__ import annotations
 

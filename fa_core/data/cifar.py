@@ -1,5 +1,4 @@
-"""The files of CIFAR-10 and CIFAR-100, in the binary or the python layout; no pickle among them is
-run."""
+"""CIFAR-10 and CIFAR-100 files, binary or python layout; their pickles are read as data."""
 
 from __future__ import annotations
 

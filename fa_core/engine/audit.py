@@ -1,5 +1,4 @@
-"""An audit: which rows can be measured, measured by the workers of a placement, and the one table
-that collects them.
+"""Audits: the rows that can be measured, their workers, and the table that collects the reports.
 
 The table is written as runs finish, and resumed from; baselines come out of the audit itself.
 """

@@ -1,5 +1,4 @@
-"""The devices of this machine, how busy they and the workers are, and where runs are measured. No
-torch.
+"""Devices of this machine, their load, and where runs are measured. No torch.
 
 CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where
 NVML shows none and the system has the file of one (ROCm, a container without NVML), torch is asked

@@ -1,5 +1,4 @@
-"""Measuring jobs: one by itself, or several in groups that share their passes; and the report that
-each becomes."""
+"""Measurement of jobs, alone or in groups that share their passes, and their reports."""
 
 from __future__ import annotations
 

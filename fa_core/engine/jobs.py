@@ -1,5 +1,4 @@
-"""What is to be measured and makes it repeatable, how far it got, and what a measuring function is
-given. No torch."""
+"""Job descriptions, their progress, and the options that make them repeatable. No torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The file of an audit while it goes on: JSON lines, to which every measured run is appended as it
-comes.
+"""The journal of an audit in progress: JSON lines, one appended per measured run.
 
 The first line says who writes it. What is finished survives the end of the process, at a cost that
 does not grow with the file; the table of all runs takes its place at the end.

@@ -1,5 +1,4 @@
-"""What a job names, read and checked: its samples, manifest, hashes, weights and network; and
-memory for them."""
+"""Inputs of a job, read and checked: samples, manifest, hashes, weights, network, memory."""
 
 from __future__ import annotations
 

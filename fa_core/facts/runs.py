@@ -1,5 +1,4 @@
-"""A run folder: what it holds and how its manifest reads; where a run belongs, and what it is
-called among others.
+"""Run folders: their files, their manifest, and the names of runs.
 
     RUN/manifest.json          what the run is: method, network, data, recipe, seed (never code)
     RUN/model.safetensors      the weights

@@ -1,5 +1,4 @@
-"""Reading audits, traces and checkpoints; `formats.write` writes. Files are recognised by content,
-never by name."""
+"""Readers of audits, traces and checkpoints; files are recognised by content, not by name."""
 
 from __future__ import annotations
 

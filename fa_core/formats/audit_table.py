@@ -1,6 +1,4 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, a
-part of it, a journal.
-"""
+"""Format 1, the audit table: ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``."""
 
 from __future__ import annotations
 

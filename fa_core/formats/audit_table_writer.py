@@ -1,5 +1,4 @@
-"""Writing audits, whole or not at all: the audit table (format 1); audit lists and penalty logs,
-which hold less."""
+"""Atomic writing of audits: the audit table (format 1), audit lists and penalty logs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Format 6: a checkpoint, recognised by its first bytes and named by its file or folder. Never
-loaded here: no torch.
+"""Format 6, checkpoints: recognised by their first bytes, named by file or folder. No torch.
 
 A model-hub folder is one run: the index of its shards, or its only file. A folder of torch's
 distributed checkpoints is one, too, by its ``.metadata``; it has to be converted first.

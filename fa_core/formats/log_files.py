@@ -1,5 +1,4 @@
-"""Logs that are not JSON: CSV of epochs and TensorBoard's event files, read with the standard
-library alone."""
+"""CSV logs and TensorBoard's event files, read with the standard library alone."""
 
 from __future__ import annotations
 

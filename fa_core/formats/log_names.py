@@ -1,5 +1,4 @@
-"""Which number of a run a logged name means: the one table that every reader of logs and lists
-asks.
+"""Meaning of logged names: the one table that every reader of logs and lists uses.
 
 A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and
 ``val_acc`` are one. The ``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out.

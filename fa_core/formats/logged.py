@@ -1,5 +1,4 @@
-"""What a training log holds, whatever kind of file it is: its entries merged into the epochs of a
-run, with evidence.
+"""Training logs of any kind of file, merged into the epochs of a run, with evidence.
 
 Every reader of logs hands over its entries as mappings from logged names to values; which name is
 which number is decided in `fa_core.formats.log_names`.

@@ -1,5 +1,4 @@
-"""A report object: decoded, checked and named as a row; format 2, one report alone; format 3, a
-list of short ones.
+"""Report objects: decoded, checked and named as rows; format 2 (one report), format 3 (a list).
 
 An entry of a list has a method, a seed and verdicts like ``walk-back: (a)``.
 """

@@ -1,5 +1,4 @@
-"""A run folder of this project as one row: its manifest, its report once measured, its weights, its
-trace."""
+"""A run folder as one row: manifest, report, weights, trace."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""From measured numbers to verdicts: thresholds, diagnostics, intervals, baselines. No torch, no
-input or output."""
+"""Verdicts from measured numbers: thresholds, diagnostics, intervals, baselines. No torch."""

@@ -1,5 +1,4 @@
-"""The frozen baseline that (d) compares with: recorded, measured in the same audit, given by the
-user, or assumed.
+"""The frozen baseline of (d): recorded, measured in the same audit, given, or assumed.
 
 Which frozen run is the baseline of which run: one trained by the same rule. Which runs get none,
 and why.

@@ -1,5 +1,4 @@
-"""How firm a verdict is: intervals and shares over the resamples that a report carries. Pure
-Python."""
+"""Confidence of a verdict: intervals and shares over the resamples of a report. Pure Python."""
 
 from __future__ import annotations
 

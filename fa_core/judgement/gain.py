@@ -1,5 +1,4 @@
-"""The backward gain γ, free of the loss and of B, why (b) fired, and the mode in which a run fails.
-Pure Python."""
+"""The backward gain γ, the cause of (b), and the failure mode of a run. Pure Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Γ of a run as one number: which layers its mean is over, its null, and which layers come free.
-Pure Python."""
+"""Γ of a run as one number: its layers, its null, the layers that come free. Pure Python."""
 
 from __future__ import annotations
 

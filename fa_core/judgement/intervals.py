@@ -1,5 +1,4 @@
-"""How sure a measured number is: 95 % intervals in closed form, from what one audit measures
-anyway. Pure Python.
+"""95 % intervals in closed form, from the samples of one audit. Pure Python.
 
 No resampling: the same audit gives the same interval, and it costs nothing next to a forward pass.
 Coverage was simulated (`python -m tests.bench.coverage`; the table is in docs/protocol.md §3). A

@@ -1,5 +1,4 @@
-"""The network of a checkpoint: its tensors, read without ever running code that a file names, and
-their network.
+"""Checkpoints as networks: tensors are read without running code that a file names.
 
 ``.safetensors`` files cannot hold code; what torch wrote is read by
 `fa_core.measure.safe_unpickle`. Files are recognised by their first bytes, so that a large file of

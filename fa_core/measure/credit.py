@@ -1,5 +1,4 @@
-"""Credit quality of one batch: Γ, ρ and nudge at every layer, in float64; of a trained method, and
-its null."""
+"""Credit quality of one batch: Γ, ρ and nudge at every layer, in float64, and the null of Γ."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""(c), drift: is the gradient's direction the same whatever the data, or does it depend on the
-batch?"""
+"""Diagnostic (c), drift: cosines between the mean gradients of different batches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Many networks of one built-in architecture in common passes; every other network is measured by
-itself.
+"""Common passes of many networks of one architecture; others are measured alone.
 
 A group takes one forward pass per test batch, one forward and one backward pass per eval batch, for
 all members: `torch.func` runs the code of the first on the stacked tensors of all. What does not

@@ -1,5 +1,4 @@
-"""Pickles read as data: nothing that a file names is imported or called, and no attribute is set
-for it.
+"""Pickles read as data: nothing that a file names is imported, called or assigned.
 
 Numbers, texts and plain containers come out as they are, sets as lists. Every other object becomes
 a `Placeholder` that keeps what the file says of it. Tensors are made of placeholders afterwards,

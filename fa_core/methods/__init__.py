@@ -1,5 +1,4 @@
-"""The credit rules and controls by name, behind one small interface: made for a network, or
-restored as saved."""
+"""Credit rules and controls by name: made for a network, or restored as saved."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Equilibrium propagation: nudge the settled network towards the label and see how its states
-move."""
+"""Equilibrium propagation: nudge the settled network towards the label, and see its states move."""
 
 from __future__ import annotations
 

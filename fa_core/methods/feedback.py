@@ -1,5 +1,4 @@
-"""Feedback alignment and its direct kinds: the error, or the label, comes back through fixed random
-matrices."""
+"""Feedback alignment and its direct kinds: error or label through fixed random matrices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Rules that learn a small net per layer: an inverse of every block, or a classifier on every
-state."""
+"""Rules with a small learned net per layer: an inverse of every block, or a classifier."""
 
 from __future__ import annotations
 

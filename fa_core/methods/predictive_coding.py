@@ -1,5 +1,4 @@
-"""Predictive coding: hidden states settle between what the layer below predicts and what the label
-asks for."""
+"""Predictive coding: hidden states settle between prediction from below and label from above."""
 
 from __future__ import annotations
 

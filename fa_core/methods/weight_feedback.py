@@ -1,5 +1,4 @@
-"""Backward passes of the network itself, in which every weight is replaced by feedback of its own
-shape.
+"""Backward passes in which feedback of the same shape replaces every weight.
 
 FA per weight, sign symmetry (uSF, brSF, frSF) and learned feedback (Kolen–Pollack, weight mirror)
 differ only in that feedback; on a convolution it is a kernel. DFA per layer cuts the graph at the

@@ -1,5 +1,4 @@
-"""The built-in networks, each with an exposed residual stream: by name, and by the tensors of a
-checkpoint."""
+"""Built-in networks with an exposed residual stream, by name or by the tensors of a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A network by what the user typed for ``--model``: a library's, a model-hub folder's, a plugin's,
-or their own code.
+"""Networks that ``--model`` names: a library's, a hub folder's, a plugin's, the user's own.
 
 timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
 

@@ -1,5 +1,4 @@
-"""Residual CNNs for small images, with BatchNorm and no LayerNorm; their tensors are named as
-BioTorch names them."""
+"""Residual CNNs for small images, with BatchNorm; tensors are named as in BioTorch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The seven demonstrations: each computes the wrong number, the right one, and says why they
-differ.
+"""The seven demonstrations: the wrong number, the right one, and why they differ.
 
 1 to 3 are shown on constructed tensors, 4 to 7 on a trained net with its own feedback.
 """

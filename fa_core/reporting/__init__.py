@@ -1,2 +1,1 @@
-"""What goes into a paper: the reporting form as Markdown or HTML, figures as SVG, PDF and PNG, CSV
-and Parquet."""
+"""Output for papers: the reporting form, figures, CSV and Parquet."""

@@ -1,5 +1,4 @@
-"""What a report is made of, and how it is written: as Markdown, or as one HTML file that needs
-nothing else."""
+"""Building blocks of a report, written as Markdown or as one self-contained HTML file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-r"""A report's blocks as LaTeX to be \input: tables of booktabs that fit a page; words from files
-are no markup."""
+r"""A report's blocks as LaTeX to \input: booktabs tables that fit a page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What every figure is made of: the style, the page with its legend, axes, curves, markers,
-thresholds; files.
+"""Parts of every figure: style, page, legend, axes, curves, markers, thresholds.
 
 The same input gives the same bytes: style, font and ids are fixed, and no date or version is
 written.

@@ -1,5 +1,4 @@
-"""The published experiments as data: their commands, the runs they plan, the published figures and
-claims.
+"""The published experiments as data: commands, planned runs, figures and claims.
 
 The data are in `replication.toml` next to this module.
 """

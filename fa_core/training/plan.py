@@ -1,5 +1,4 @@
-"""Training plans as plain values, without torch: the recipe, the runs (method × seed × sweep axes),
-known names."""
+"""Training plans without torch: the recipe, the runs (method × seed × axes), known names."""
 
 from __future__ import annotations
 

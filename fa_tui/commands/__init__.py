@@ -1,2 +1,1 @@
-"""The commands of `fa-tui`, each a function ``NAME_command`` in a module of its own or with its
-like. Imports none."""
+"""The commands of `fa-tui`: functions named ``NAME_command``. Imports none."""

@@ -1,5 +1,4 @@
-"""`fa-tui seeds`, `sweep`, `utility`, `timeline`: what many runs say together; `fa-tui report`: all
-of it as a file."""
+"""`fa-tui seeds`, `sweep`, `utility`, `timeline`, and `fa-tui report`."""
 
 from __future__ import annotations
 

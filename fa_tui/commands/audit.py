@@ -1,5 +1,4 @@
-"""`fa-tui audit`: measure checkpoints and run folders. `fa-tui verify`: measure a recorded audit
-again and compare."""
+"""`fa-tui audit` measures checkpoints and run folders; `fa-tui verify` measures them again."""
 
 from __future__ import annotations
 

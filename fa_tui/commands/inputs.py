@@ -1,5 +1,4 @@
-"""The runs that a command works on: read from its paths, given a baseline, and chosen by method,
-seed and filter."""
+"""The runs that a command works on: read, given a baseline, filtered."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as
-Ctrl-C does.
+"""Progress on stderr, as bars or lines, and signals that end a command as Ctrl-C does.
 
 What is finished is kept first. A training command also writes its batches to a file for the
 explorer that started it (`fa_tui.jobs.listing`).

@@ -1,5 +1,4 @@
-"""`fa-tui replicate`: the published experiments as commands, and what came out compared with the
-published figures."""
+"""`fa-tui replicate`: the published experiments as commands, compared with published figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`fa-tui schema`: the JSON Schema of a file this project writes; `completion`: what shells and
-`man` read."""
+"""`fa-tui schema`: JSON Schema of the files written; `completion`: files for shells and `man`."""
 
 from __future__ import annotations
 

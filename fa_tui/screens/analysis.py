@@ -1,5 +1,4 @@
-"""Analysis: sweep, utility and seeds, from the functions and tables of the commands of these
-names."""
+"""The analysis screen: sweep, utility and seeds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Questions of the explorer and what it does with the answers: copy, export, presets, baselines,
-axes, orders."""
+"""Dialogs of the explorer: copy, export, presets, baselines, axes, orders."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The main screen: the matrix (or the long view), the run under the cursor, the sliders, what
-happens now."""
+"""The main screen: matrix or long view, the run under the cursor, sliders, status."""
 
 from __future__ import annotations
 

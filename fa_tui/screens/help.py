@@ -1,5 +1,4 @@
-"""Over the explorer: help for the focused pane, what could not be read, a letter on every pane, the
-command palette."""
+"""Overlays: help, problems, jump letters, the command palette."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Screens over another one that are answered once: a list, a line to type, several of a list,
-whether to leave.
+"""Modal questions: a list, a line to type, several of a list, whether to leave.
 
 Most are a framed box in the middle.
 """

@@ -1,5 +1,4 @@
-"""Screens that show judged runs, with the four sliders at hand: what they show follows the
-thresholds."""
+"""Base of the screens that show judged runs with the four sliders."""
 
 from __future__ import annotations
 

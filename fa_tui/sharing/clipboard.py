@@ -1,5 +1,4 @@
-"""Getting text out of the terminal: to the clipboard where there is one that can be reached, else
-into a file.
+"""Copying text: to a clipboard that can be reached, else into a file.
 
 Over SSH only the terminal itself can reach the user's clipboard (OSC 52). tmux swallows that
 sequence, but takes text itself and hands it on. No terminal confirms it.

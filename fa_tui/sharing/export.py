@@ -1,5 +1,4 @@
-"""Files that an explorer writes on request: reports, tables, pictures. Nothing is ever
-overwritten."""
+"""Files that an explorer writes on request; nothing is ever overwritten."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What can be copied and exported of a screen: texts, runs, a table, and command lines that show
-the same.
+"""Parts of a screen to copy or export: texts, runs, tables, command lines.
 
 No terminal code.
 """

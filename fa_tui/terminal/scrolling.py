@@ -1,5 +1,4 @@
-"""Scroll detection: lines that only moved up or down are moved by the terminal itself, in a few
-bytes."""
+"""Scroll detection: the terminal itself moves lines that only went up or down."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Themes that keep the verdict colours apart for every kind of colour vision; their colours are in
-`themes.json`.
+"""Themes for every kind of colour vision; their colours are in `themes.json`.
 
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design",
 2008); a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning`

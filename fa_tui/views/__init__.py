@@ -1,2 +1,1 @@
-"""Runs as a person looks at them: names, cells, axes, filters, comparisons. Pure functions, no
-terminal code."""
+"""What the screens show, as pure functions: names, cells, axes, filters, comparisons."""

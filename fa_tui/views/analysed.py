@@ -1,5 +1,4 @@
-"""Which runs an analysis is of, what its screen says about the line under the cursor, and its JSON.
-Pure."""
+"""Texts and tables of the analysis screen. Pure."""
 
 from __future__ import annotations
 

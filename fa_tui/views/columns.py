@@ -1,5 +1,4 @@
-"""The quantities a run can be shown by, and the columns of the long view: what each shows and sorts
-by. Pure."""
+"""Quantities of a run, and the columns of the long view. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs side by side: which belong together, which of them are on screen, and the lines that compare
-them. Pure."""
+"""Groups of runs side by side, and the lines that compare them. Pure."""
 
 from __future__ import annotations
 

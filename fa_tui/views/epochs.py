@@ -1,5 +1,4 @@
-"""The runs as they were at an epoch, and what the timeline shows of them and of stopping early. No
-terminal code."""
+"""The runs at an epoch of the timeline, and its texts. No terminal code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Linear and logarithmic scales of sliders, sparklines, charts and shades: positions, steps, tick
-labels."""
+"""Linear and logarithmic scales: positions, steps, tick labels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Text in cells: the characters to draw with; text cut, padded, wrapped; labels and paths
-shortened. Pure.
+"""Text in cells: characters, cutting, padding, wrapping, short paths. Pure.
 
 There is one Unicode set of characters and one ASCII set, with the same meaning in both. No meaning
 hangs on colour alone, so each state has its own character. A Chinese character takes two cells, an

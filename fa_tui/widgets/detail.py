@@ -1,5 +1,4 @@
-"""The run under the cursor: its verdict as text, its layers as numbers and bars, where its numbers
-come from."""
+"""The detail pane: verdict, diagnostics, layers and provenance of a run."""
 
 from __future__ import annotations
 

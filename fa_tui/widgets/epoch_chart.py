@@ -1,5 +1,4 @@
-"""One quantity of many runs over their epochs, with first fires and the threshold; the matrix at an
-epoch as legend.
+"""Charts of the timeline: a quantity of many runs over their epochs, with first fires.
 
 A click or a drag on a chart, or on the track below the charts, scrubs.
 """

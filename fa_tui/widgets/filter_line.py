@@ -1,5 +1,4 @@
-"""The line a filter is typed in: applied while typing; below it, what is wrong with it or what may
-be typed."""
+"""The filter line: applied while typing, with errors and completions below."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Lines of text, of key hints, of values to pick from, of tabs; text that scrolls; the explorer's
-status line."""
+"""Lines of text, key hints, choices and tabs; scrolling text; the status line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells
-that changed.
+"""Widgets that draw rows of styled text.
 
 Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides
 what that looks like.

@@ -1,5 +1,4 @@
-"""The four threshold sliders with the verdict counts above them; undo and redo, where a held key is
-one change."""
+"""The four threshold sliders with the verdict counts, undo and redo."""
 
 from __future__ import annotations
 

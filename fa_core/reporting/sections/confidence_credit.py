@@ -1,5 +1,4 @@
-"""How firm the verdicts are, by intervals and float64 gradients; and the credit quality per
-layer."""
+"""Confidence of the verdicts (intervals, float64 gradients), and credit quality per layer."""
 
 from __future__ import annotations
 
