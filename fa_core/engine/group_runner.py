@@ -48,8 +48,6 @@ from fa_core.measure.credit import (
     DIRECTIONS,
     NEEDS_DIRECTIONS,
     method_credit_quality,
-    null_gamma,
-    oriented,
     own_credit_quality,
 )
 from fa_core.measure.diagnose import run_diagnosis
@@ -58,6 +56,7 @@ from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.microbatches import cut
+from fa_core.measure.null_gamma import null_gamma, oriented
 from fa_core.measure.pass_errors import is_out_of_memory
 from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.vmapped import bytes_per_member

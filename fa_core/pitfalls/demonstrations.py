@@ -22,8 +22,9 @@ from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
 from fa_core.facts.runs import CREDIT, WEIGHTS, read_manifest
 from fa_core.measure.checkpoint import load_checkpoint, network_for
-from fa_core.measure.credit import NullGamma, null_gamma, pooled_gamma
+from fa_core.measure.credit_metrics import pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
+from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.methods import Method, restore_method
 from fa_core.models import StreamNet
 

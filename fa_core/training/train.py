@@ -40,8 +40,8 @@ from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.baseline import BASELINE_RULE
 from fa_core.judgement.diagnostics import DiagnosticThresholds, diagnostic_letters
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
+from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import make_method, method_class
 from fa_core.models import ARCHS, build
 from fa_core.option_values import unknown_name

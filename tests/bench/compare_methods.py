@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.data import load_data
-from fa_core.measure.credit import method_gamma
+from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import METHODS, make_method
 from fa_core.models import StreamNet, build
 

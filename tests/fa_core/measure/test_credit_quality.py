@@ -10,18 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure.credit import (
-    NullGamma,
-    ce_change,
-    credit_quality,
-    method_credit_quality,
-    null_gamma,
-    oriented,
-    pearson,
-    rho,
-)
+from fa_core.measure.credit import credit_quality, method_credit_quality
+from fa_core.measure.credit_metrics import ce_change, pearson, rho
 from fa_core.measure.norms import gamma, mean_over
-from fa_core.methods import make_method
+from fa_core.measure.null_gamma import NullGamma, null_gamma, oriented
+from fa_core.methods import Method, make_method
 from fa_core.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
@@ -331,6 +324,9 @@ class Feedback(nn.Module):
     """Direct feedback alignment in four lines, for any network with a stream."""
 
     draws_feedback = True
+    linear_feedback = False
+    free_at_L = False
+    no_credit = Method.no_credit
 
     def __init__(self, matrices: list[Tensor]) -> None:
         super().__init__()

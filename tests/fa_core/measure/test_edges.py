@@ -14,8 +14,9 @@ from fa_core import diagnose
 from fa_core.judgement.confidence import confidence
 from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.judgement.gain import backward_gain, cause_of_floor
-from fa_core.measure.credit import method_credit_quality, null_gamma
+from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.group import measure_together
+from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reliability import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build

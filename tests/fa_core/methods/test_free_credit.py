@@ -10,8 +10,11 @@ import torch
 from msgspec.structs import replace
 
 from fa_core.judgement.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
-from fa_core.measure import credit as measured
+from fa_core.measure.credit import method_credit_quality
+from fa_core.measure.credit_metrics import gammas_of_draws
 from fa_core.measure.norms import gamma
+from fa_core.measure.null_gamma import NULL_DRAWS, SLOW_DRAWS, usual_draws
+from fa_core.measure.null_gamma import null_gamma as measured_null
 from fa_core.methods import METHODS, make_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
@@ -37,7 +40,7 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name: str) -> None:
 
     deep = range(1, L + 1 if name == "dfa" else L)
     own = gammas(list(rule.buffers()))
-    found = measured.method_credit_quality(net, rule, x, y, directions=0)
+    found = method_credit_quality(net, rule, x, y, directions=0)
     assert found.gamma == pytest.approx(own, abs=1e-12)
     assert found.deep() == pytest.approx(np.mean([own[l] for l in deep]))
     table = found.to_dict()
@@ -47,7 +50,7 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name: str) -> None:
     generator = torch.Generator().manual_seed(11)
     fresh = [gammas(list(rule.fresh(generator).buffers())) for _ in range(draws)]
     expected = [float(np.mean([one[l] for l in deep])) for one in fresh]
-    null = measured.null_gamma(net, rule, x, y, draws=draws, seed=11)
+    null = measured_null(net, rule, x, y, draws=draws, seed=11)
     assert null.deep == pytest.approx(expected, abs=1e-12)
     assert null.mean == pytest.approx(np.mean(expected))
     assert null.std == pytest.approx(np.std(expected, ddof=1))
@@ -61,8 +64,8 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name: str) -> None:
 def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() -> None:
     net = build("resmlp", input_dim=16, d=64, L=4, seed=0)
     x, y = torch.randn(128, 16, generator=torch.Generator().manual_seed(0)), torch.arange(128) % 10
-    null = measured.null_gamma(net, make_method("fa", net), x, y)
-    assert len(null.deep) == measured.NULL_DRAWS
+    null = measured_null(net, make_method("fa", net), x, y)
+    assert len(null.deep) == NULL_DRAWS
     assert null.mean is not None and abs(null.mean) < 0.05
     assert np.mean([value for value in null.layers[1:] if value is not None]) > 0.2
 
@@ -77,9 +80,9 @@ def test_many_draws_at_once_are_the_draws_one_by_one(name: str, arch: str) -> No
         torch.arange(12) % 10,
     )
     rule = make_method(name, net, seed=3)
-    together = measured.null_gamma(net, rule, x, y, draws=40)
+    together = measured_null(net, rule, x, y, draws=40)
     rule.linear_feedback = False
-    apart = measured.null_gamma(net, rule, x, y, draws=5)
+    apart = measured_null(net, rule, x, y, draws=5)
     assert together.deep[:5] == pytest.approx(apart.deep, abs=1e-12)
     assert together.observed == apart.observed and len(together.deep) == 40
 
@@ -93,16 +96,16 @@ def test_gamma_of_draws_is_gamma_of_each(arithmetic: torch.dtype) -> None:
     gradient[3] = 0.0
     expected = [gamma(one, gradient) for one in credit]
     assert [kind is None for kind in expected] == [True, False, False, False, False]
-    found = measured.gammas_of_draws(credit, gradient)
+    found = gammas_of_draws(credit, gradient)
     assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_a_null_of_large_matrices_or_of_a_slow_rule_has_fewer_draws() -> None:
     net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
-    assert measured.usual_draws(make_method("state_bridge", net)) == measured.SLOW_DRAWS
+    assert usual_draws(make_method("state_bridge", net)) == SLOW_DRAWS
     large = make_method("dfa", net)
     large.B_0 = torch.empty(2**21, 1).expand(2**21, 2)
-    assert measured.SLOW_DRAWS < measured.usual_draws(large) < measured.NULL_DRAWS
+    assert SLOW_DRAWS < usual_draws(large) < NULL_DRAWS
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

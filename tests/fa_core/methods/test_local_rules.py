@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from fa_core.data import DataSet, load_data
 from fa_core.errors import UsageError
-from fa_core.measure.credit import method_credit_quality, method_gamma
+from fa_core.measure.credit import method_credit_quality
+from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import METHODS, Method, make_method
 from fa_core.methods.local_nets import LocalLoss, TargetPropagation
 from fa_core.models import StreamNet, build

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.measure.credit import method_credit_quality, method_gamma
+from fa_core.measure.credit import method_credit_quality
+from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import make_method
 from fa_core.methods.base import feedback_generator, output_error
 from fa_core.methods.weight_feedback import WeightFeedback, carrying_weights

@@ -1,0 +1,336 @@
+"""The null of Γ: deep Γ of a method's rule under freshly drawn feedback."""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import UsageError
+from fa_core.judgement.intervals import t_quantile
+from fa_core.measure.batch_input import to_device
+from fa_core.measure.credit import (
+    TrainingBatch,
+    as_vectors,
+    check_credit,
+    free_layers_of,
+    training_batch,
+)
+from fa_core.measure.credit_metrics import Series, gammas_of_draws
+from fa_core.measure.flattening import Flattening
+from fa_core.measure.isolate import Inputs, borrow
+from fa_core.measure.microbatches import true_pass
+from fa_core.measure.norms import gamma, mean_over
+from fa_core.methods.base import Method
+from fa_core.methods.feedback import RandomFeedback
+
+NULL_DRAWS = 200
+"""Fresh feedbacks of a rule whose credit is linear in each: their spread is known to 5 %."""
+
+SLOW_DRAWS = 20
+"""Of any other rule, where a draw costs a backward pass of its own: the spread is known to 16 %."""
+
+
+@dataclass(frozen=True)
+class NullGamma:
+    """Γ of one network under freshly drawn feedback.
+
+    Attributes:
+        deep: deep Γ (see `CreditQuality.deep`) of every draw where it is defined.
+        observed: deep Γ under the training feedback, or None.
+        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes
+            from the head alone), Γ_l is no null but the rule's own, and the layer is none of the
+            deep ones.
+
+    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` judges by
+    their number.
+
+    Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the
+    training feedback).
+    """
+
+    deep: list[float]
+    observed: float | None
+    layers: list[float | None] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over draws."""
+        if not self.deep:
+            return None
+        return statistics.fmean(self.deep)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for
+        fewer than two."""
+        if not _all_finite(self.deep):
+            return math.nan
+        if len(self.deep) < 2:
+            return None
+        return statistics.stdev(self.deep)
+
+    @property
+    def rank(self) -> float | None:
+        """The one-sided p-value of the observed deep Γ: (1 + k)/(1 + n), k of n draws reach it.
+
+        The 1 is the observed one itself, so that p is never 0 and is right for every n. None where
+        there is nothing to compare, or a value that is not finite compares with nothing.
+
+        Source: Phipson & Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010.
+
+        >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
+        0.25
+        """
+        if self.observed is None or not self.deep:
+            return None
+        if not _all_finite([self.observed, *self.deep]):
+            return None
+        reached = sum(value >= self.observed for value in self.deep)
+        return (1 + reached) / (1 + len(self.deep))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``null`` of a report's ``credit``."""
+        return {
+            "draws": len(self.deep),
+            "deep_gamma_mean": self.mean,
+            "deep_gamma_std": self.std,
+            "rank": self.rank,
+            "gamma": self.layers,
+        }
+
+
+def _all_finite(values: list[float]) -> bool:
+    return all(map(math.isfinite, values))
+
+
+def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[float | None]:
+    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality`
+    without the rest.
+
+    Args:
+        net: a network with its own stream.
+        method: as it is now.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+
+    Raises:
+        MeasureError: a credit of another length or shape than the stream.
+
+    Source: docs/protocol.md §4.
+    """
+    with _reference(net, x, y) as reference:
+        return reference.gammas(copy.deepcopy(method))
+
+
+def null_gamma(
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, draws: int | None = None, seed: int = 0
+) -> NullGamma:
+    """Deep Γ under fresh feedbacks, and the one with the training feedback.
+
+    Args:
+        net: a network with its own stream.
+        method: as trained.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        draws: how many feedbacks to draw; None = as many as the rule is quick enough for
+            (`usual_draws`). The first of many draws are those of few.
+        seed: of the draws.
+
+    Raises:
+        UsageError: the method draws no feedback, so that it has no null.
+
+    Source: docs/protocol.md §4.
+    """
+    if not method.draws_feedback:
+        raise UsageError(
+            f"{type(method).__name__} draws no feedback", hint="it has no null to compare with"
+        )
+    if draws is None:
+        draws = usual_draws(method)
+    generator = torch.Generator().manual_seed(seed)
+    with _reference(net, x, y) as reference:
+        own = reference.gammas(copy.deepcopy(method))
+        drawn = list(reference.gammas_drawn(method, draws, generator))
+    deep = []
+    for layers in drawn:
+        value = _deep(method, layers)
+        if value is not None:
+            deep.append(value)
+    averages = [mean_over(layer, first=0) for layer in zip(*drawn, strict=True)]
+    return NullGamma(deep, _deep(method, own), averages)
+
+
+def _deep(method: Method, gammas: Series) -> float | None:
+    """Deep Γ: the mean over l ≥ 1 without the layers whose credit comes free."""
+    return mean_over(gammas, without=free_layers_of(method, gammas))
+
+
+FAR = 2.0
+"""Feedback works in one orientation where deep Γ is so many times as far from its null as one more
+draw would be."""
+
+
+def oriented(
+    net: nn.Module,
+    method: Method,
+    x: Inputs,
+    y: Tensor,
+    null: NullGamma,
+    foreign: bool = True,
+) -> tuple[Method, NullGamma, str]:
+    """A rule with its square feedback matrices in the orientation that training used.
+
+    Matrices saved as `nn.Linear` holds them are transposed, and no shape shows it. Transposed
+    feedback is a fresh draw: its deep Γ lies within the null. An orientation is taken where its
+    deep Γ lies far outside the null and the other one's lies within.
+
+    Args:
+        net: a network with its own stream.
+        method: as saved.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        null: of the method as saved.
+        foreign: whether another program may have saved it; else only a clear case is noted.
+
+    Returns:
+        (the rule, its null, a note for the report): "" where the matrices as saved are the right
+        ones, or none is square.
+
+    Source: docs/protocol.md §4.
+    """
+    if not isinstance(method, RandomFeedback) or not method.linear_feedback:
+        return method, null, ""
+    twin = method.turned()
+    if twin is None or null.observed is None or null.mean is None or not null.std:
+        return method, null, ""
+    transposed = _deep(twin, method_gamma(net, twin, x, y))
+    if transposed is None or not _all_finite([null.observed, transposed, null.mean, null.std]):
+        return method, null, ""
+    draws = len(null.deep)
+    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * null.std
+    saved_at = abs(null.observed - null.mean) / reach
+    turned_at = abs(transposed - null.mean) / reach
+    both = f"deep Γ {null.observed:+.3f} as saved, {transposed:+.3f} transposed"
+    if turned_at > FAR and saved_at <= 1:
+        note = f"square feedback matrices are taken transposed: {both}"
+        return twin, replace(null, observed=transposed), note
+    as_saved = saved_at > FAR and turned_at <= 1
+    if as_saved or not foreign:
+        return method, null, ""
+    return method, null, f"square feedback matrices may have been saved transposed: {both}"
+
+
+DRAWN_AT_ONCE = 2**20
+"""Numbers of feedback and credit per batched product: 8 MB in float64, which is quickest."""
+
+DRAWN_AT_MOST = 2**28
+"""Numbers drawn for one null: a few seconds. FA's 200 draws take them at d = 580 and L = 4."""
+
+
+def usual_draws(method: Method) -> int:
+    """The default number of draws of a rule's null: from `SLOW_DRAWS` to `NULL_DRAWS`."""
+    if not method.linear_feedback:
+        return SLOW_DRAWS
+    numbers = _count_numbers(method)
+    return max(SLOW_DRAWS, min(NULL_DRAWS, DRAWN_AT_MOST // max(numbers, 1)))
+
+
+def _count_numbers(module: nn.Module) -> int:
+    return sum(buffer.numel() for buffer in module.buffers())
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """The float64 gradients of one batch, to compare rules with.
+
+    Attributes:
+        batch: what a rule is asked with.
+        hidden: h_0..h_L.
+        gradients: g_0..g_L as float64 vectors.
+        flattening: how states become those.
+    """
+
+    batch: TrainingBatch
+    hidden: list[Tensor]
+    gradients: list[Tensor]
+    flattening: Flattening
+
+    def gammas(self, rule: Method) -> Series:
+        """Γ_l of one rule, which is brought to the network's arithmetic in place."""
+        credit = self.batch.credit(rule)
+        check_credit(credit, self.hidden)
+        vectors = as_vectors(credit, self.flattening, self.batch.y.device)
+        return list(map(gamma, vectors, self.gradients))
+
+    def gammas_drawn(
+        self, method: Method, draws: int, generator: torch.Generator
+    ) -> Iterator[Series]:
+        """Γ_l of a rule under fresh feedback, `draws` times."""
+        if not method.linear_feedback:
+            for _ in range(draws):
+                yield self.gammas(method.fresh(generator))
+            return
+        rule = copy.deepcopy(method).to(dtype=self.batch.logits.dtype)
+        twin = _VectorCredit(rule, self.batch, self.flattening)
+        numbers = _count_numbers(twin) + sum(map(torch.numel, self.gradients))
+        most = max(1, DRAWN_AT_ONCE // numbers)
+        for first in range(0, draws, most):
+            yield from self._gammas_together(twin, min(most, draws - first), generator)
+
+    def _gammas_together(
+        self, twin: _VectorCredit, draws: int, generator: torch.Generator
+    ) -> Iterator[Series]:
+        """Γ_l of some draws of a rule with credit at every layer: one batched product per layer."""
+        feedbacks = twin.redrawn(draws, generator)
+        credit = torch.vmap(twin.with_feedback)(feedbacks)
+        layers = map(gammas_of_draws, credit, self.gradients)
+        for gammas in zip(*layers, strict=True):
+            yield list(gammas)
+
+
+class _VectorCredit(nn.Module):
+    """A rule as a module that returns its credit as vectors: `torch.vmap` runs it under many
+    feedbacks at once."""
+
+    def __init__(self, rule: Method, batch: TrainingBatch, flattening: Flattening) -> None:
+        super().__init__()
+        self.rule = rule
+        self._batch = batch
+        self._flattening = flattening
+
+    def forward(self) -> list[Tensor]:
+        batch = self._batch
+        credit = self.rule.credit(batch.network, batch.stream, batch.logits, batch.y)
+        return [self._flattening.vectors(a) for a in credit if a is not None]
+
+    def with_feedback(self, feedback: dict[str, Tensor]) -> list[Tensor]:
+        """The credit under other buffers."""
+        credit: list[Tensor] = torch.func.functional_call(self, feedback, ())
+        return credit
+
+    def redrawn(self, draws: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Fresh feedback: every buffer, drawn `draws` times and stacked."""
+        stacks: dict[str, list[Tensor]] = {name: [] for name, _ in self.named_buffers()}
+        for _ in range(draws):
+            self.rule.redraw(generator)
+            for name, buffer in self.named_buffers():
+                stacks[name].append(buffer.clone())
+        return {name: torch.stack(drawn) for name, drawn in stacks.items()}
+
+
+@contextmanager
+def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Reference]:
+    """The gradients of one batch in float64, and the batch as in training."""
+    with borrow(net, "float64") as borrowed, training_batch(net, x, y) as batch:
+        done = true_pass(borrowed, None, *to_device((x, y), 0, borrowed))
+        flattening = Flattening.of(done.hidden, done.gradients[-1])
+        gradients = [flattening.vectors(g) for g in done.gradients]
+        yield _Reference(batch, done.hidden, gradients, flattening)
