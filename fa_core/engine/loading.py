@@ -28,7 +28,8 @@ from fa_core.errors import FaError, MeasureError, UnreadableInput
 from fa_core.facts.runs import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists, free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
-from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
+from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.microbatches import cut
 from fa_core.measure.pass_errors import is_out_of_memory
 

@@ -367,7 +367,8 @@ TOML: dict[str, Callable[[], bytes]] = {
 
 
 def read_checkpoint(path: Path) -> None:
-    from fa_core.measure.checkpoint import load_checkpoint, network_for
+    from fa_core.measure.checkpoint import load_checkpoint
+    from fa_core.measure.checkpoint_network import network_for
 
     network_for(load_checkpoint(path))
 

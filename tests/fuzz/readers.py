@@ -91,7 +91,8 @@ def read_manifest(folder: Path, number: int) -> None:
 
 
 def read_checkpoint(folder: Path, number: int) -> None:
-    from fa_core.measure.checkpoint import load_checkpoint, network_for
+    from fa_core.measure.checkpoint import load_checkpoint
+    from fa_core.measure.checkpoint_network import network_for
 
     name, data = cases.checkpoint_case(number)
     path = folder / name

@@ -283,7 +283,7 @@ def test_every_kind_is_measured_as_its_plain_state_dict(
 def test_every_kind_is_read_to_the_bit_in_every_container(
     kind: str, writer: str, net: ResMLP, tmp_path: Path
 ) -> None:
-    from fa_core.measure.checkpoint import network_for
+    from fa_core.measure.checkpoint_network import network_for
 
     WRITERS[writer](CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
     del sys.modules[LAB]

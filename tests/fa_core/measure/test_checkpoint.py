@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
-from fa_core.measure.checkpoint import fitted, load_checkpoint
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.checkpoint_network import fitted
 from fa_core.models import ARCHS, build
 
 
@@ -191,7 +192,7 @@ def test_no_network_of_a_checkpoint_imports_torchs_compiler(tmp_path):
     for arch in ARCHS:
         save_file(build(arch).state_dict(), tmp_path / f"{arch}.safetensors")
     code = (
-        "import sys; from pathlib import Path; from fa_core.measure.checkpoint import load_checkpoint, network_for\n"
+        "import sys; from pathlib import Path; from fa_core.measure.checkpoint import load_checkpoint; from fa_core.measure.checkpoint_network import network_for\n"
         "for path in map(Path, sys.argv[1:]): network_for(load_checkpoint(path))\n"
         "sys.exit('torch._dynamo' in sys.modules)"
     )

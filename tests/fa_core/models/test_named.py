@@ -13,7 +13,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.checkpoint_network import network_for
 from fa_core.models.named import network_of
 
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from fa_core.engine.jobs import Job
 from fa_core.engine.loading import load
 from fa_core.facts.runs import Manifest
-from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.checkpoint_network import network_for
 from fa_core.models import build
 from fa_core.training.run_files import RunWriter
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import UsageError
-from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.checkpoint_network import network_for
 from fa_core.methods import make_method
 from fa_core.models import build
 

@@ -1,0 +1,240 @@
+"""Tensors within what `safe_unpickle` read: one, every mapping of them, or those of a module."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from fa_core.errors import UnreadableInput
+from fa_core.measure.safe_unpickle import (
+    DTYPES,
+    LONGEST_NAME,
+    TOO_MANY_OBJECTS,
+    Effort,
+    NestedFile,
+    Placeholder,
+    Storage,
+)
+
+DEPTH = 8
+"""How deep mappings are looked for."""
+
+STEPS_A_CONTAINER, STEPS_A_TENSOR = 10, 30
+"""Steps that looking into a container, or making a tensor, costs."""
+
+REPEATS, SLACK = 64, 1 << 20
+"""A mapping's tensors may be this many times as large as their file, and some bytes more: they may
+share storages."""
+
+MOST_WRAPPERS = 4
+"""A tensor may be a parameter, of a class of its own, and so on."""
+
+_REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
+
+
+def tensor_of(value: object) -> Tensor | None:
+    """The tensor that a placeholder describes; None for anything else.
+
+    Raises:
+        UnreadableInput: a tensor that is not dense.
+        ValueError: one that reaches out of its storage.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if not isinstance(value, Placeholder):
+        return None
+    if value.tensor is None:
+        value.tensor = _rebuilt(value)
+    return value.tensor
+
+
+def _rebuilt(value: object) -> Tensor | None:
+    for _ in range(MOST_WRAPPERS):
+        kind = _rebuild_kind(value)
+        if kind is None or not isinstance(value, Placeholder):
+            return None
+        if kind in ("parameter", "parameter_with_state"):
+            value = value.args[0]
+        elif kind == "from_type_v2":
+            value = Placeholder(value.args[0].name, value.args[2])
+        else:
+            return _dense_tensor(kind, value.args)
+    raise ValueError("a parameter within parameters")
+
+
+def _rebuild_kind(value: object) -> str | None:
+    """What torch's function that makes the tensor ends in, e.g. ``"tensor_v2"``."""
+    if not isinstance(value, Placeholder):
+        return None
+    match = _REBUILDS.fullmatch(value.name)
+    if match is None:
+        return None
+    return match[1]
+
+
+def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
+    has_extras = kind == "tensor_v2" and any(args[6:])
+    if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
+        what = f"holds a tensor that is not plain and dense (_rebuild_{kind})"
+        raise UnreadableInput(what, hint="save it again after .dequantize() or .to_dense()")
+    storage = args[0]
+    if isinstance(storage, NestedFile):
+        storage = storage.content
+    if not isinstance(storage, Storage):
+        raise ValueError("a tensor without a storage")
+    dtype = None
+    if kind == "tensor_v3":
+        dtype = DTYPES[args[6].name.removeprefix("torch.")]
+    return storage.tensor(dtype, *args[1:4])
+
+
+def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
+    """Every mapping of tensors in a file, and the tensors of every module, by their place: ``""``,
+    ``"state.model"``.
+
+    The states of optimizers are left out.
+
+    Args:
+        content: what was read.
+        size: the file's, in bytes.
+
+    Raises:
+        ValueError: tensors that cannot be read, or are too large for their file.
+    """
+    found: dict[str, Mapping[str, Tensor]] = {}
+    effort = Effort(size)
+    seen: set[int] = set()
+    waiting = deque([("", content, 0)])
+    while waiting:
+        place, value, depth = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        held = _contents_counted(value, effort)
+        if not held or {"state", "param_groups"} <= held.keys():
+            continue
+        if _is_module(held):
+            tensors = _module_tensors(held, effort)
+        else:
+            tensors, deeper = _tensors_and_containers(held, place, effort)
+            if depth < DEPTH:
+                waiting += [(name, one, depth + 1) for name, one in deeper]
+        if tensors:
+            found[place] = tensors
+        if sum(tensor.nbytes for tensor in tensors.values()) > REPEATS * size + SLACK:
+            raise ValueError("its tensors are larger than the file that holds them")
+    return found
+
+
+def _tensors_and_containers(
+    held: Mapping[Any, Any], place: str, effort: Effort
+) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
+    """The tensors that a container holds by name, and the containers in it with their places."""
+    tensors: dict[str, Tensor] = {}
+    deeper: list[tuple[str, Any]] = []
+    for number, (name, one) in enumerate(held.items()):
+        tensor = None
+        if isinstance(name, str):
+            tensor = tensor_of(one)
+        if tensor is not None:
+            effort.spend(STEPS_A_TENSOR)
+            tensors[name] = tensor
+        elif isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
+            label = _label(name, number)
+            deeper.append((f"{place}.{label}" if place else label, one))
+    return tensors, deeper
+
+
+def _label(name: object, number: int) -> str:
+    """A key as a part of a name; its number in its dict where it is neither text nor a number."""
+    if isinstance(name, str):
+        return name[:LONGEST_NAME]
+    if isinstance(name, (int, float)):
+        return str(name)
+    return f"#{number}"
+
+
+def _contents_counted(value: object, effort: Effort) -> dict[Any, Any]:
+    elements = sum(map(len, _containers(value)))
+    effort.spend(STEPS_A_CONTAINER + elements)
+    return contents_of(value)
+
+
+def contents_of(value: object) -> dict[Any, Any]:
+    """What a container or placeholder holds, by name or number; nothing of a tensor."""
+    if _rebuild_kind(value):
+        return {}
+    if isinstance(value, Placeholder):
+        args, members, *named = _containers(value)
+        held = dict(enumerate([*args, *members]))
+        for one in named:
+            held.update(one)
+        return held
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+def _containers(value: object) -> list[Any]:
+    """The containers that `contents_of` reads: a placeholder's arguments, members, entries, states."""
+    if isinstance(value, Placeholder):
+        args = value.args
+        if not isinstance(args, (list, tuple)):
+            args = ()
+        states = (value.state,)
+        # pickle's own state of a class with slots is a pair
+        if isinstance(value.state, tuple):
+            states = value.state[:2]
+        named = [state for state in states if isinstance(state, dict)]
+        return [args, value.members, value, *named]
+    if isinstance(value, (dict, list, tuple)):
+        return [value]
+    return []
+
+
+def _is_module(held: Mapping[Any, Any]) -> bool:
+    parts = ("_parameters", "_buffers", "_modules")
+    return all(isinstance(held.get(part), dict) for part in parts)
+
+
+def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
+    """What the module's ``state_dict`` would be, in its order. A module may contain itself."""
+    found: dict[str, Tensor] = {}
+    waiting = [("", module)]
+    while waiting:
+        prefix, held = waiting.pop()
+        if len(prefix) > LONGEST_NAME:
+            raise ValueError(TOO_MANY_OBJECTS)
+        for name, tensor in _own_tensors(held, effort).items():
+            found[f"{prefix}{name}"] = tensor
+        children = []
+        for number, (name, child) in enumerate(held["_modules"].items()):
+            inner = _contents_counted(child, effort)
+            if _is_module(inner):
+                children.append((f"{prefix}{_label(name, number)}.", inner))
+        waiting += reversed(children)
+    return found
+
+
+def _own_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
+    """Parameters, and buffers that are saved, of one module."""
+    passing = module.get("_non_persistent_buffers_set")
+    if not isinstance(passing, list):
+        passing = []
+    held = {**module["_parameters"], **module["_buffers"]}
+    effort.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
+    unsaved = {name for name in passing if isinstance(name, str)}
+    found = {}
+    for number, (name, value) in enumerate(held.items()):
+        if isinstance(name, str) and name in unsaved:
+            continue
+        tensor = tensor_of(value)
+        if tensor is not None:
+            found[_label(name, number)] = tensor
+    return found
