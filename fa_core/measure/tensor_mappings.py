@@ -182,7 +182,8 @@ def contents_of(value: object) -> dict[Any, Any]:
 
 
 def _containers(value: object) -> list[Any]:
-    """The containers that `contents_of` reads: a placeholder's arguments, members, entries, states."""
+    """The containers that `contents_of` reads: a placeholder's arguments, members, entries,
+    states."""
     if isinstance(value, Placeholder):
         args = value.args
         if not isinstance(args, (list, tuple)):
