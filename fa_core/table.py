@@ -218,6 +218,12 @@ class AuditTable:
         """The seeds in increasing order, None last."""
         return sorted(set(self.seed.tolist()), key=lambda seed: (seed is None, seed))
 
+    @property
+    def controls(self) -> Mask:
+        """Controls (n,): runs that methods are compared with, and that make no claim."""
+        found: Mask = np.isin(self.method, CONTROLS)
+        return found
+
     def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no
         loop over rows."""
@@ -246,8 +252,7 @@ class AuditTable:
     def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
         """How many rows have each word of `fa_core.judgement.diagnostics.standing`."""
         t = thresholds or DiagnosticThresholds()
-        controls = np.isin(self.method, CONTROLS)
-        masks = (self.flags(t), self.coverage, self.undecided(t), controls)
+        masks = (self.flags(t), self.coverage, self.undecided(t), self.controls)
         counts: Counter[str] = Counter()
         alike = Counter(zip(*(mask.tolist() for mask in masks), strict=True))
         for (*bits, control), runs in alike.items():

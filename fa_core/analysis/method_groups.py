@@ -66,7 +66,7 @@ def split_groups(
         degenerate: the same for the other group.
 
     Raises:
-        UsageError: a method that is not in the table, or in both groups.
+        UsageError: a control, a method that is not in the table, or one in both groups.
     """
     named = [_known(table, names) for names in (healthy, degenerate)]
     if both := set(named[0] or ()) & set(named[1] or ()):
@@ -110,6 +110,8 @@ def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
     present = set(table.method.tolist())
     chosen = [canonical_method(name) for name in names]
     for name in chosen:
+        if name in CONTROLS:
+            raise UsageError(f"{name!r} is a control, which is in no group", hint="name a method")
         if name not in present:
             if present:
                 hint = nearest(name, sorted(present))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import GROUPS, baseline_hint, split_groups
+from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
 from fa_core.judgement.diagnostics import (
     BIT,
     DIAGNOSTICS,
@@ -117,9 +117,12 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
         letter: whose threshold moves.
         thresholds: the other three.
 
+    Controls make no claim and are not counted.
+
     Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) +
     (always) for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
     """
+    table = table.select(~table.controls)
     diagnostic = DIAGNOSTICS[letter]
     values, finite, always = table.judged(letter)
     # runs on which none of the other diagnostics fires
@@ -181,7 +184,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         threshold: its present value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
-        every: all runs of the table, grouped or not.
+        every: all runs of the table but controls, grouped or not.
         neither: methods in neither group.
         separable: a threshold exists that passes every healthy and fires on every degenerate
             measured run; None when a group has no measured run.
@@ -224,7 +227,8 @@ def sensitivity(
 
     For a diagnostic that fires above, the groups are separable iff max(healthy) < min(degenerate),
     and gap = min(degenerate)/max(healthy), or their difference on a linear scale; mirrored for one
-    that fires below. Between these two values every threshold separates.
+    that fires below. Between these two values every threshold separates. Controls, which make no
+    claim, are left out.
 
     Args:
         table: n runs.
@@ -234,12 +238,14 @@ def sensitivity(
         degenerate: methods of the other group, with the same default.
 
     Raises:
-        UsageError: a method that is not in the table, or in both groups.
+        UsageError: a control, a method that is not in the table, or one in both groups.
 
     Source: docs/protocol.md §9, threshold sensitivity.
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
+    controls = controls_note(table.method)
+    table = table.select(~table.controls)
     masks = split_groups(table, healthy, degenerate)
     good, bad = (_spread(table.select(mask), diagnostic, limit) for mask in masks)
     every = _spread(table, diagnostic, limit)
@@ -261,6 +267,7 @@ def sensitivity(
         plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
         skipped=(
             *(table.assumed_notes if letter == "d" else ()),
+            *controls,
             *_skipped(table, diagnostic, good, bad, separable),
         ),
     )

@@ -8,7 +8,6 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
-from fa_core.facts.controls import CONTROLS
 from fa_core.judgement.diagnostics import (
     BIT,
     DIAGNOSTICS,
@@ -83,7 +82,7 @@ def decision_utility(
     Source: docs/protocol.md §9, decision utility.
     """
     measured = table.coverage != 0
-    judged = measured & ~np.isin(table.method, CONTROLS)
+    judged = measured & ~table.controls
     runs, names = table.select(judged), objects(run_names(table))[judged]
     t = thresholds or DiagnosticThresholds()
     flags, acc, gamma, methods = runs.flags(t), runs.acc, runs.mean_gamma, runs.method.tolist()

@@ -12,7 +12,6 @@ import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.errors import printable
-from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import MethodStyle
 from fa_core.judgement.diagnostics import BIT, BOUND, LETTERS, PROXY, DiagnosticThresholds
 from fa_core.numbers import brief
@@ -153,7 +152,7 @@ def architecture_figure(
 ) -> Figure:
     """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a
     marker per seed."""
-    compared = ~np.isin(table.method, CONTROLS)
+    compared = ~table.controls
     if compared.any():
         table = table.select(compared)
     kinds = np.array(architectures(table))

@@ -93,7 +93,8 @@ class Analysed:
 
     def _of_group(self, group: str) -> tuple[str, ...]:
         present = dict.fromkeys(self.table.method.tolist())
-        return tuple(name for name in present if self.group_of(name) == group)
+        claims = (name for name in present if name not in CONTROLS)
+        return tuple(name for name in claims if self.group_of(name) == group)
 
     def left_out_words(self, *, groups: bool) -> Iterator[str]:
         """What an analysis would need, or seem to be of, and the filter leaves out.

@@ -12,7 +12,6 @@ import numpy as np
 
 from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.facts.controls import CONTROLS
 from fa_core.judgement.diagnostics import (
     ASSUMED,
     DIAGNOSTICS,
@@ -49,7 +48,7 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     reports = (
         table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST))
     )
-    return list(map(Run, run_names(table), reports, np.isin(table.method, CONTROLS).tolist()))
+    return list(map(Run, run_names(table), reports, table.controls.tolist()))
 
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
@@ -113,7 +112,7 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     t = thresholds
     open_or_fires = (table.flags(t) | table.undecided(t)) != 0
     measured = table.coverage != 0
-    trusted = measured & ~open_or_fires & ~np.isin(table.method, CONTROLS)
+    trusted = measured & ~open_or_fires & ~table.controls
     return Counter(
         table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist()
     )

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.method_groups import published_groups, split_groups
-from fa_core.analysis.threshold_sweep import Sensitivity, sensitivity
+from fa_core.analysis.threshold_sweep import Sensitivity, sensitivity, verdict_curve
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits
+from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -156,3 +157,15 @@ def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(
 def test_a_method_is_in_one_group_only() -> None:
     with pytest.raises(UsageError, match="dfa in both groups"):
         split_groups(table(row("dfa", growth=2.0)), ["dfa"], ["DFA"])
+
+
+def test_controls_are_neither_swept_nor_counted() -> None:
+    claims = table(row("bp", growth=1.0), row("dfa", growth=400.0))
+    runs = table(*claims.rows(), row("frozen", growth=60.0), row("random_init", growth=500.0))
+    thresholds = DiagnosticThresholds()
+    found, alone = parted(runs, "a"), parted(claims, "a")
+    assert found.every == alone.every and found.neither == () and found.plateau == (1.0, 400.0)
+    assert "controls are in no group: frozen, random_init" in found.skipped
+    assert verdict_curve(runs, "a", thresholds) == verdict_curve(claims, "a", thresholds)
+    with pytest.raises(UsageError, match="'frozen' is a control"):
+        sensitivity(runs, "a", degenerate=["frozen"])
