@@ -1,17 +1,10 @@
 """Data sets and the evaluation batches of an audit."""
 
-from fa_core.data.dataset import (
-    SPECS,
-    DataSet,
-    GivenBatches,
-    eval_batches,
-    eval_order,
-    load_data,
-    load_test_data,
-)
+from fa_core.data.dataset import DataSet, GivenBatches, eval_batches, eval_order
+from fa_core.data.load import DATA_LOADERS, load_data, load_test_data
 
 __all__ = [
-    "SPECS",
+    "DATA_LOADERS",
     "DataSet",
     "GivenBatches",
     "eval_batches",

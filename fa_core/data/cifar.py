@@ -34,12 +34,8 @@ def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], ND
         content = Archive(bytearray(read_file(path))).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
-        found = {
-            key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()
-        }
-        if missing := {"data", label_key} - found.keys():
-            raise UnreadableInput(f"has no {min(missing)!r}", hint="this is another data set")
-        data, labels = _array(found["data"]), _array(found[label_key])
+        data = _array(_value(content, "data"))
+        labels = _array(_value(content, label_key))
         if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != PIXELS:
             raise UnreadableInput(f"data is {data.dtype}{list(data.shape)}, not uint8[N, {PIXELS}]")
         if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu":
@@ -47,8 +43,16 @@ def read_pickle_batch(path: Path, label_key: str) -> tuple[NDArray[np.uint8], ND
         return data, labels.astype(np.int64)
 
 
-def _array(value: Any) -> NDArray[Any]:
-    """What a list holds, or the bytes of a NumPy array; text of Python 2 is latin-1.
+def _value(content: dict[Any, Any], key: str) -> object:
+    """The value of a key, which Python 2 wrote as bytes."""
+    for name in (key, key.encode()):
+        if name in content:
+            return content[name]
+    raise UnreadableInput(f"has no {key!r}", hint="this is another data set")
+
+
+def _array(value: object) -> NDArray[Any]:
+    """The array of a list of integers, or of a pickled NumPy array; text of Python 2 is latin-1.
 
     Raises:
         UnsafeCheckpoint: an object of another kind.
@@ -167,14 +171,14 @@ CIFAR100 = Cifar(
 
 
 def read_cifar(
-    kind: Cifar, given: Path, mean: Triple | None = None, std: Triple | None = None
+    kind: Cifar, given: Path, mean: Triple, std: Triple
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Read a CIFAR folder in whichever layout it holds.
 
     Args:
         kind: which of the two.
         given: the folder, or the folder that holds the unpacked archive.
-        mean, std: what pixels in [0, 1] are standardised by; default: those of the training pixels.
+        mean, std: of pixels in [0, 1], per channel, for standardising.
 
     Returns:
         Training images (N, 3, 32, 32), standardised per channel, and (fine) labels (N,); the same
@@ -188,15 +192,19 @@ def read_cifar(
     """
     folder, layout = _find(given, kind.layouts)
     train = [layout.read(folder / name) for name in layout.train]
-    pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
+    pixels = np.concatenate([x for x, _ in train])
+    labels = np.concatenate([y for _, y in train])
     test_pixels, test_labels = layout.read(folder / layout.test)
-    x, test_x = (
-        standardised(
-            torch.from_numpy(part.reshape(-1, 3, 32, 32)), mean or kind.mean, std or kind.std
-        )
-        for part in (pixels, test_pixels)
+    return (
+        _images(pixels, mean, std),
+        torch.from_numpy(labels),
+        _images(test_pixels, mean, std),
+        torch.from_numpy(test_labels),
     )
-    return x, torch.from_numpy(labels), test_x, torch.from_numpy(test_labels)
+
+
+def _images(pixels: Bytes, mean: Triple, std: Triple) -> Tensor:
+    return standardised(torch.from_numpy(pixels.reshape(-1, 3, 32, 32)), mean, std)
 
 
 def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
@@ -204,25 +212,29 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     likeliest one."""
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    found = []
+    fewest: list[str] | None = None
     for layout in layouts:
         for place in (folder, folder / layout.folder):
             files = [*layout.train, layout.test]
-            found.append((place, layout, [name for name in files if not is_file(place / name)]))
-    place, layout, missing = min(found, key=lambda one: len(one[2]))
-    if not missing:
-        return place, layout
-    if len(missing) <= len(layout.train):
+            missing = [name for name in files if not is_file(place / name)]
+            if not missing:
+                return place, layout
+            if len(missing) < len(files) and (fewest is None or len(missing) < len(fewest)):
+                fewest, likeliest = missing, place
+    if fewest is not None:
         raise UnreadableInput(
-            f"missing {', '.join(missing)}", where=place, hint="unpack the whole archive there"
+            f"missing {', '.join(fewest)}", where=likeliest, hint="unpack the whole archive there"
         )
-    known = " or ".join(
-        f"{layout.folder} ({layout.train[0]}, …, {layout.test})" for layout in layouts
+    known = []
+    for layout in layouts:
+        known.append(f"{layout.folder} ({layout.train[0]}, …, {layout.test})")
+    raise UnreadableInput(
+        f"none of the data set's files is here; missing {' or '.join(known)}", where=folder
     )
-    raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
 
 
 def standardised(pixels: Tensor, mean: Triple, std: Triple) -> Tensor:
     """(x/255 − mean)/std of bytes (N, 3, H, W), per channel, in float32."""
-    shift, scale = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
+    shift = torch.tensor(mean).view(1, -1, 1, 1)
+    scale = torch.tensor(std).view(1, -1, 1, 1)
     return pixels.float().div_(255.0).sub_(shift).div_(scale)

@@ -31,13 +31,11 @@ Pixels = NDArray[np.uint8]
 
 
 def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[str]]:
-    """Bytes (N, 3, H, W), labels (N,) and the names of the classes, which are numbered in their
-    order.
+    """Bytes (N, 3, H, W), labels (N,) and the names of the classes, numbered in their order.
 
     Args:
         folder: DIR of ``DIR/CLASS/IMAGE``.
-        size: what the shorter side is resized to before the square centre is cut out; None = images
-            are one size.
+        size: of the shorter side before the square centre is cut out; None = images are one size.
 
     Raises:
         UnreadableInput: no folder, no images, one that cannot be read, several sizes, or more than
@@ -53,15 +51,24 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
     first = _pixels(files[0][0], size)
     _check_room(folder, len(files), first)
     images = [first]
+    labels = [label for _, label in files]
     for path, _ in files[1:]:
         image = _pixels(path, size)
         if image.shape != first.shape:
-            sizes = " and ".join("×".join(map(str, one.shape[1::-1])) for one in (first, image))
-            hint = "add a size: imagefolder:DIR,size=224"
-            raise UnreadableInput(f"images of several sizes, {sizes}", where=path, hint=hint)
+            raise UnreadableInput(
+                f"images of several sizes, {_size(first)} and {_size(image)}",
+                where=path,
+                hint="add a size: imagefolder:DIR,size=224",
+            )
         images.append(image)
     x = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
-    return x, torch.tensor([label for _, label in files]), classes
+    return x, torch.tensor(labels), classes
+
+
+def _size(image: Pixels) -> str:
+    """Width and height of an image, for messages."""
+    high, wide, _ = image.shape
+    return f"{wide}×{high}"
 
 
 def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
@@ -70,8 +77,9 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
         classes = sorted(entry.name for entry in folder.iterdir() if is_folder(entry))
         files: list[tuple[Path, int]] = []
         for label, name in enumerate(classes):
-            found = sorted((folder / name).rglob("*"))
-            files += [(path, label) for path in found if path.suffix.lower() in SUFFIXES]
+            for path in sorted((folder / name).rglob("*")):
+                if path.suffix.lower() in SUFFIXES:
+                    files.append((path, label))
     return classes, files
 
 
@@ -83,8 +91,7 @@ def _check_room(folder: Path, count: int, first: Pixels) -> None:
     """
     needed = COPIES * count * first.nbytes
     if needed > free_ram():
-        high, wide, _ = first.shape
-        what = f"{count} images of {wide}×{high} need {needed / 1e9:.3g} GB of memory"
+        what = f"{count} images of {_size(first)} need {needed / 1e9:.3g} GB of memory"
         hint = "add a smaller size: imagefolder:DIR,size=224"
         raise UnreadableInput(what, where=folder, hint=hint)
 
@@ -102,7 +109,8 @@ def _pixels(path: Path, size: int | None) -> Pixels:
         if size is None:
             return np.asarray(image.convert("RGB"))
         shorter = min(image.size)
-        wide, high = (size * side // shorter for side in image.size)
+        wide = size * image.size[0] // shorter
+        high = size * image.size[1] // shorter
         _check_pixels(wide, high)
         image = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
     left, top = round((wide - size) / 2), round((high - size) / 2)

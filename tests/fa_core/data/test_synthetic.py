@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
-from fa_core.data.dataset import seen_through_map
+from fa_core.data.synthetic import seen_through_map
 
 SMALL = "synthetic:input=5,train=300,test=200"
 

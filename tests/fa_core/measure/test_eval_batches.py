@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.data.dataset import eval_batches, load_digits, load_synthetic
+from fa_core.data.dataset import eval_batches
+from fa_core.data.load import load_digits
+from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
 from fa_core.measure.batches import BatchLog, sorted_by_class
 from fa_core.measure.group import measure_together

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fa_core.data import SPECS
+from fa_core.data import DATA_LOADERS
 from fa_core.errors import UsageError
 from fa_core.methods import METHODS
 from fa_core.models import ARCHS
@@ -18,7 +18,7 @@ from fa_core.training import plan
 def test_they_are_the_names_of_the_registries() -> None:
     assert tuple(METHODS) == plan.METHODS
     assert tuple(ARCHS) == plan.ARCHS
-    assert tuple(SPECS) == DATA_SETS
+    assert tuple(DATA_LOADERS) == DATA_SETS
 
 
 @pytest.mark.parametrize(
