@@ -27,7 +27,7 @@ NEAR_TIE = 1e-5
 
 
 def near_ties(logits: Tensor) -> Tensor:
-    """Which samples' two largest logits are too close for float32 to order.
+    """The samples whose two largest logits are too close for float32 to order.
 
     Args:
         logits: (..., C).
@@ -74,14 +74,17 @@ class AccuracyMeter:
         """
         right = classified(logits, y)
         if y.dim() == 2:
-            self.right.append(right[y != IGNORED])
-            return
-        meant_so = self._net.as_is and logits.dtype in HALF
-        if logits.dtype != torch.float64 and not meant_so:
+            right = right[y != IGNORED]
+        elif self._decides_ties(logits.dtype):
             near = near_ties(logits)
             if bool(near.any()):
                 decide(right, near, x, y, self._twin)
         self.right.append(right)
+
+    def _decides_ties(self, dtype: torch.dtype) -> bool:
+        if self._net.as_is and dtype in HALF:
+            return False
+        return dtype != torch.float64
 
 
 class Float64Twin:
@@ -102,26 +105,26 @@ class Float64Twin:
         try:
             if self._model is None:
                 self._model = float64_copy(self._network).eval()
-            device = next((p.device for p in self._model.parameters()), first_of(x).device)
-            return self._logits_of(
-                self._model, move_batch(x, torch.empty(0), device, torch.float64)[0]
-            )
+            device = next(self._model.parameters(), first_of(x)).device
+            inputs, _ = move_batch(x, torch.empty(0), device, torch.float64)
+            return self._logits_of(self._model, inputs)
         except (RuntimeError, FaError):
             return None
 
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:
-    """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never
+    """The samples that are right, (..., B) bool, of logits (..., B, C) and labels (B,); NaN is never
     right."""
     largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
     return (predicted == y) & (largest == largest)
 
 
 def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
-    """Put what float64 says of the samples `near`, (B,) bool, into `right`, in place."""
+    """Classify the samples `near`, (B,) bool, in float64: into `right`, in place."""
     again = twin.logits(rows(x, near))
     if again is not None:
-        right[near] = classified(again, y[near].to(again.device)).to(right.device)
+        decided = classified(again, y[near].to(again.device))
+        right[near] = decided.to(right.device)
 
 
 def accuracy(
@@ -162,16 +165,17 @@ def run_accuracy(
     """
     batches = as_batches(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
-        logits_of: LogitsFunction = (
-            resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
-        )
+        logits_of: LogitsFunction = plain_logits
+        if callable(taps):
+            logits_of = resolve_taps(net.model, taps).logits
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
+            where = f"eval batch {index}"
             x, y = to_device(batch, index, net)
             with net.draws.passing():
-                with explained(x, f"eval batch {index}"):
+                with explained(x, where):
                     logits = logits_of(net.model, x)
-                check_logits(logits, y, f"eval batch {index}")
+                check_logits(logits, y, where)
                 meter.update(x, y, logits)
             if on_batch is not None:
                 on_batch(index + 1, len(batches))

@@ -1,4 +1,4 @@
-"""Whether the eval batches are what (c) needs: different samples, drawn alike."""
+"""Checks of the eval batches: (c) needs different samples, drawn alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array: TypeAlias = NDArray[Any]
 SORTED = (
     "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
 )
-"""What a report of such batches says."""
+"""The note in a report of such batches."""
 
 _BY_LUCK = 32
 """Fewer samples may be of one class by chance."""
@@ -31,8 +31,7 @@ terms differ by less."""
 
 
 class BatchLog:
-    """Remembers two numbers and the label of every sample; nothing waits for the device until
-    `judged`.
+    """Two numbers and the label of every sample; nothing waits for the device until `judged`.
 
     A sample's fingerprint is V·(x_i − x_0) in float32, with rows V = (sin k, cos k), k = 1, 2, …
     and x_0 the very first sample, so that a large value that all samples share does not drown their
@@ -46,81 +45,86 @@ class BatchLog:
 
     def add(self, x: Inputs, y: Tensor) -> None:
         """Add one batch: inputs, of which the first tensor counts, and labels (B,) or (B, T)."""
-        x = first_of(x)
-        rows = x.detach().reshape(len(x), -1).float()
-        base = rows.shape[1], rows.device
-        if base not in self._bases:
-            k = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
-            self._bases[base] = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
+        samples = first_of(x).detach()
+        rows = samples.reshape(len(samples), -1).float()
+        length = rows.shape[1]
         self._per_token = y.dim() == 2
         if self._per_token:
             # samples of another length are others
-            y = y.new_full((len(y),), rows.shape[1])
-        v, first = self._bases[base]
+            y = y.new_full((len(y),), length)
+        if (length, rows.device) not in self._bases:
+            k = torch.arange(1, length + 1, device=rows.device, dtype=torch.float32)
+            self._bases[length, rows.device] = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
+        v, first = self._bases[length, rows.device]
         with torch.autocast(rows.device.type, enabled=False):
             # ten times as fast as x·Vᵀ
             self._seen.append(((v @ (rows - first).T).T, y))
 
     def judged(self) -> str:
-        """What the report has to say of the batches; "" for nothing.
+        """The report's note on the batches; "" for nothing.
 
         Raises:
             MeasureError: two batches hold the same samples, in whatever order.
         """
-        cuts = list(accumulate(len(y) for _, y in self._seen))[:-1]
-        fetched = (torch.cat(parts).cpu().numpy() for parts in zip(*self._seen, strict=True))
-        prints, labels = (np.split(values, cuts) for values in fetched)
-        batches = [
-            (np.sort(ours, axis=0), np.sort(y)) for ours, y in zip(prints, labels, strict=True)
-        ]
-        # equal ones are neighbours in this order
-        order = sorted(
-            range(len(batches)),
-            key=lambda k: (len(labels[k]), float(np.nan_to_num(prints[k]).sum())),
-        )
-        for one, other in pairwise(order):
-            if _alike(batches[one], batches[other]):
-                what = f"eval batches {min(one, other)} and {max(one, other)} hold the same samples"
-                hint = (
-                    "(c) compares different ones: DataLoader(distinct samples, "
-                    "batch_size=128, shuffle=True)"
-                )
-                raise MeasureError(what, hint=hint)
+        all_prints = torch.cat([prints for prints, _ in self._seen]).cpu().numpy()
+        all_labels = torch.cat([y for _, y in self._seen]).cpu().numpy()
+        ends = list(accumulate(len(y) for _, y in self._seen))
+        prints = np.split(all_prints, ends[:-1])
+        labels = np.split(all_labels, ends[:-1])
+        _check_different(prints, labels)
+        notes = []
         if not self._per_token and sorted_by_class(labels):
-            said = [SORTED]
-        else:
-            said = []
-        if again := repeats(np.concatenate(prints), np.concatenate(labels)):
-            said.append(
+            notes.append(SORTED)
+        again = repeats(all_prints, all_labels)
+        if again:
+            notes.append(
                 f"{again} eval samples occur more than once: (c) is higher than on different ones"
             )
-        return "; ".join(said)
+        return "; ".join(notes)
 
 
-def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
-    (prints, labels), (others, theirs) = one, other
-    if not np.array_equal(labels, theirs):
-        return False
+def _check_different(prints: Sequence[Array], labels: Sequence[Array]) -> None:
+    """Refuse two batches of the same samples.
+
+    Raises:
+        MeasureError: names the two.
+    """
+
+    def size_and_sum(k: int) -> tuple[int, float]:
+        return len(labels[k]), float(np.nan_to_num(prints[k]).sum())
+
+    # equal ones are neighbours in this order
+    order = sorted(range(len(labels)), key=size_and_sum)
+    for one, other in pairwise(order):
+        same_labels = np.array_equal(np.sort(labels[one]), np.sort(labels[other]))
+        if same_labels and _alike(np.sort(prints[one], axis=0), np.sort(prints[other], axis=0)):
+            raise MeasureError(
+                f"eval batches {min(one, other)} and {max(one, other)} hold the same samples",
+                hint="(c) compares different ones: DataLoader(distinct samples, "
+                "batch_size=128, shuffle=True)",
+            )
+
+
+def _alike(prints: Array, others: Array) -> bool:
+    """Whether sorted fingerprints differ by rounding alone."""
     with np.errstate(invalid="ignore"):
-        return bool(
-            (np.abs(prints - others).max(axis=0) <= _SAME * np.abs(prints).max(axis=0)).all()
-        )
+        distance = np.abs(prints - others).max(axis=0)
+        return bool((distance <= _SAME * np.abs(prints).max(axis=0)).all())
 
 
 def repeats(prints: Array, labels: Array) -> int:
-    """How many samples are another one again: the same label, and fingerprints that differ by
-    rounding alone.
+    """The number of repeated samples: of one label, with fingerprints that differ by rounding alone.
 
     >>> repeats(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 0, 0]))
     1
     """
     order = np.lexsort((prints[:, 0], labels))
-    ordered, tolerance = prints[order], _SAME * np.abs(prints).max(axis=0)
+    tolerance = _SAME * np.abs(prints).max(axis=0)
     with np.errstate(invalid="ignore"):
-        same = (np.abs(np.diff(ordered, axis=0)) <= tolerance).all(axis=1) & (
-            np.diff(labels[order]) == 0
-        )
-    return int(same.sum())
+        distances = np.abs(np.diff(prints[order], axis=0))
+        close = (distances <= tolerance).all(axis=1)
+    same_label = np.diff(labels[order]) == 0
+    return int((close & same_label).sum())
 
 
 def sorted_by_class(labels: Sequence[Array]) -> bool:
@@ -134,9 +138,10 @@ def sorted_by_class(labels: Sequence[Array]) -> bool:
 
     Source: Pearson 1900; the mean and standard deviation of χ² are dof and √(2·dof).
 
-    >>> (sorted_by_class([np.zeros(8, int), np.ones(8, int)]), sorted_by_class([np.array([0, 1]),
-    ...     np.array([1, 1])]))
-    (True, False)
+    >>> sorted_by_class([np.zeros(8, int), np.ones(8, int)])
+    True
+    >>> sorted_by_class([np.array([0, 1]), np.array([1, 1])])
+    False
     """
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     batch = np.repeat(np.arange(len(labels)), [len(y) for y in labels])
@@ -147,4 +152,5 @@ def sorted_by_class(labels: Sequence[Array]) -> bool:
     if not dof:
         # many samples of a single class are the first ones of a sorted set
         return len(labels) > 1 and len(place) >= _BY_LUCK
-    return float((np.square(counts - expected) / expected).sum()) > dof + 6 * math.sqrt(2 * dof)
+    chi_square = float((np.square(counts - expected) / expected).sum())
+    return chi_square > dof + 6 * math.sqrt(2 * dof)

@@ -1,13 +1,13 @@
-"""How far the numbers of an audit can be trusted.
+"""Reliability of an audit's numbers.
 
-Is the reference right? The gradient in the arithmetic of the audit against the one in float64.
-Bootstrap over batches and samples: what the same audit would have measured on others.
+Reference precision: the gradient in the arithmetic of the audit against the one in float64.
+Bootstrap over batches and samples: the numbers of the same audit on other samples.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -56,18 +56,16 @@ def reference_precision(
         flattening = Flattening(PER_TOKEN, reference.counting)
     else:
         flattening = Flattening.of(reference.hidden, reference.gradients[-1])
-    vectors = (map(flattening.vectors, done.gradients) for done in (judged, reference))
-    pairs = list(zip(*vectors, strict=True))
-    cosines = [_cosines(g, exact) for g, exact in pairs]
+    layers = []
+    for g, exact in zip(judged.gradients, reference.gradients, strict=True):
+        layers.append(_layer_precision(flattening.vectors(g), flattening.vectors(exact)))
+    cosine, worst, norm_ratio, lost = zip(*layers, strict=True)
     return ReferencePrecision(
-        cosine=[mean_where(values, defined) for values, defined, _ in cosines],
-        worst=[
-            float(values[defined].min()) if bool(defined.any()) else None
-            for values, defined, _ in cosines
-        ],
-        norm_ratio=[_ratio(g, exact) for g, exact in pairs],
-        lost=[lost for _, _, lost in cosines],
-        samples=len(pairs[0][0]),
+        cosine=list(cosine),
+        worst=list(worst),
+        norm_ratio=list(norm_ratio),
+        lost=list(lost),
+        samples=len(flattening.vectors(judged.gradients[0])),
         dtype=judged.dtype,
     )
 
@@ -79,16 +77,28 @@ def _measured(
         return true_pass(net, taps, *to_device(batch, 0, net), largest_pass)
 
 
-def _cosines(g: Tensor, exact: Tensor) -> tuple[Tensor, Tensor, int]:
-    kept, real = sample_norms(g) != 0, sample_norms(exact) != 0
-    return sample_cosines(g, exact), kept & real, int((~kept & real).sum())
+class _LayerPrecision(NamedTuple):
+    """One layer of a `ReferencePrecision`."""
+
+    cosine: float | None
+    worst: float | None
+    norm_ratio: float | None
+    lost: int
 
 
-def _ratio(g: Tensor, exact: Tensor) -> float | None:
-    reference = float(lower_median(sample_norms(exact)))
-    if reference == 0:
-        return None
-    return float(lower_median(sample_norms(g))) / reference
+def _layer_precision(g: Tensor, exact: Tensor) -> _LayerPrecision:
+    norms, exact_norms = sample_norms(g), sample_norms(exact)
+    kept, real = norms != 0, exact_norms != 0
+    cosines = sample_cosines(g, exact)
+    worst = None
+    if bool((kept & real).any()):
+        worst = float(cosines[kept & real].min())
+    ratio = None
+    reference = float(lower_median(exact_norms))
+    if reference != 0:
+        ratio = float(lower_median(norms)) / reference
+    lost = int((~kept & real).sum())
+    return _LayerPrecision(mean_where(cosines, kept & real), worst, ratio, lost)
 
 
 RESAMPLES = 1000
@@ -101,8 +111,7 @@ def bootstrap(
     seed: int = 0,
     counted_on: int | None = None,
 ) -> Resampling:
-    """Resample what a report was computed from; `fa_core.judgement.confidence` judges the
-    resamples.
+    """Resample the samples behind a report; `fa_core.judgement.confidence` judges the resamples.
 
     (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at
     every layer. (c): the mean cosine over pairs of *different* batches among K drawn ones (a batch
@@ -114,8 +123,8 @@ def bootstrap(
         report: what was reported.
         resamples: R.
         seed: of the draws.
-        counted_on: how many samples the report's accuracy was counted on, where those are not the
-            eval batches.
+        counted_on: the number of samples behind the report's accuracy, where they are not the eval
+            batches.
 
     Raises:
         UsageError: R < 1.
@@ -127,19 +136,19 @@ def bootstrap(
     generator = torch.Generator().manual_seed(seed)
     pooled = sum(norms.shape[1] for norms in samples.residual_norms)
     index = torch.randint(pooled, (resamples, pooled), generator=generator)
-    h, g = (
-        _resampled_medians(norms, index)
-        for norms in (samples.residual_norms, samples.bp_grad_norms)
-    )
+    growth: list[float] = []
+    if report.max_per_block_growth is not None:
+        growth = list(map(_growth, _resampled_medians(samples.residual_norms, index)))
+    g_L: list[float] = []
+    if report.bp_grad_norms:
+        g_L = list(map(_last_norm, _resampled_medians(samples.bp_grad_norms, index)))
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
+    if report.cross_batch_stability is None:
+        drift = []
     return Resampling(
-        growth=[_growth(norms) for norms in h] if report.max_per_block_growth is not None else [],
-        g_L=[
-            norms[-1] if all(map(math.isfinite, norms)) else math.nan
-            for norms in g
-            if report.bp_grad_norms
-        ],
-        stability=drift if report.cross_batch_stability is not None else [],
+        growth=growth,
+        g_L=g_L,
+        stability=drift,
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,
     )
@@ -162,17 +171,17 @@ def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator)
     weights = torch.nn.functional.one_hot(drawn, k).sum(dim=1).to(torch.float64)
     off_diagonal = cosines - torch.diag(torch.diagonal(cosines))
     total = torch.einsum("rj,jk,rk->r", weights, off_diagonal, weights)
-    values: list[float] = (total / (weights.sum(dim=1) ** 2 - weights.square().sum(dim=1))).tolist()
+    pairs = weights.sum(dim=1) ** 2 - weights.square().sum(dim=1)
+    values: list[float] = (total / pairs).tolist()
     return values
 
 
 def _resampled_medians(per_batch: list[Tensor], index: Tensor) -> list[list[float]]:
     """(L+1, B) norms per batch → R lists of L+1 medians."""
-    pooled = torch.cat(per_batch, dim=1)
-    medians: list[list[float]] = torch.stack(
-        [lower_median(layer[index]) for layer in pooled], dim=1
-    ).tolist()
-    return medians
+    layers = torch.cat(per_batch, dim=1)
+    medians = torch.stack([lower_median(layer[index]) for layer in layers], dim=1)
+    rows: list[list[float]] = medians.tolist()
+    return rows
 
 
 def _growth(norms: list[float]) -> float:
@@ -182,6 +191,13 @@ def _growth(norms: list[float]) -> float:
     return growth
 
 
+def _last_norm(norms: list[float]) -> float:
+    """The deepest norm; NaN where the norm of any layer is not finite."""
+    if not all(map(math.isfinite, norms)):
+        return math.nan
+    return norms[-1]
+
+
 def _resampled_accuracy(
     right: list[Tensor],
     report: DiagnosticReport,
@@ -189,12 +205,10 @@ def _resampled_accuracy(
     generator: torch.Generator,
     counted_on: int | None,
 ) -> list[float]:
-    """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
-    if counted_on is None:
-        if (report.headline_acc_source or "").startswith("measured"):
-            counted_on = sum(map(len, right))
-        else:
-            counted_on = None
+    """Binomial(n, accuracy)/n: drawing n samples with replacement."""
+    measured = (report.headline_acc_source or "").startswith("measured")
+    if counted_on is None and measured:
+        counted_on = sum(map(len, right))
     # the tokens of a sample are no independent draws
     if counted_on is None or report.headline_acc is None or report.flatten == PER_TOKEN:
         return []
