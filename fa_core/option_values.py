@@ -114,7 +114,8 @@ def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
 
 
 DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
-"""The names that a data spec may begin with (`fa_core.data.DATA_LOADERS`, which takes torch to ask)."""
+"""The names that a data spec may begin with (`fa_core.data.DATA_LOADERS`, which takes torch to
+ask)."""
 
 
 def split_place(text: str) -> tuple[str, str]:

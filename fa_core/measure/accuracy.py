@@ -113,8 +113,8 @@ class Float64Twin:
 
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:
-    """The samples that are right, (..., B) bool, of logits (..., B, C) and labels (B,); NaN is never
-    right."""
+    """The samples that are right, (..., B) bool, of logits (..., B, C) and labels (B,); NaN is
+    never right."""
     largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
     return (predicted == y) & (largest == largest)
 

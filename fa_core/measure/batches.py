@@ -113,7 +113,8 @@ def _alike(prints: Array, others: Array) -> bool:
 
 
 def repeats(prints: Array, labels: Array) -> int:
-    """The number of repeated samples: of one label, with fingerprints that differ by rounding alone.
+    """The number of repeated samples: of one label, with fingerprints that differ by rounding
+    alone.
 
     >>> repeats(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 0, 0]))
     1
