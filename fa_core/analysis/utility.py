@@ -129,7 +129,7 @@ def decision_utility(
             *table.assumed_notes,
             *table.uneven_notes,
             *controls_note(table.method[measured]),
-            *_skipped(runs, len(table) - int(measured.sum()), LETTERS),
+            *_skipped(runs, len(table) - int(measured.sum())),
         ),
     )
 
@@ -141,7 +141,7 @@ def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     return tuple(sorted(letters_of(mask) for mask in masks if mask.bit_count() == smallest))
 
 
-def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
+def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
     n = len(runs)
     if unmeasured:
         said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"]
@@ -153,7 +153,7 @@ def _skipped(runs: AuditTable, unmeasured: int, judges: str) -> tuple[str, ...]:
         said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
     if missing := int((~np.isfinite(runs.mean_gamma)).sum()):
         said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    gaps = {letter: int(((runs.coverage & BIT[letter]) == 0).sum()) for letter in judges}
+    gaps = {letter: int(((runs.coverage & BIT[letter]) == 0).sum()) for letter in LETTERS}
     said += [
         f"({x}) not measured on {gap} of {n} runs: it walks none of them back"
         for x, gap in gaps.items()

@@ -13,7 +13,7 @@ import numpy as np
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.errors import printable
 from fa_core.facts.method_style import MethodStyle
-from fa_core.judgement.diagnostics import BIT, BOUND, LETTERS, PROXY, DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 POINTS_AT_MOST = 200
 """More runs of one method than this are drawn as this many order statistics, smallest and largest
 included."""
-
-CURVES_AT_MOST = 80
-"""More runs than this are drawn as each method's median and range per layer."""
 
 LAYERS_AT_MOST = 11
 """More layers than this are drawn as that many of them, first and last included."""
@@ -80,33 +77,31 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     named = {name: colour for name, colour in panels.GROUPS.items() if groups[colour].any()}
     signs = {**_faces(table, thresholds), **panels.BASELINES, **named}
     figure, axes = page("Four-diagnostic audit", styles, 2, 2, signs)
-    judged = [what for what in (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY) if what.letter in LETTERS]
-    for spare in axes[len(judged) :]:
-        spare.set_visible(False)
-    for position, (panel, what) in enumerate(zip(axes, judged, strict=False)):
-        below = position + 2 >= len(judged)
-        if what.letter == "d":
-            assumed = _assumed(table)
-        else:
-            assumed = ""
-        panel.set(xlabel=f"{len(order)} runs by ascending accuracy{assumed}" if below else "")
+    for panel, what in zip(axes, (_GROWTH, _GRADIENT, _DRIFT, _ACCURACY), strict=True):
         panel.set_xlim(-0.8, max(len(order), 1) - 0.2)
-        if below and len(order) <= NAMED_AT_MOST:
-            runs = run_names(table)
-        else:
-            runs = ()
-        panels.name_places(panel, [runs[i] for i in order] if runs else [], letters=58)
         for colour, mask in groups.items():
             for x in xs[mask] if len(order) <= POINTS_AT_MOST else ():
                 panel.axvspan(x - 0.5, x + 0.5, color=colour, linewidth=0, zorder=-2)
         markers.draw(panel, what)
+    for panel in axes[:2]:
+        panels.name_places(panel, [], letters=58)
+    names_below = list[str]()
+    if len(order) <= NAMED_AT_MOST:
+        runs = run_names(table)
+        names_below = [runs[i] for i in order]
+    for panel in axes[2:]:
+        panel.set_xlabel(f"{len(order)} runs by ascending accuracy")
+        panels.name_places(panel, names_below, letters=58)
+    axes[3].set_xlabel(f"{axes[3].get_xlabel()}{_assumed(table)}")
     return laid_out(figure)
 
 
 @fixed_style()
 def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """‖h_l‖ and ‖g_l‖ over layers, a curve per run; of very many runs each method's median and
-    range."""
+    """‖h_l‖ and ‖g_l‖ over layers, a curve per run.
+
+    Of very many runs of a method, order statistics by the norm at the last layer are drawn.
+    """
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants(table, range(len(table)))
     figure, axes = page("Norms over layers", styles, 1, 2, {})
@@ -127,23 +122,14 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
         prepare(panel, [*itertools.chain(*rows.values())], what, thresholds, empty)
         panel.set(xlabel="layer l", xlim=(-0.2, max(deepest, 1) + 0.2))
         panel.set_xticks(range(0, deepest + 1, max(1, math.ceil((deepest + 1) / 13))))
-        if len(table) > CURVES_AT_MOST:
-            for name, style in styles.items():
-                _summary(panel, [row for i, row in rows.items() if names[i] == name], style)
-        else:
-            for i, row in rows.items():
-                plot(panel, range(len(row)), row, styles[names[i]], alpha=panels.FAINT)
+        last: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
+        drawn = set[int]()
+        for name in styles:
+            mine = [i for i in rows if names[i] == name]
+            drawn.update(_at_most(last, np.array(mine, dtype=np.intp)).tolist())
+        for i in sorted(drawn):
+            plot(panel, range(len(rows[i])), rows[i], styles[names[i]], alpha=panels.FAINT)
     return laid_out(figure)
-
-
-def _summary(panel: Axes, rows: Sequence[Sequence[float]], style: MethodStyle) -> None:
-    """The median per layer as a line, and the smallest and largest as faint ones."""
-    by_layer = itertools.zip_longest(*rows, fillvalue=math.nan)
-    columns = [[value for value in layer if math.isfinite(value)] for layer in by_layer]
-    layers = [l for l, column in enumerate(columns) if column]
-    faint: dict[str, Any] = {"alpha": 0.35, "marker": ""}
-    for pick, look in ((np.median, {"alpha": 0.95}), (np.min, faint), (np.max, faint)):
-        plot(panel, layers, [float(pick(columns[l])) for l in layers], style, **look)
 
 
 @fixed_style()

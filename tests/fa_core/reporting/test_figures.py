@@ -414,9 +414,9 @@ def test_a_strip_of_many_runs_keeps_its_extremes() -> None:
     assert len(shown) == 200 and (min(shown), max(shown)) == (0.0, 0.999)
 
 
-def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
-    runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(200)))
-    assert [len(curves(panel)) for panel in layers_figure(runs).axes] == [3, 3]
+def test_of_very_many_runs_some_curves_are_drawn() -> None:
+    runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(210)))
+    assert [len(curves(panel)) for panel in layers_figure(runs).axes] == [200, 200]
 
 
 def test_the_legend_of_very_many_methods_says_how_many_more_there_are() -> None:
