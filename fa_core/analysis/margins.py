@@ -22,6 +22,9 @@ from fa_core.report import NO_REASON, DiagnosticReport
 from fa_core.table import AuditTable
 from fa_core.trace import TraceEpoch, growth_bound
 
+ALL_LETTERS = sum(BIT.values())
+"""The bits of all four diagnostics."""
+
 
 class Margin(Result, frozen=True):
     """One diagnostic of one run: how far from flipping.
@@ -79,33 +82,17 @@ def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
     return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
 
 
-class Coverage(Result, frozen=True, kw_only=True):
-    """What was not measured, or not finite, over a whole table.
-
-    Attributes:
-        nonfinite: letter → rows with NaN or ±inf in it.
-        missing: method → letters missing on all of its runs.
-    """
-
-    nonfinite: dict[str, int]
-    missing: dict[str, str]
-
-
-def coverage(table: AuditTable) -> Coverage:
-    """What was not measured, or not finite.
+def unmeasured_letters(table: AuditTable) -> dict[str, str]:
+    """Method → letters missing on all of its runs, for methods that miss some.
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
-    seen = {
-        method: int(np.bitwise_or.reduce(table.coverage[table.method == method]))
-        for method in table.methods
-    }
-    return Coverage(
-        nonfinite={x: int(((table.nonfinite & bit) != 0).sum()) for x, bit in BIT.items()},
-        missing={
-            method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111
-        },
-    )
+    missing = {}
+    for method in table.methods:
+        measured = int(np.bitwise_or.reduce(table.coverage[table.method == method]))
+        if measured != ALL_LETTERS:
+            missing[method] = letters_of(ALL_LETTERS & ~measured)
+    return missing
 
 
 EXACT, BOUND, PROXY = "exact", "bound", "proxy"

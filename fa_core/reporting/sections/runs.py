@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.margins import coverage, margins_to_flip
+from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
 from fa_core.analysis.method_groups import run_names
 from fa_core.judgement.diagnostics import (
     ASSUMED,
+    BIT,
     DIAGNOSTICS,
     LETTERS,
     UNDECIDED,
@@ -123,33 +124,28 @@ def _runs(count: int) -> str:
 
 
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    seen = coverage(table)
     said = [
-        f"{method}: nothing was measured"
-        if missing == LETTERS
-        else (
-            f"{method}: {listed(known)} was not measured on any run, so its verdicts do not "
-            "speak of it"
-        )
-        for method, missing in seen.missing.items()
-        if (known := [f"({letter})" for letter in missing])
+        _unmeasured_note(method, letters) for method, letters in unmeasured_letters(table).items()
     ]
     said += table.assumed_notes
-    nonfinite = {x: seen.nonfinite[x] for x in LETTERS if seen.nonfinite[x]}
-    said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in nonfinite.items()]
-    differing = [
-        i
-        for i in range(len(table))
-        if table.report(i).coverage and table.report(i).recorded_differs
-    ]
-    names = run_names(table)
-    said += [
-        f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source"
-        for i in differing
-    ]
+    for letter, bit in BIT.items():
+        count = int(((table.nonfinite & bit) != 0).sum())
+        if count:
+            said.append(f"({letter}) is NaN or infinite on {_runs(count)}")
+    for i, name in enumerate(run_names(table)):
+        report = table.report(i)
+        if report.coverage and report.recorded_differs:
+            said.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
     said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
     said += table.uneven_notes
     yield from bullets(said)
+
+
+def _unmeasured_note(method: str, letters: str) -> str:
+    if letters == LETTERS:
+        return f"{method}: nothing was measured"
+    known = listed([f"({letter})" for letter in letters])
+    return f"{method}: {known} was not measured on any run, so its verdicts do not speak of it"
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:

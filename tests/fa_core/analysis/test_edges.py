@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis.margins import coverage, margins_to_flip, partial_audit
+from fa_core.analysis.margins import margins_to_flip, partial_audit
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
 from fa_core.analysis.timeline import timeline
@@ -65,7 +65,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -> None:
-    for result in (over_seeds(case), decision_utility(case), coverage(case), *sensitivities(case)):
+    for result in (over_seeds(case), decision_utility(case), *sensitivities(case)):
         assert all(map(math.isfinite, numbers(result.to_dict()))), result
     for letter in LETTERS:
         assert all(map(math.isfinite, flip_points(case, letter)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.margins import coverage, margins_to_flip
+from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
@@ -57,17 +57,16 @@ def test_a_threshold_of_zero_has_no_factor() -> None:
     )
 
 
-def test_coverage_counts_what_is_not_finite_and_names_what_a_method_never_measured() -> None:
+def test_letters_that_a_method_never_measured_are_named() -> None:
     runs = table(
         row("ep", 1, growth=1.0, cosine=0.1),
         row("ep", 2, growth=math.nan),
         row("dfa", **FULL),
         row("bp"),
     )
-    found = coverage(runs)
-    assert found.nonfinite["a"] == 1
-    assert found.missing == {"ep": "bd", "bp": "abcd"}
+    found = unmeasured_letters(runs)
+    assert found == {"ep": "bd", "bp": "abcd"}
 
 
-def test_coverage_of_nothing_is_empty() -> None:
-    assert coverage(table()).missing == {}
+def test_no_run_misses_no_letter() -> None:
+    assert unmeasured_letters(table()) == {}

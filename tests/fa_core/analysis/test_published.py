@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fa_core.analysis.margins import coverage
+from fa_core.analysis.margins import unmeasured_letters
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
@@ -111,7 +111,7 @@ def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
         "ep": 0,
     }
     assert all(group.fired[letter] == 0 for group in groups.values() for letter in "bcd")
-    assert coverage(cnn).missing == dict.fromkeys(cnn.methods, "cd")
+    assert unmeasured_letters(cnn) == dict.fromkeys(cnn.methods, "cd")
 
 
 def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
