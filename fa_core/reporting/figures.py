@@ -457,22 +457,17 @@ class Markers(NamedTuple):
                 )
             some = mine[doubtful[mine]]
             plot(panel, self.xs[some], values[some], style, linestyle="none", **panels.HALF)
-        lost = (
-            rows[~np.isfinite(values[rows])] if len(finite) and len(rows) <= NAMED_AT_MOST else ()
-        )
-        for i in lost:
-            said, colour = (
-                ("NaN/inf", panels.LIMIT) if table.nonfinite[i] & bit else ("N/A", panels.MUTED)
-            )
-            word = panel.text(
-                self.xs[i],
-                0.02,
-                said,
-                transform=panel.get_xaxis_transform(),
-                color=colour,
-                fontsize=6,
-            )
-            word.set(rotation=90, ha="center", va="bottom")
+        if len(finite) and len(rows) <= NAMED_AT_MOST:
+            for i in rows[~np.isfinite(values[rows])].tolist():
+                self._note_missing(panel, i, bit)
+
+    def _note_missing(self, panel: Axes, run: int, bit: int) -> None:
+        """Note below a run without a finite number whether it was measured."""
+        note, colour = "N/A", panels.MUTED
+        if self.table.nonfinite[run] & bit:
+            note, colour = "NaN/inf", panels.LIMIT
+        word = panel.text(self.xs[run], 0.02, note, transform=panel.get_xaxis_transform())
+        word.set(color=colour, fontsize=6, rotation=90, ha="center", va="bottom")
 
 
 def _as_known(what: Panel, kinds: Mapping[str, str]) -> Panel:

@@ -303,3 +303,9 @@ def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy() -> 
     assert said[1] == "1 trustworthy on a, b, 1 needs walk-back."
     grid = next(iter(seeds_blocks(over_seeds(runs))))
     assert [line[1] for line in grid.rows] == ["trustworthy on a, b", "walk-back"]
+
+
+def test_a_summary_counts_runs_with_a_number_that_is_not_finite() -> None:
+    runs = table(row("ep", 1, growth=1.0), row("ep", 2, growth=float("nan")))
+    text = to_markdown(list(summary(runs, DiagnosticThresholds())))
+    assert "(a) is NaN or infinite on 1 run" in text
