@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fa_core.facts.thresholds import DiagnosticThresholds
     from fa_core.formats import load_audits
-    from fa_core.judgement.diagnostics import DiagnosticThresholds
     from fa_core.measure.diagnose import (
         bp_gradient_norms,
         cross_batch_stability,
@@ -37,7 +37,7 @@ __all__ = [
 _HOMES = {
     "AuditTable": "table",
     "DiagnosticReport": "report",
-    "DiagnosticThresholds": "report",
+    "DiagnosticThresholds": "facts.thresholds",
     "load_audits": "formats",
 }
 """Where a name is; the others are in `measure.diagnose`."""

@@ -18,6 +18,8 @@ from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
+from fa_core.text.cells import run_cell
+from fa_core.text.verdict import verdict_words
 
 K = TypeVar("K", bound=Hashable)
 
@@ -54,19 +56,19 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     def words(self, *, short: bool = False) -> str:
         """A judged run's verdict as it is shown; of a control that it is one."""
-        return self.report.words_as(self.is_control, short=short)
+        return verdict_words(self.report, self.is_control, short=short)
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """A judged run in five characters."""
-        return self.report.cell(control=self.is_control, ascii_only=ascii_only)
+        return run_cell(self.report, control=self.is_control, ascii_only=ascii_only)
 
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if anything of it was measured."""
         report = self.report
-        lent = baseline.lent_to(report, self.method)
-        if lent is report or not report.coverage:
+        judged = baseline.assumed_in(report, self.method)
+        if judged is report or not report.coverage:
             return self
-        return replace(self, report=lent)
+        return replace(self, report=judged)
 
 
 RECORDED = (

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from fa_core.facts.report_facts import WHAT_IF, ReportFacts
 from fa_core.facts.runs import Manifest
 from fa_core.formats.audit_table_writer import SummaryRow
-from fa_core.report import WHAT_IF, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.trace import TraceEpoch
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -121,6 +122,8 @@ def schema_of(kind: type) -> dict[str, Any]:
     )
     root = definitions.pop(reference["$ref"].rpartition("/")[2])
     for definition in (root, *definitions.values()):
+        if definition.get("title") == DiagnosticReport.__name__:
+            definition["description"] = ReportFacts.__doc__
         _describe(definition)
         if definition.get("title") == DiagnosticReport.__name__:
             definition["properties"]["verdict"]["description"] = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fa_core.facts.provenance import has_gamma
 from fa_core.judgement.baseline import why_no_baseline
-from fa_core.judgement.diagnostics import NOT_MEASURED, SUCCESSOR
-from fa_core.report import DiagnosticReport, has_gamma
+from fa_core.judgement.verdict import NOT_MEASURED, SUCCESSOR
+from fa_core.report import DiagnosticReport
 
 PASS = "PASS"
 

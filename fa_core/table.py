@@ -17,20 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa_core.facts.controls import CONTROLS
+from fa_core.facts.provenance import has_gamma
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import (
     BIT,
     BOUND,
     DIAGNOSTICS,
     LETTERS,
-    DiagnosticThresholds,
+    NORM_RATIO_EPS,
     letters_of,
-    standing,
-    verdict_text,
 )
 from fa_core.judgement.gamma import CREDIT, credit_numbers
+from fa_core.judgement.verdict import standing, verdict_text
 from fa_core.numbers import brief
 from fa_core.option_values import listed
-from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, has_gamma
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 

@@ -27,7 +27,7 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading

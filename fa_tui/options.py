@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.runs import canonical_method
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import parse
 
 if TYPE_CHECKING:

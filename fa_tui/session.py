@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core.judgement import diagnostics
-from fa_core.judgement.diagnostics import (
-    BIT,
-    DIAGNOSTICS,
-    DiagnosticThresholds,
-    letters_of,
-)
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, letters_of, mask_of
+from fa_core.judgement.verdict import NOT_MEASURED, recorded_flags, standing, verdict_text
+from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
+from fa_core.text.cells import cell_text
+from fa_core.text.verdict import doubt_text, verdict_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -128,7 +127,7 @@ class Session:
     def _completed(self, rows: list[AuditRow]) -> list[AuditRow]:
         """Rows with what was given for them filled in; the same list, if nothing was."""
         if self.baseline:
-            rows = self.baseline.apply(rows)
+            rows = with_assumed_baseline(rows, self.baseline)
         if self.log:
             return self.log.apply(rows)
         return rows
@@ -412,7 +411,7 @@ class Session:
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
         fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
-        return diagnostics.verdict_text(fired, covered)
+        return verdict_text(fired, covered)
 
     def standing(self, index: int) -> str:
         """What a run is counted as (`fa_core.judgement.diagnostics.standing`)."""
@@ -421,21 +420,19 @@ class Session:
 
     def doubt(self, index: int) -> str:
         """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
-        return self.rows[index].report.with_thresholds(self.thresholds).doubt
+        return doubt_text(letters_of(self.undecided[index]))
 
     def words(self, index: int) -> str:
         """The verdict of a run, on what it stands and what is undecided; of a control that it is
         one."""
         row = self.rows[index]
-        return row.report.with_thresholds(self.thresholds).words_as(row.is_control)
+        return verdict_words(row.report.with_thresholds(self.thresholds), row.is_control)
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
         masks = self.flags[index], self.coverage[index], self.undecided[index]
         control = self.rows[index].is_control
-        return diagnostics.cell_text(
-            *map(letters_of, masks), control=control, ascii_only=ascii_only
-        )
+        return cell_text(*map(letters_of, masks), control=control, ascii_only=ascii_only)
 
     @property
     def judgement(self) -> Judgement:
@@ -448,14 +445,12 @@ class Session:
         if text in (None, self.verdict(index)):
             return False
         # by its letters: published lists word their verdicts in their own way
-        letters = diagnostics.recorded_flags(text)
+        letters = recorded_flags(text)
         if letters is None:
             judged = None
         else:
             judged = mask_of(letters)
-        return judged != self.flags[index] or (text == diagnostics.NOT_MEASURED) != (
-            not self.coverage[index]
-        )
+        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""
@@ -525,7 +520,7 @@ class Session:
 def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
     """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
     masks = map(letters_of, (flags, coverage, undecided))
-    return diagnostics.standing(*masks, control=control)
+    return standing(*masks, control=control)
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:
@@ -539,12 +534,3 @@ def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = No
     return [
         Flip(row, old, new) for row, old, doubt, new, now in masks if (old, doubt) != (new, now)
     ]
-
-
-def mask_of(letters: Iterable[str]) -> int:
-    """The mask of some diagnostic letters.
-
-    >>> mask_of("ad")
-    9
-    """
-    return sum(BIT[letter] for letter in letters)

@@ -19,8 +19,8 @@ import platformdirs
 
 from fa_core.decode import checked, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import exists, read_file, real_path
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.numbers import exact
 from fa_core.rows import Problem
 

@@ -9,17 +9,12 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.judgement.diagnostics import (
-    ASSUMED,
-    BIT,
-    DIAGNOSTICS,
-    LETTERS,
-    Diagnostic,
-    DiagnosticThresholds,
-    letters_of,
-)
-from fa_core.report import NO_REASON, DiagnosticReport
+from fa_core.facts.report_check import NO_REASON
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, Diagnostic, letters_of
+from fa_core.report import DiagnosticReport
 from fa_core.table import AuditTable
+from fa_core.text.notes import baseline_text
 from fa_core.trace import TraceEpoch, growth_bound
 
 ALL_LETTERS = sum(BIT.values())
@@ -216,7 +211,7 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
                 "only a lower bound, which is below the limit: one block may still exceed it",
             )
         if kind == ASSUMED:
-            why = f"against a frozen baseline of {report.baseline_words()}"
+            why = f"against a frozen baseline of {baseline_text(report)}"
     return Evidence(
         letter=letter,
         value=value if kind else None,

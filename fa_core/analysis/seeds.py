@@ -15,19 +15,12 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import why_no_baseline
-from fa_core.judgement.diagnostics import (
-    BIT,
-    CONTROL,
-    LETTERS,
-    NOT_MEASURED,
-    TRUSTWORTHY,
-    UNDECIDED,
-    WALKS_BACK,
-    DiagnosticThresholds,
-)
+from fa_core.judgement.diagnostics import BIT, LETTERS
 from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.intervals import Interval, exact_share_interval
+from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Floats, Indices, Mask
 

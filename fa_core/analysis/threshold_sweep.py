@@ -14,13 +14,8 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
-from fa_core.judgement.diagnostics import (
-    BIT,
-    DIAGNOSTICS,
-    LETTERS,
-    Diagnostic,
-    DiagnosticThresholds,
-)
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 

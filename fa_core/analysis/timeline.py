@@ -17,8 +17,9 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.facts.runs import named_place, run_names, run_place
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
-from fa_core.judgement.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
 from fa_core.judgement.gamma import deep_gamma, null_band
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
@@ -561,5 +562,5 @@ def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> Diagnost
     if baseline is None or report.frozen_baseline_acc is not None:
         return report
     if isinstance(baseline, FrozenBaseline):
-        return baseline.lent_to(report, method)
+        return baseline.assumed_in(report, method)
     return report.with_frozen_baseline(baseline)

@@ -8,13 +8,8 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
-from fa_core.judgement.diagnostics import (
-    BIT,
-    DIAGNOSTICS,
-    LETTERS,
-    DiagnosticThresholds,
-    letters_of,
-)
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, letters_of
 from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10

@@ -39,12 +39,13 @@ from fa_core.engine.jobs import (
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.provenance import BASELINE_FROM, GIVEN
 from fa_core.facts.runs import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
-from fa_core.judgement.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.report import DiagnosticReport
+from fa_core.row_baselines import with_baseline, with_measured_baselines
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:

@@ -37,9 +37,11 @@ from fa_core.engine.loading import (
     release,
 )
 from fa_core.errors import FaError, MeasureError, is_device_lost
+from fa_core.facts.measurements import ReferencePrecision
+from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
 from fa_core.facts.runs import CREDIT, Manifest
 from fa_core.files import exists
-from fa_core.judgement.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
+from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.batch_input import as_batch
@@ -62,7 +64,7 @@ from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
-from fa_core.report import DiagnosticReport, ReferencePrecision
+from fa_core.report import DiagnosticReport
 
 if TYPE_CHECKING:
     from fa_core.engine.loading import Evaluation, Loaded

@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.judgement.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
+from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
+from fa_core.facts.report_facts import WHAT_IF
 from fa_core.numbers import brief
-from fa_core.report import WHAT_IF, DiagnosticReport
+from fa_core.report import DiagnosticReport
 
 UNIT_ROUNDOFF = {
     "float64": 2.0**-53,

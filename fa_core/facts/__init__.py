@@ -1,1 +1,1 @@
-"""Runs and methods as plain data, without judgement. Imports no other folder of `fa_core`."""
+"""What a run is and what was measured on it, as data. Imports no other folder of `fa_core`."""

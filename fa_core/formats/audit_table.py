@@ -14,7 +14,7 @@ from fa_core.facts.runs import numbered
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, convert, plain
 from fa_core.formats.report_object import decode_report, read_list, row_of, sniff_list
-from fa_core.judgement.baseline import with_measured_baselines
+from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow, Problem
 
 _OF_A_REPORT = frozenset(

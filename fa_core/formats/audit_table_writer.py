@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_json
+from fa_core.facts.report_check import NO_REASON
 from fa_core.facts.runs import canonical_method, numbered
-from fa_core.report import NO_REASON, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace
 

@@ -16,7 +16,7 @@ from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import logged
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import decode_report
-from fa_core.judgement.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace

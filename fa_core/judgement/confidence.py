@@ -10,7 +10,7 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.intervals import LEVEL, Interval
 
 if TYPE_CHECKING:
-    from fa_core.report import DiagnosticReport
+    from fa_core.judgement.judged_run import JudgedRun
 
 
 class Confidence(NamedTuple):
@@ -30,7 +30,7 @@ class Confidence(NamedTuple):
     resamples: int
 
 
-def confidence(report: DiagnosticReport) -> Confidence | None:
+def confidence(report: JudgedRun) -> Confidence | None:
     """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
 
     A diagnostic that was measured but not resampled (the margin of an accuracy that was given)
@@ -45,16 +45,17 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993
     (percentile intervals).
 
-    >>> from fa_core.report import DiagnosticReport, Resampling
+    >>> from fa_core.facts.measurements import Resampling
+    >>> from fa_core.judgement.judged_run import JudgedRun
     >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
-    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
+    >>> found = confidence(JudgedRun(residual_norms=[1.0, 45.0], resampling=drawn))
     >>> found.intervals["growth"], found.fired, found.same_verdict
     ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
     found, frozen = report.resampling, report.baseline_acc
     if found is None:
         return None
-    # rounded as `DiagnosticReport.margin_pp` is
+    # rounded as `JudgedRun.margin_pp` is
     if frozen is None:
         margins = []
     else:

@@ -13,7 +13,7 @@ from fa_core.judgement.intervals import t_quantile
 from fa_core.numbers import as_float
 
 if TYPE_CHECKING:
-    from fa_core.report import DiagnosticReport
+    from fa_core.judgement.judged_run import JudgedRun
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the
@@ -177,7 +177,7 @@ def null_band(
     return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))
 
 
-def within_null(report: DiagnosticReport) -> bool | None:
+def within_null(report: JudgedRun) -> bool | None:
     """Whether deep Γ is what feedback that knows nothing of the network gives, too.
 
         |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
@@ -197,9 +197,9 @@ def within_null(report: DiagnosticReport) -> bool | None:
 
     Source: docs/protocol.md §4; Hahn & Meeker, Statistical Intervals, 1991, §4.7.
 
-    >>> from fa_core.report import DiagnosticReport
+    >>> from fa_core.judgement.judged_run import JudgedRun
     >>> null = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 5}
-    >>> [within_null(DiagnosticReport(credit={"gamma": [0.9, x], "null": null})) for x in (0.05,
+    >>> [within_null(JudgedRun(credit={"gamma": [0.9, x], "null": null})) for x in (0.05,
     ...     0.07, -0.07)]
     [True, False, False]
     """

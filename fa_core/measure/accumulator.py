@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.errors import MeasureError, TapError, UsageError
+from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import Interval, growth_interval, median_ranks
 from fa_core.measure.diagnosed import (
     Diagnosed,
@@ -42,7 +43,7 @@ from fa_core.measure.norms import (
     vector_norms,
 )
 from fa_core.measure.passes import Pass
-from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
+from fa_core.report import DiagnosticReport
 
 FEWEST_PREDICTIONS = 20
 """With fewer, predictions of one class are no remark."""

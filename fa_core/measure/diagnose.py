@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
+from fa_core.facts.measurements import ReferencePrecision, Resampling
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.diagnosed import Samples
 from fa_core.measure.flattening import PER_TOKEN, Flattening
@@ -21,7 +22,7 @@ from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
 from fa_core.measure.passes import Pass
 from fa_core.measure.taps import Taps
-from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+from fa_core.report import DiagnosticReport
 
 
 def reference_precision(

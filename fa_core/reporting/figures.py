@@ -13,7 +13,8 @@ import numpy as np
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
 from fa_core.errors import printable
 from fa_core.facts.method_style import MethodStyle
-from fa_core.judgement.diagnostics import BIT, BOUND, PROXY, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, BOUND, PROXY
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants

@@ -19,7 +19,7 @@ from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (

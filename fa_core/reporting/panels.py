@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fa_core.errors import printable
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.table import Floats
 

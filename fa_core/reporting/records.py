@@ -18,7 +18,8 @@ from fa_core.analysis.seeds import Difference, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.errors import UsageError, missing_package
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import CREDIT, credit_numbers
 from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded

@@ -26,6 +26,7 @@ from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versio
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
+from fa_core.facts.provenance import BASELINE_RULE
 from fa_core.facts.runs import (
     AUDIT,
     RESUME,
@@ -34,11 +35,11 @@ from fa_core.facts.runs import (
     is_run,
     read_manifest,
 )
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import read_file
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
-from fa_core.judgement.baseline import BASELINE_RULE
-from fa_core.judgement.diagnostics import DiagnosticThresholds, diagnostic_letters
+from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.null_gamma import method_gamma

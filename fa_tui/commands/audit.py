@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,8 +15,9 @@ from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.runs import run_place
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import real_path
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.row_baselines import with_recorded_baseline
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -135,9 +136,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     as_recorded = options.Criteria(criteria.thresholds)
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return list(
-            judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded)
-        )
+        own = [_noted(with_recorded_baseline(row, criteria.baseline), notes) for row in rows]
+        return list(judged(own, as_recorded))
 
     rows = inputs.selected(found, options.Chosen(as_recorded, None, None, filter))
     targets = in_part(measurable(rows), shard)

@@ -15,6 +15,7 @@ import msgspec
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.runs import canonical_method
 from fa_core.reporting.blocks import Block, bullets
+from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.options import Chosen, default_paths, numbers, split_list
 from fa_tui.views.filters import Look, arranged
@@ -216,7 +217,8 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     def wanted(run: AuditRow | Trace) -> bool:
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    rows = chosen.log.apply(chosen.criteria.baseline.apply(filter(wanted, found.rows)))
+    rows = with_assumed_baseline(filter(wanted, found.rows), chosen.criteria.baseline)
+    rows = chosen.log.apply(rows)
     return rows, chosen.log.apply_to_traces(filter(wanted, found.traces))
 
 

@@ -24,7 +24,8 @@ from rich.progress import (
 )
 
 from fa_core.engine.jobs import JobState, JobView
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.text.cells import run_cell
 from fa_tui.commands.inputs import cause_of
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
@@ -209,7 +210,7 @@ class AuditProgress(_Bars):
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
             report = view.report.with_thresholds(self._thresholds)
-            return report.cell(ascii_only=self._ascii_only)
+            return run_cell(report, ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
         # what is wrong with --model or --data is wrong for every run

@@ -21,21 +21,19 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.errors import printable
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement import diagnostics
-from fa_core.judgement.diagnostics import (
-    ASSUMED,
-    CONTROL,
-    DIAGNOSTICS,
-    LETTERS,
-    NOT_MEASURED,
-    TRUSTWORTHY,
-    DiagnosticThresholds,
-)
-from fa_core.judgement.gain import failure_mode, floor_in_words
+from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.numbers import MISSING, brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, recorded, uneven
+from fa_core.text.causes import failure_mode, floor_text
+from fa_core.text.cells import cell_legend
+from fa_core.text.notes import baseline_text, caveats, why_unproven
+from fa_core.text.records import range_text
+from fa_core.text.verdict import counts_text, grounds_of, recorded_text
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.options import Chosen, Criteria
@@ -105,7 +103,7 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
         known = repeat({})
     for each, facts in zip(rows, known, strict=False):
         if criteria.baseline:
-            row = criteria.baseline.filled(each)
+            row = each.judged_by(criteria.baseline)
         else:
             row = each
         report = row.report.with_thresholds(criteria.thresholds)
@@ -221,11 +219,11 @@ class Doubts:
         """Take up a judged run, which is called so."""
         for letter in report.undecided:
             if letter in report.unproven:
-                self._unproven.setdefault((letter, report.why_unproven(letter)), []).append(name)
+                self._unproven.setdefault((letter, why_unproven(report, letter)), []).append(name)
                 continue
             self._found.setdefault(letter, []).append(name)
             self._held[letter] = (
-                report.range_words(letter),
+                range_text(report, letter),
                 DIAGNOSTICS[letter].limit(report.thresholds),
             )
 
@@ -266,11 +264,11 @@ class Standings:
         standing = row.standing()
         self.counts[standing] += 1
         if standing == TRUSTWORTHY:
-            self._grounds[row.report.grounds] += 1
+            self._grounds[grounds_of(row.report)] += 1
 
     def text(self) -> str:
         """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
-        counts = diagnostics.counts_text(self.counts, self._grounds)
+        counts = counts_text(self.counts, self._grounds)
         return f"{runs_words(self.counts.total())}: {counts}"
 
 
@@ -305,20 +303,20 @@ class Remarks:
             kind != ASSUMED for kind in evidence(row).values()
         )
         if report.assumed_baseline_acc is not None and "d" in coverage:
-            self._counted[f"?: (d) against a frozen baseline of {report.baseline_words()}"] += 1
+            self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
         for letter, why in report.unmeasured.items() if coverage else ():
             if letter in LETTERS and letter not in coverage:
                 self._counted[f"({letter}) not measured: {printable(why)}"] += 1
         oddities = [*report.nonfinite.values()]
         if coverage and report.recorded_differs:
-            words = report.recorded_words(as_read.report.thresholds)
+            words = recorded_text(report, as_read.report.thresholds)
             oddities.append(printable(f"{words} in {row.source}"))
-        cause, mode = floor_in_words(report), failure_mode(report, brief=True)
+        cause, mode = floor_text(report), failure_mode(report, cosine=False)
         if cause:
             causes = [f"(b) fires: {cause}"]
         else:
             causes = []
-        kinds = (report.caveats(brief=True), causes, [mode] if mode else [], oddities)
+        kinds = (caveats(report, only_decisive=True), causes, [mode] if mode else [], oddities)
         for found, said in zip(self._said, kinds, strict=True):
             for words in said:
                 found.setdefault(words, []).append(name)
@@ -332,7 +330,7 @@ class Remarks:
         yield self._standings.text()
         if counts[NOT_MEASURED]:
             yield "`fa-tui audit` measures what is not measured"
-        yield diagnostics.cell_legend(controls=counts[CONTROL] > 0)
+        yield cell_legend(controls=counts[CONTROL] > 0)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         yield from (

@@ -10,10 +10,13 @@ from typing import Annotated
 import typer
 
 from fa_core.errors import printable
-from fa_core.judgement.diagnostics import CONTROL, NOT_MEASURED, UNDECIDED, diagnostic_letters
-from fa_core.report import GIVE_ONE, DiagnosticReport
+from fa_core.judgement.diagnostics import diagnostic_letters
+from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, UNDECIDED
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.second_reading import PASS, second_reading
+from fa_core.text.notes import GIVE_ONE, why_inexact
+from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, Standings, named, print_paths
@@ -170,23 +173,24 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
             undecided = ", nothing decided fires"
         else:
             undecided = ""
-        yield f"{name}: {report.words_as(control=False)}{undecided} [{report.known}] ({source})"
+        verdict = f"{verdict_words(report, control=False)}{undecided}"
+        yield f"{name}: {verdict} [{known_text(report)}] ({source})"
         yield from (f"  {what}" for what in report.nonfinite.values())
     if report.coverage:
         missing = _lacks(report, required)
     else:
         missing = ""
     if missing:
-        yield f"{name}: required and not measured: {missing} [{report.known}] ({source})"
+        yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
     if report.coverage and report.recorded_differs:
-        yield f"{name}: {printable(report.recorded_words(as_read.report.thresholds))} ({source})"
+        yield f"{name}: {printable(recorded_text(report, as_read.report.thresholds))} ({source})"
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     """What is required of a run and was not measured exactly, with the reasons; ``""`` for
     nothing."""
     reasons = {
-        letter: report.why_inexact(letter).removesuffix(GIVE_ONE) for letter in sorted(required)
+        letter: why_inexact(report, letter).removesuffix(GIVE_ONE) for letter in sorted(required)
     }
     lacking = [f"({letter}) {printable(why)}" for letter, why in reasons.items() if why]
     return "; ".join(lacking)

@@ -11,8 +11,10 @@ from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.judgement.diagnostics import cell_text, letters_of
+from fa_core.judgement.diagnostics import letters_of
 from fa_core.numbers import short
+from fa_core.text.cells import cell_text
+from fa_core.text.notes import baseline_text
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
@@ -302,7 +304,7 @@ class CompareScreen(JudgedScreen):
             text = self.session.words(index)
         elif value is not None:
             if column in entry.assumed:
-                assumed = f" (frozen baseline {row.report.baseline_words()})"
+                assumed = f" (frozen baseline {baseline_text(row.report)})"
             else:
                 assumed = ""
             text = f"{entry.name} = {short(value, 6)}{assumed}"

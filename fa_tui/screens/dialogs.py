@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import real_path
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose

@@ -12,7 +12,8 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.words import flipped_words, moved_words, walk_back_words

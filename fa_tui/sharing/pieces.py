@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from fa_core.analysis.timeline import timelines
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.numbers import MISSING, brief, exact
 from fa_core.reporting.blocks import Block, Grid, to_markdown
 from fa_core.reporting.records import timeline_record

@@ -13,7 +13,7 @@ from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
 from fa_core.facts.controls import CONTROLS
-from fa_core.judgement.diagnostics import CONTROL
+from fa_core.judgement.verdict import CONTROL
 from fa_core.numbers import short
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph

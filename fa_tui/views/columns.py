@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -12,9 +11,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from fa_core.errors import UsageError, printable
+from fa_core.judgement.diagnostics import block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
-from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
@@ -341,20 +341,6 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def growths(norms: Sequence[float]) -> list[float]:
-    """‖h_{l+1}‖/‖h_l‖ for l = 0..L-1; NaN where a norm is not finite.
-
-    >>> growths([1.0, 2.0, 8.0])
-    [2.0, 4.0]
-    """
-    return [
-        after / max(before, NORM_RATIO_EPS)
-        if math.isfinite(before) and math.isfinite(after)
-        else math.nan
-        for before, after in itertools.pairwise(norms)
-    ]
-
-
 def peak_block(norms: Sequence[float]) -> int | None:
     """The block that grows most: the first one that ends in a norm that is not finite, else the
     largest ratio above 1.
@@ -368,7 +354,7 @@ def peak_block(norms: Sequence[float]) -> int | None:
         if lost:
             return lost - 1
         return None
-    blocks = growths(norms)
+    blocks = block_growths(norms)
     largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
     if largest is not None and blocks[largest] > 1:
         return largest

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
 from fa_core.analysis.seeds import GEOMETRIC
-from fa_core.judgement.diagnostics import BIT
+from fa_core.judgement.diagnostics import BIT, block_growths
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
+from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
 from fa_tui.views.grid import Grid, build_grid
 from fa_tui.views.words import told_apart
 
@@ -211,7 +211,7 @@ def compared_lines(
     return [
         ComparedLine("verdict", "verdict"),
         *_section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms)),
-        *_section("growth", "growth per block", [growths(each) for each in norms], factor),
+        *_section("growth", "growth per block", [block_growths(each) for each in norms], factor),
         *_section(
             "g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports], factor
         ),

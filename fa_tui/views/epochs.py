@@ -12,8 +12,9 @@ from fa_core.analysis.margins import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
 from fa_core.facts.runs import named_place, run_place
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS
 from fa_core.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.table import Bits

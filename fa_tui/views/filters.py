@@ -26,9 +26,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import LETTERS, TRUSTWORTHY, WALKS_BACK, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS, mask_of
+from fa_core.judgement.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.rows import AuditRow
-from fa_tui.session import Session, mask_of
+from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 

@@ -12,7 +12,8 @@ import msgspec
 
 from fa_core.errors import printable
 from fa_core.facts.runs import run_place
-from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, DiagnosticThresholds, letters_of
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import short
 from fa_core.rows import AuditRow, differing_axes
 from fa_tui.session import Flip, Session

@@ -12,23 +12,22 @@ from typing import Any
 
 from textual.binding import Binding
 
+from fa_core.facts.report_facts import layers_in_order
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.confidence import Confidence, confidence, percent
-from fa_core.judgement.diagnostics import (
-    DIAGNOSTICS,
-    LETTERS,
-    TRUSTWORTHY,
-    UNDECIDED,
-    WALKS_BACK,
-    Diagnostic,
-    DiagnosticThresholds,
-)
-from fa_core.judgement.gain import failure_mode, floor_in_words
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, block_growths
 from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.judgement.intervals import LEVEL
+from fa_core.judgement.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.numbers import short
-from fa_core.report import DiagnosticReport, in_order
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.views.columns import growths, peak_block
+from fa_core.text.causes import failure_mode, floor_text
+from fa_core.text.cells import run_cell
+from fa_core.text.notes import baseline_text
+from fa_core.text.records import DiagnosticRecord, record_of
+from fa_core.text.verdict import known_text, recorded_text, verdict_words
+from fa_tui.views.columns import peak_block
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
@@ -62,36 +61,6 @@ _SHORTER = {
     "custom_backward": "backward by",
 }
 """Names that their column would cut."""
-
-
-def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
-    """How far a measured diagnostic is from flipping, in its unit and, on a log scale, as a factor.
-
-    One that fires because something is not finite cannot flip.
-
-    >>> words = DiagnosticReport(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
-    >>> margin_words(DIAGNOSTICS["c"], words), margin_words(DIAGNOSTICS["b"], words)
-    ('0.2 below the limit', '10× under the limit (9e-8)')
-    """
-    value, limit = diagnostic.measured(report), diagnostic.limit(report.thresholds)
-    if value is None or not math.isfinite(value) or diagnostic.letter in report.nonfinite:
-        return ""
-    room = short(abs(limit - value))
-    if diagnostic.log and value > 0 and limit > 0:
-        amount, room = f"{_factor(max(value / limit, limit / value))}×", f" ({room})"
-    else:
-        amount, room = f"{room}{diagnostic.suffix}", ""
-    way = (("below", "above"), ("under", "over"))[diagnostic.letter in report.flags][value > limit]
-    return f"{amount} {way} the limit{room}"
-
-
-def _factor(ratio: float) -> str:
-    """A factor above 1, with as many digits as distinguish it from 1.
-
-    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
-    ('41.5', '1.003', '1')
-    """
-    return next((text for digits in range(3, 8) if (text := short(ratio, digits)) != "1"), "1")
 
 
 def sparkline(
@@ -161,7 +130,7 @@ class RunPage:
         self._width, self._glyphs, self._say = max(width, _LEAST), glyphs, glyphs.say
         self._parts: dict[str, tuple[object, list[Row]]] = {}
         norms = self._report.residual_norms
-        self._growths, self._peak = growths(norms), peak_block(norms)
+        self._growths, self._peak = block_growths(norms), peak_block(norms)
 
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
         """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
@@ -217,7 +186,7 @@ class RunPage:
         """Method, seed and verdict cell; the axes between them, or below where there is no room."""
         row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
         name, axes = self._say(report.method_name or row.method), self._say(axes_text(row.axes))
-        mark = report.cell(control=row.is_control, ascii_only=self._glyphs.name == "ascii")
+        mark = run_cell(report, control=row.is_control, ascii_only=self._glyphs.name == "ascii")
         below = self._wrapped(axes, "dim")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
@@ -241,18 +210,18 @@ class RunPage:
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
         report, control = self._report, self._row.is_control
-        if report.flags and report.known != f"{LETTERS} measured":
-            on = f" ({report.known})"
+        if report.flags and known_text(report) != f"{LETTERS} measured":
+            on = f" ({known_text(report)})"
         else:
             on = ""
-        lines = self._wrapped(report.words_as(control) + on, self._tone)
-        if mode := failure_mode(report, brief=True):
+        lines = self._wrapped(verdict_words(report, control) + on, self._tone)
+        if mode := failure_mode(report, cosine=False):
             lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
             lines += self._wrapped(same, "dim")
         if report.recorded_differs:
-            words = report.recorded_words(self._row.report.thresholds)
+            words = recorded_text(report, self._row.report.thresholds)
             lines += self._wrapped(f"{self._glyphs.differs} {words}", "note")
         return lines
 
@@ -260,10 +229,9 @@ class RunPage:
         """A diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of
         them fire."""
         letter, report = diagnostic.letter, self._report
-        (words,) = report.describe(letter)
-        lines = self._judged(diagnostic, words if letter in report.coverage else with_keys(words))
+        lines = self._judged(record_of(report, letter))
         if letter == "b" and letter in report.flags:
-            lines += self._wrapped(f"cause: {floor_in_words(report)}", "note", _INDENT)
+            lines += self._wrapped(f"cause: {floor_text(report)}", "note", _INDENT)
         if found is not None and letter in found.fired:
             low, high = (short(end) for end in found.intervals[diagnostic.column])
             fires = percent(found.fired[letter])
@@ -271,63 +239,61 @@ class RunPage:
             lines += self._wrapped(said, "dim", _INDENT)
         return lines
 
-    def _judged(self, diagnostic: Diagnostic, words: str) -> list[Row]:
-        """One line of `DiagnosticReport.describe` with its glyph, and the margin behind or below
-        it."""
-        letter, report, glyphs, width = diagnostic.letter, self._report, self._glyphs, self._width
-        glyph, tone, text = glyphs.unmeasured, "dim", "dim"
-        if letter in report.coverage:
-            glyph, tone = (
-                (glyphs.fires, "bad") if letter in report.flags else (glyphs.passes, "good")
-            )
-            text = "text"
-        if letter in report.undecided:
-            glyph, tone = glyphs.undecided, "warn"
-        state, _, rest = words.partition(": ")
-        margin = margin_words(diagnostic, report)
-        if letter == "a":
-            block = self._peak
-        else:
-            block = None
-        if block is None:
-            place = ""
-        else:
-            place = f"in block {block}→{block + 1}"
-        if width < _NARROW and margin:
-            number, _, limit = rest.rpartition(" (")
-            limit, _, besides = limit.partition(")")
-            head, body, under = (
-                state.split()[0],
-                number,
-                f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}",
-            )
-            if place and _INDENT + len(under) + 2 + len(place) <= width:
+    def _judged(self, record: DiagnosticRecord) -> list[Row]:
+        """A diagnostic with its glyph, and its distance from flipping behind or below it."""
+        glyph, tone = self._sign(record.letter)
+        text_tone = "text" if record.letter in self._report.coverage else "dim"
+        place = self._peak_text() if record.letter == "a" else ""
+        if self._width < _NARROW and record.distance:
+            head = f"({record.letter})"
+            body = record.number
+            distance = _LEFT_OUT.sub("", record.distance)
+            under = "; ".join([f"{record.limit}, {distance}", *record.remarks])
+            if place and _INDENT + len(under) + 2 + len(place) <= self._width:
                 under = f"{under}, {place}"
         else:
-            head, body, under = (
-                f"{state}:",
-                rest,
-                "  ".join(part for part in (place, margin) if part),
-            )
-        # an interval, or a threshold and its name, is not broken
-        whole = _PAIR.sub(
-            lambda pair: pair[0].replace(" ", "\0"), self._say(f"{glyph} {head} {body}")
-        )
-        wrapped = textwrap.wrap(whole, width, subsequent_indent=" " * _INDENT)
-        first, *more = (line.replace("\0", " ") for line in wrapped)
-        lead = len(glyph) + 1 + len(head)
-        lines: list[Row] = [
-            [(first[:lead], tone), (first[lead:], text)],
-            *([(line, text)] for line in more),
-        ]
-        under = self._say(under)
-        used = sum(width_of(piece) for piece, _ in lines[-1])
-        if under and used + 2 + width_of(under) <= width:
-            lines[-1].append((padded_left(under, width - used), "dim"))
-        else:
-            room = max(_LEAST_TEXT, width - _INDENT)
-            lines += [[(" " * _INDENT + line, "dim")] for line in textwrap.wrap(under, room)]
-        return lines
+            head = f"({record.letter}) {record.state}:"
+            body = with_keys(record.text)
+            under = "  ".join(filter(None, [place, record.distance]))
+        lines = self._broken(f"{glyph} {head} {body}")
+        first = lines[0]
+        lead = len(glyph) + 1 + len(self._say(head))
+        rows: list[Row] = [[(first[:lead], tone), (first[lead:], text_tone)]]
+        rows += [[(line, text_tone)] for line in lines[1:]]
+        self._put_under(rows, self._say(under))
+        return rows
+
+    def _sign(self, letter: str) -> tuple[str, str]:
+        """A diagnostic's glyph and tone."""
+        report, glyphs = self._report, self._glyphs
+        if letter in report.undecided:
+            return glyphs.undecided, "warn"
+        if letter in report.flags:
+            return glyphs.fires, "bad"
+        if letter in report.coverage:
+            return glyphs.passes, "good"
+        return glyphs.unmeasured, "dim"
+
+    def _peak_text(self) -> str:
+        if self._peak is None:
+            return ""
+        return f"in block {self._peak}→{self._peak + 1}"
+
+    def _broken(self, text: str) -> list[str]:
+        """A text on lines of the pane's width; intervals, and thresholds with their names, stay
+        whole."""
+        whole = _PAIR.sub(lambda pair: pair[0].replace(" ", "\0"), self._say(text))
+        lines = textwrap.wrap(whole, self._width, subsequent_indent=" " * _INDENT)
+        return [line.replace("\0", " ") for line in lines]
+
+    def _put_under(self, rows: list[Row], under: str) -> None:
+        """Put a text at the right end of the last row, or on rows of its own."""
+        used = sum(width_of(piece) for piece, _ in rows[-1])
+        if under and used + 2 + width_of(under) <= self._width:
+            rows[-1].append((padded_left(under, self._width - used), "dim"))
+            return
+        room = max(_LEAST_TEXT, self._width - _INDENT)
+        rows += [[(" " * _INDENT + line, "dim")] for line in textwrap.wrap(under, room)]
 
     def _sparklines(self) -> list[Row]:
         """‖h_l‖ and ‖g_l‖ over the layers as one line each, on log scales."""
@@ -359,7 +325,7 @@ class RunPage:
             report.by_layer("bp_grad_norms"),
             list(self._more_columns()),
         )
-        layers = in_order([*h, *g, *(layer for _, column in more for layer in column)])
+        layers = layers_in_order([*h, *g, *(layer for _, column in more for layer in column)])
         if not layers:
             return []
         if self._peak is None:
@@ -556,7 +522,7 @@ def _reference(report: DiagnosticReport) -> str:
 def _accuracy(report: DiagnosticReport) -> str:
     if report.headline_acc is None:
         return ""
-    frozen = report.baseline_words()
+    frozen = baseline_text(report)
     return _listed(
         short(report.headline_acc, 4),
         report.headline_acc_source,

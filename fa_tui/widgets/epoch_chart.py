@@ -18,7 +18,8 @@ from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.method_style import method_style
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import deep_gamma, deep_layers
 from fa_core.numbers import short
 from fa_core.trace import Trace

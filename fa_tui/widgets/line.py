@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
-from fa_core.judgement.diagnostics import cell_legend
+from fa_core.text.cells import cell_legend
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.text import width_of, wrapped
 from fa_tui.widgets.matrix import Matrix

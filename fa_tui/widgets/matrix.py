@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 
-from fa_core.judgement.diagnostics import CONTROL, WALKS_BACK
+from fa_core.judgement.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign

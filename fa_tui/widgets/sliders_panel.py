@@ -13,7 +13,8 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import ThresholdSlider
 
@@ -34,7 +35,7 @@ class Judging(NamedTuple):
 class ThresholdHistory:
     """The thresholds (and what else judges the runs) now, those before, and those undone.
 
-    >>> from fa_core.report import DiagnosticThresholds
+    >>> from fa_core.facts.thresholds import DiagnosticThresholds
     >>> history = ThresholdHistory(DiagnosticThresholds())
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-6), "b", at=0.0)
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-5), "b", at=0.1)

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -146,5 +146,7 @@ def json_values() -> st.SearchStrategy[Any]:
 def assuming(table: AuditTable, default: float | None = None, **by_method: float) -> AuditTable:
     """The table judged by frozen baselines that are assumed."""
     baseline = FrozenBaseline(default, by_method)
-    rows = [replace(row, report=baseline.lent_to(row.report, row.method)) for row in table.rows()]
+    rows = [
+        replace(row, report=baseline.assumed_in(row.report, row.method)) for row in table.rows()
+    ]
     return AuditTable.from_rows(rows, table.problems)

@@ -15,14 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.errors import InvalidReport, UsageError
-from fa_core.judgement.diagnostics import (
-    DIAGNOSTICS,
-    LETTERS,
-    NOT_MEASURED,
-    TRUSTWORTHY,
-    DiagnosticThresholds,
-    verdict_text,
-)
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.judgement.verdict import NOT_MEASURED, TRUSTWORTHY, verdict_text
 from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 

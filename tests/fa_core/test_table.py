@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.judgement.diagnostics import BIT, DiagnosticThresholds, letters_of
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import BIT, letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable

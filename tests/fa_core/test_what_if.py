@@ -15,9 +15,10 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timeline, timelines
 from fa_core.analysis.utility import decision_utility
+from fa_core.facts.provenance import BASELINE_FROM, GIVEN
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.judgement.baseline import BASELINE_FROM, GIVEN, FrozenBaseline
+from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import audit_figure

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.runs import beyond_table
+from fa_core.row_baselines import with_assumed_baseline, with_recorded_baseline
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
@@ -181,7 +182,7 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
     published_table: Path,
 ) -> None:
     rows = scan([published_table]).rows
-    reports = {row.key: row.report for row in map(BOTH.recorded, rows)}
+    reports = {row.key: row.report for row in (with_recorded_baseline(row, BOTH) for row in rows)}
     assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (
         0.349,
         None,
@@ -190,7 +191,7 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
         0.349,
         0.1,
     )
-    assert list(map(FrozenBaseline().recorded, rows)) == list(rows)
+    assert [with_recorded_baseline(row, FrozenBaseline()) for row in rows] == list(rows)
 
 
 @pytest.mark.parametrize("control", ["random_init_s42", "frozen_s42"])
@@ -205,8 +206,12 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     assert "(d) against a frozen baseline of 0.9 assumed" in capsys.readouterr().out
     assert FrozenBaseline(0.349).assumed_for(method) is None
     rows = scan([run]).rows
-    assert not AuditTable.from_rows(FrozenBaseline(0.349).apply(rows)).assumed.any()
-    assert AuditTable.from_rows(FrozenBaseline(by_method={method: 0.9}).apply(rows)).assumed.all()
+    assert not AuditTable.from_rows(
+        with_assumed_baseline(rows, FrozenBaseline(0.349))
+    ).assumed.any()
+    assert AuditTable.from_rows(
+        with_assumed_baseline(rows, FrozenBaseline(by_method={method: 0.9}))
+    ).assumed.all()
 
 
 def test_the_timeline_of_a_control_says_why_as_its_audit_does(

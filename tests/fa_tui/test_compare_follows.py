@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import scan
+from fa_core.judgement.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen
-from fa_tui.session import Session, mask_of
+from fa_tui.session import Session
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.waiting import until

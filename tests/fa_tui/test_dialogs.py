@@ -10,8 +10,8 @@ from textual.command import Command, CommandList, DiscoveryHit
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading

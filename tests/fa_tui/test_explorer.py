@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session

@@ -11,8 +11,9 @@ import pytest
 from textual.screen import ModalScreen
 
 from fa_core.analysis.comparison import PARTS_AT
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
 from fa_tui import options

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, json_document, scan, scan_again
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds, letters_of
+from fa_core.judgement.diagnostics import letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
 from fa_core.errors import UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.records import COLUMNS, records
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
+from fa_core.text.cells import run_cell
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import SCALAR_LIMIT, Session
@@ -144,7 +145,7 @@ def test_many_runs_are_undecided_as_few_are() -> None:
     alone = Session(few)
     assert many.doubtful() == SCALAR_LIMIT * alone.doubtful() == SCALAR_LIMIT * 2
     for row in range(len(few)):
-        assert many.cell(row) == alone.cell(row) == few[row].report.cell()
+        assert many.cell(row) == alone.cell(row) == run_cell(few[row].report)
         assert many.words(row) == alone.words(row) == few[row].report.words
     limits = replace(alone.thresholds, stability_drift_ceiling=0.45)
     assert [flip.row for flip in many.set_thresholds(limits)][:2] == [

@@ -15,10 +15,10 @@ from fa_core.analysis.timeline import by_method, timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.engine.verify import compare, recorded_options
 from fa_core.errors import FaError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.scan import Scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv

@@ -12,24 +12,21 @@ import numpy as np
 
 from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
 from fa_core.analysis.method_groups import run_names
-from fa_core.judgement.diagnostics import (
-    ASSUMED,
-    BIT,
-    DIAGNOSTICS,
-    LETTERS,
-    UNDECIDED,
-    WALKS_BACK,
-    DiagnosticThresholds,
-    cell_legend,
-    counts_text,
-)
-from fa_core.judgement.gain import backward_gain, cause_of_floor, failure_mode
+from fa_core.facts.report_facts import layers_in_order
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.causes import backward_gain, cause_of_floor
+from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS
+from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport, in_order
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
+from fa_core.text.causes import failure_mode
+from fa_core.text.cells import cell_legend, run_cell
+from fa_core.text.notes import baseline_text, caveats
+from fa_core.text.verdict import counts_text, grounds_of, verdict_words
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
@@ -115,7 +112,7 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     measured = table.coverage != 0
     trusted = measured & ~open_or_fires & ~table.controls
     return Counter(
-        table.report(i).with_thresholds(t).grounds for i in np.flatnonzero(trusted).tolist()
+        grounds_of(table.report(i).with_thresholds(t)) for i in np.flatnonzero(trusted).tolist()
     )
 
 
@@ -136,7 +133,7 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             said.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
-    said += [f"{run.name}: {words}" for run in shown_runs(table) for words in run.report.caveats()]
+    said += [f"{run.name}: {words}" for run in shown_runs(table) for words in caveats(run.report)]
     said += table.uneven_notes
     yield from bullets(said)
 
@@ -156,7 +153,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         {
             "run": lambda run: run.name,
             LETTERS: _cell,
-            "verdict": lambda run: run.report.words_as(run.is_control, short=True),
+            "verdict": lambda run: verdict_words(run.report, run.is_control, short=True),
             "acc": lambda run: fixed(run.report.headline_acc, 4),
             "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
             "‖h_L‖": lambda run: significant(run.report.h_L),
@@ -181,13 +178,13 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 
 
 def _cell(run: Run) -> str:
-    cell = run.report.cell(control=run.is_control)
+    cell = run_cell(run.report, control=run.is_control)
     return f"{cell}{'*' if run.report.evidence else ''}{_if_assumed(run, ', d assumed')}"
 
 
 def _margin(run: Run) -> str:
     return fixed(run.report.margin_pp, 2, sign=True) + _if_assumed(
-        run, f" (baseline {run.report.baseline_words()})"
+        run, f" (baseline {baseline_text(run.report)})"
     )
 
 
@@ -223,7 +220,7 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
     streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
     for field, symbol, what in streams:
         rows = {run.name: row for run in shown if (row := run.report.by_layer(field))}
-        layers = in_order(layer for row in rows.values() for layer in row)
+        layers = layers_in_order(layer for row in rows.values() for layer in row)
         cells = [
             (run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()
         ]

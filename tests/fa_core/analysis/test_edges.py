@@ -14,7 +14,8 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
 from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
-from fa_core.judgement.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS
 from fa_core.table import AuditTable
 from fa_core.trace import Trace, TraceEpoch
 from tests.fa_core.analysis.runs import row, table

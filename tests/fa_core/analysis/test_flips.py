@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from tests.fa_core.analysis.runs import row, table
 
 FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}

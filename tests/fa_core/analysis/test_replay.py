@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.timeline import Replay, timeline
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds, letters_of
+from fa_core.judgement.diagnostics import letters_of
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
 accs = st.one_of(st.none(), st.floats(0, 1))

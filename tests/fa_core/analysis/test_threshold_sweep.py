@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fa_core.analysis.method_groups import published_groups, split_groups
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivity, verdict_curve
 from fa_core.errors import UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import load_audits
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 

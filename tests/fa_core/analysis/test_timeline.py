@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import by_method, timeline, timelines
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.judgement.gamma import null_band
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.analyses import timeline_blocks

@@ -13,8 +13,8 @@ from fa_core.engine.audit import Measuring, audit, measurable
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 

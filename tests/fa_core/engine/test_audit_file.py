@@ -14,8 +14,8 @@ from fa_core.engine.journal import Journal
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.judgement.baseline import with_measured_baselines
 from fa_core.report import DiagnosticReport
+from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow
 
 ROWS = [

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.engine.record_comparison import compare, excess, relative_tolerance
-from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.report import DiagnosticReport
 
 FACTS = {
     "hashes": {"weights": "sha256:aa", "credit": "sha256:cc", "manifest": "sha256:bb"},

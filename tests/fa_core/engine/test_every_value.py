@@ -13,8 +13,8 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, Watch
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import InvalidReport
-from fa_core.judgement.baseline import with_measured_baselines
 from fa_core.report import DiagnosticReport
+from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow
 
 from .runs_for_tests import make_run

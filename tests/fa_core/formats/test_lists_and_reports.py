@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import recorded_flags
+from fa_core.judgement.verdict import recorded_flags
 from fa_core.rows import AuditRow
 
 

@@ -8,17 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.judgement.baseline import (
-    FrozenBaseline,
-    FrozenRun,
-    FrozenRuns,
-    facts_of,
-    rule_of,
-    with_measured_baselines,
-)
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.judgement.intervals import packed, paired_margin
 from fa_core.report import DiagnosticReport
+from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow
+from fa_core.text.notes import basis_text, caveats, other_margins_text
 
 NET = {
     "arch": "resmlp",
@@ -59,16 +55,16 @@ def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is
     assert (found.frozen_baseline_acc, found.margin_pp) == (0.579, pytest.approx(4.1))
     assert found.provenance["frozen_baseline_from"] == "runs/frozenbp_s42"
     assert found.provenance["other_frozen_baselines"] == {"dfa": 0.557}
-    assert found.basis("d") == ""
-    assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe("d")[0]
+    assert basis_text(found, "d") == ""
+    assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe()[3]
 
 
 def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None:
     found = judged(row("bp"), frozen("dfa", 0.557))
     assert found.frozen_baseline_acc == 0.557
-    assert found.basis("d") == "baseline 0.557 of frozen blocks trained by dfa"
-    assert "[baseline 0.557 of frozen blocks trained by dfa]" in found.describe("d")[0]
-    assert "against" not in found.describe("d")[0]
+    assert basis_text(found, "d") == "baseline 0.557 of frozen blocks trained by dfa"
+    assert "[baseline 0.557 of frozen blocks trained by dfa]" in found.describe()[3]
+    assert "against" not in found.describe()[3]
 
 
 @pytest.mark.parametrize(
@@ -157,14 +153,14 @@ def test_an_unfinished_run_is_judged_by_a_finished_baseline() -> None:
 
 def test_a_reader_of_the_numbers_learns_whose_blocks_they_are_against_and_of_another_b() -> None:
     by_other = judged(row("bp"), frozen("dfa", 0.557))
-    assert "of frozen blocks trained by dfa" in by_other.caveats()[0]
+    assert "of frozen blocks trained by dfa" in caveats(by_other)[0]
     both = judged(row("bp"), frozen("bp", 0.579), frozen("dfa", 0.557))
-    assert both.caveats() == ["(d) by frozen blocks of other rules: dfa +6.30 pp"]
+    assert caveats(both) == ["(d) by frozen blocks of other rules: dfa +6.30 pp"]
     assert both.margins_by_rule == {"dfa": pytest.approx(6.3)}
     at_1000 = DiagnosticReport(
         bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
     )
-    assert [words[:17] for words in at_1000.caveats()] == ["(b) B = 1000, at ", "(c) N = 471; B = "]
+    assert [words[:17] for words in caveats(at_1000)] == ["(b) B = 1000, at ", "(c) N = 471; B = "]
     assert at_1000.noise_scale == pytest.approx(470.6, abs=0.1)
 
 
@@ -199,7 +195,7 @@ def test_provenance_of_a_file_may_hold_anything(odd: Any) -> None:
     report = DiagnosticReport(
         headline_acc=0.5, frozen_baseline_acc=0.4, provenance={"other_frozen_baselines": odd}
     )
-    assert report.other_margins() == ""
+    assert other_margins_text(report) == ""
 
 
 def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known() -> None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.errors import InvalidReport
+from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.confidence import confidence, interval
-from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, broken, cosines, norms, thresholds
 
 REPORT = DiagnosticReport(

@@ -16,7 +16,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import InvalidReport
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.intervals import (
     at_reference_batch,
     drift_interval,

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.judgement.confidence import confidence
-from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.judgement.gain import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.group import measure_together
 from fa_core.measure.null_gamma import null_gamma

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError, TapError
-from fa_core.judgement.gain import backward_gain
+from fa_core.judgement.causes import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import SHIFTED, run_diagnosis
 from fa_core.measure.gradients import IGNORED, loss_gradient

@@ -9,9 +9,10 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.errors import MeasureError
-from fa_core.judgement.gain import backward_gain, cause_of_floor, failure_mode, floor_in_words
+from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.measure.reliability import reference_precision
 from fa_core.report import DiagnosticReport
+from fa_core.text.causes import failure_mode, floor_text
 from tests.fa_core.measure.nets import Residual, batches
 
 
@@ -109,7 +110,7 @@ def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
     report = diagnose(cancelled, [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))], taps="0")
     assert report.flags == {"b"}
     assert cause_of_floor(report) == "cancelled"
-    assert floor_in_words(report).startswith("cancelled (γ_L ")
+    assert floor_text(report).startswith("cancelled (γ_L ")
 
 
 @pytest.mark.parametrize(
@@ -133,14 +134,14 @@ def test_no_error_at_all_is_converged_without_a_gain() -> None:
     report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
     assert backward_gain(report) == [None, None]
     assert cause_of_floor(report) == "converged"
-    assert floor_in_words(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
+    assert floor_text(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
 
 
 def test_a_report_without_the_error_norm_is_undetermined() -> None:
     report = DiagnosticReport(bp_grad_norms=[1e-9])
     assert backward_gain(report) == []
     assert cause_of_floor(report) == "undetermined"
-    assert floor_in_words(report) == "undetermined (B and ‖e_T‖ not recorded)"
+    assert floor_text(report) == "undetermined (B and ‖e_T‖ not recorded)"
 
 
 def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
@@ -225,7 +226,7 @@ def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
 
 def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs: Path) -> None:
     found = {
-        row.key: failure_mode(row.report, brief=True)
+        row.key: failure_mode(row.report, cosine=False)
         for row in load_audits(sample_runs / "audit_table_s42_s123_s456.json").rows()
     }
     assert {key for key, mode in found.items() if not mode} == {

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table

@@ -16,11 +16,12 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
 from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
+from fa_core.text.notes import basis_text
 from fa_core.training.train import Moment, check_plans, train_run
 
 from .conftest import plan
@@ -137,16 +138,16 @@ def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_ar
     alone = train_run(plan("bp"), data, tmp_path / "bp_s42")
     assert alone.manifest.frozen_baseline_acc == by_dfa
     assert alone.manifest.frozen_baseline_rule == "dfa"
-    assert alone.report.basis("d").endswith("of frozen blocks trained by dfa")
+    assert basis_text(alone.report, "d").endswith("of frozen blocks trained by dfa")
     # measured by itself, it still says so
-    assert measured_alone(tmp_path / "bp_s42").basis("d") == alone.report.basis("d")
+    assert basis_text(measured_alone(tmp_path / "bp_s42"), "d") == basis_text(alone.report, "d")
 
     by_bp = train_run(
         plan("frozen", method_args={"of": "bp"}), data, tmp_path / "frozen_of-bp_s42"
     ).manifest
     both = train_run(plan("bp"), data, tmp_path / "bp_s42", overwrite=True)
     assert both.manifest.frozen_baseline_acc == by_bp.headline_acc
-    assert (both.manifest.frozen_baseline_rule, both.report.basis("d")) == (None, "")
+    assert (both.manifest.frozen_baseline_rule, basis_text(both.report, "d")) == (None, "")
     assert both.report.provenance["other_frozen_baselines"] == {"dfa": by_dfa}
     low, high = both.report.intervals["margin_pp"]
     assert low <= both.report.margin_pp <= high

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.jobs import Job, JobState, JobView
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_tui.commands.progress import AuditProgress
 

@@ -8,8 +8,9 @@ from functools import cached_property
 import pytest
 from msgspec.structs import asdict
 
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.judgement.judged_run import JudgedRun
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
@@ -61,7 +62,7 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
 
 def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[DiagnosticReport] = []
-    rule = DiagnosticReport.__dict__["nonfinite"]
+    rule = JudgedRun.__dict__["nonfinite"]
     work_out = rule.func
     monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
     (row,) = judged([_row(REPORTS[1])], Criteria(STRICT))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.judgement.diagnostics import recorded_flags
+from fa_core.judgement.verdict import recorded_flags
 from fa_core.report import DiagnosticReport
 from fa_core.second_reading import second_reading
 from fa_tui.cli import main

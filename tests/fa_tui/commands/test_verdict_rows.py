@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_table import markdown, numbers

@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.verify import verification
+from fa_core.facts.measurements import Resampling
 from fa_core.facts.runs import AUDIT, MANIFEST
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport, Resampling
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from fa_core.errors import UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
 from fa_tui.sharing.export import (
@@ -178,7 +179,7 @@ def test_the_copied_command_line_shows_the_same_verdicts(
     command = shlex.split(command_line([published_table], thresholds, baseline))
     assert main([*command[1:], "--format", "json"]) == 0
     shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
-    assumed = baseline.apply(rows) if baseline else rows
+    assumed = with_assumed_baseline(rows, baseline) if baseline else rows
     assert shown == [row.report.with_thresholds(thresholds).verdict for row in assumed]
     if walked_back is not None:
         assert sum(verdict.startswith("needs") for verdict in shown) == walked_back

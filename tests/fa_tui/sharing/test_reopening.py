@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import opening

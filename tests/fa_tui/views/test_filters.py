@@ -7,7 +7,7 @@ import math
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.judgement.diagnostics import DiagnosticThresholds
-from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import screens
 from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.judgement.diagnostics import DIAGNOSTICS, NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 
 
 def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fa_core.judgement.diagnostics import DiagnosticThresholds
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_tui.widgets.sliders_panel import ThresholdHistory
 
 

@@ -1,0 +1,74 @@
+"""Members of a report's ``provenance`` and ``credit`` that the program reads, by name and type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+
+BASELINE_FROM = "frozen_baseline_from"
+"""Where a recorded baseline came from that was not in the run's manifest."""
+
+BASELINE_RULE = "frozen_baseline_rule"
+"""The rule that trained the frozen net, if it is not the run's own."""
+
+OTHER_BASELINES = "other_frozen_baselines"
+"""Accuracies of frozen nets trained by other rules: rule → fraction."""
+
+TRAINED_ON = "trained_on"
+"""Hash of the data that a run was trained with; it may be measured on others."""
+
+GIVEN = "given"
+"""Value of `BASELINE_FROM` for a baseline that the user gave while measuring the run."""
+
+CUSTOM_BACKWARD = "custom_backward"
+"""Names of the network's modules and functions with a backward pass of their own."""
+
+GRADIENT_BY = "gradient_by"
+"""How the gradient of such a network was found; absent: by its own backward pass."""
+
+
+class _Null(TypedDict, total=False):
+    gamma: list[float | None]
+    deep_gamma_mean: float | None
+    deep_gamma_std: float | None
+    rank: float | None
+
+
+class Credit(TypedDict, total=False):
+    """The ``credit`` fields the program reads, with their types."""
+
+    gamma: list[float | None]
+    rho: list[float | None]
+    rho_relative: list[float | None]
+    rho_finite: list[float | None]
+    nudge: list[float | None]
+    nudge_relative: list[float | None]
+    zeros: list[float | None]
+    gamma_L: float | None
+    free_layers: list[int]
+    null: _Null
+
+
+class Provenance(TypedDict, total=False):
+    """The ``provenance`` fields the program reads, with their types."""
+
+    checkpoint: Any
+    classes: Any
+    fan_in: Annotated[float, msgspec.Meta(gt=0)]
+    custom_backward: list[str]
+    other_frozen_baselines: dict[str, float]
+    settings: dict[str, Any]
+    hashes: dict[str, Any]
+    versions: dict[str, Any]
+
+
+def has_gamma(credit: Mapping[str, Any] | None) -> bool:
+    """Whether Γ was measured in some layer.
+
+    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
+    (True, False, False)
+    """
+    layers = (credit or {}).get("gamma") or ()
+    return any(value is not None for value in layers)

@@ -1,0 +1,286 @@
+"""A judged run: the numbers that the diagnostics judge, what fires, and what is undecided.
+
+The one judge of a single run. `fa_core.judgement.judge` follows moving thresholds over many runs
+and `fa_core.table` judges columns; tests keep the three equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+
+from fa_core.facts.immutable import refuse_changes
+from fa_core.facts.measurements import Interval
+from fa_core.facts.provenance import OTHER_BASELINES
+from fa_core.facts.report_facts import ReportFacts
+from fa_core.facts.runs import is_control
+from fa_core.judgement.diagnostics import (
+    ASSUMED,
+    BOUND,
+    DIAGNOSTICS,
+    LETTERS,
+    NORM_RATIO_EPS,
+    largest_growth,
+)
+from fa_core.judgement.intervals import noise_scale
+from fa_core.judgement.verdict import (
+    NOT_MEASURED,
+    recorded_flags,
+    short_verdict,
+    standing,
+    verdict_text,
+)
+
+
+def margin_over(headline: float | None, baseline: float | None) -> float | None:
+    """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage points.
+
+    >>> margin_over(0.62, 0.557), margin_over(0.62, None)
+    (6.3, None)
+    """
+    if headline is None or baseline is None:
+        return None
+    return round(100.0 * (headline - baseline), 9)
+
+
+@refuse_changes
+class JudgedRun(ReportFacts, frozen=True, dict=True):
+    """A run as its thresholds judge it; fields as in `ReportFacts`."""
+
+    @cached_property
+    def max_per_block_growth(self) -> float | None:
+        """(a)'s number (`largest_growth`); NaN if a norm is non-finite; None if unmeasured."""
+        return largest_growth(self.residual_norms, self.growth_bound)
+
+    @property
+    def g_L(self) -> float | None:
+        """(b)'s number: the deepest BP gradient norm; None if unmeasured."""
+        if self.bp_grad_norms:
+            return self.bp_grad_norms[-1]
+        return None
+
+    @cached_property
+    def margin_pp(self) -> float | None:
+        """(d)'s number (`margin_over`)."""
+        return margin_over(self.headline_acc, self.baseline_acc)
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """Diagnostic letter → the number it judges; None if unmeasured."""
+        return {letter: diagnostic.measured(self) for letter, diagnostic in DIAGNOSTICS.items()}
+
+    @cached_property
+    def nonfinite(self) -> dict[str, str]:
+        """Diagnostic letter → its first value that is NaN or ±inf, in words."""
+        scalars = (
+            ("a", "growth bound", self.growth_bound),
+            ("c", "cross-batch stability", self.cross_batch_stability),
+            ("d", "headline accuracy", self.headline_acc),
+            ("d", "frozen baseline accuracy", self.baseline_acc),
+        )
+        # a sum is finite only if every term is
+        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
+        if math.isfinite(total + sum(value for _, _, value in scalars if value is not None)):
+            return {}
+        found: dict[str, str] = {}
+        for letter, name, norms in (
+            ("a", "residual norm", self.residual_norms),
+            ("b", "BP gradient norm", self.bp_grad_norms),
+        ):
+            for layer, norm in enumerate(norms):
+                if not math.isfinite(norm):
+                    found.setdefault(letter, f"{name} at layer {layer} is {norm}")
+        for letter, name, value in scalars:
+            if value is not None and not math.isfinite(value):
+                found.setdefault(letter, f"{name} is {value}")
+        return found
+
+    @cached_property
+    def coverage(self) -> str:
+        """The diagnostics that are judged, in order, e.g. ``"abc"``; (d) also by an assumed
+        baseline."""
+        numbers, nonfinite = self.numbers, self.nonfinite
+        return "".join(
+            letter for letter in LETTERS if numbers[letter] is not None or letter in nonfinite
+        )
+
+    @property
+    def measured(self) -> str:
+        """The diagnostics that were measured, in order; (d) by an assumed baseline was not."""
+        if self.assumed_baseline_acc is None:
+            return self.coverage
+        return self.coverage.replace("d", "")
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` if its number is not
+        exact."""
+        if self.assumed_baseline_acc is None:
+            return self.evidence
+        return {**self.evidence, "d": ASSUMED}
+
+    @cached_property
+    def flags(self) -> frozenset[str]:
+        """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
+        fired = set(self.nonfinite)
+        for letter, number in self.numbers.items():
+            if DIAGNOSTICS[letter].fires(number, self.thresholds):
+                fired.add(letter)
+        return frozenset(fired)
+
+    def interval(self, letter: str) -> Interval | None:
+        """The 95 % interval of a diagnostic's number; None if it has none.
+
+        (d)'s is that of the paired differences to its own baseline if that was measured on the
+        same samples; else that of the accuracy, with the baseline taken as exact.
+        """
+        own = self.intervals.get(DIAGNOSTICS[letter].column)
+        if letter != "d" or (own is not None and self.assumed_baseline_acc is None):
+            return own
+        baseline, acc = self.baseline_acc, self.intervals.get("acc")
+        if baseline is None or acc is None:
+            return None
+        return (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
+
+    @property
+    def judged_intervals(self) -> dict[str, Interval]:
+        """All intervals by the names of `intervals`, (d)'s as it is judged."""
+        found = {}
+        for letter, diagnostic in DIAGNOSTICS.items():
+            ends = self.interval(letter)
+            if ends is not None:
+                found[diagnostic.column] = ends
+        if "acc" in self.intervals:
+            found["acc"] = self.intervals["acc"]
+        return found
+
+    @cached_property
+    def undecided(self) -> frozenset[str]:
+        """The measured diagnostics that neither fire nor pass for sure.
+
+        The threshold lies within the interval of their number, so other samples might differ; or
+        the number does not fire and shows nothing (`unproven`).
+        """
+        found = set(self.unproven)
+        if self.intervals:
+            for letter in self.coverage:
+                if letter not in self.nonfinite and self._straddles(letter):
+                    found.add(letter)
+        return frozenset(found)
+
+    def _straddles(self, letter: str) -> bool:
+        """Whether a diagnostic's threshold lies within its interval."""
+        ends = self.interval(letter)
+        if ends is None:
+            return False
+        at_low, at_high = (DIAGNOSTICS[letter].fires(end, self.thresholds) for end in ends)
+        return at_low != at_high
+
+    @property
+    def inconclusive(self) -> frozenset[str]:
+        """The diagnostics that do not pass if they do not fire.
+
+        Only a bound is known, and what lies beyond it may fire; or (a) of a stream that is 0, whose
+        ratios say nothing.
+        """
+        found = {letter for letter, kind in self.evidence.items() if kind == BOUND}
+        if self.is_dead:
+            found.add("a")
+        return frozenset(found)
+
+    @property
+    def unproven(self) -> frozenset[str]:
+        """The measured diagnostics that do not fire and are `inconclusive`."""
+        found = self.inconclusive
+        if found:
+            return found.intersection(self.coverage) - self.flags
+        return found
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the stream is 0 somewhere: a norm below 1e-30, the smallest denominator of a
+        growth ratio."""
+        return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
+
+    @property
+    def noise_scale(self) -> float | None:
+        """N in samples, from (c) and B (`fa_core.judgement.intervals.noise_scale`); None if (c)
+        shows no shared direction."""
+        c, size = self.cross_batch_stability, self.batch_size
+        if c is not None and size is not None and 0 < c < 1:
+            return noise_scale(c, size)
+        return None
+
+    @property
+    def margins_by_rule(self) -> dict[str, float]:
+        """(d)'s number against frozen blocks that other rules trained: rule → percentage points."""
+        others = self.provenance.get(OTHER_BASELINES)
+        if not isinstance(others, Mapping):
+            return {}
+        margins = {}
+        for rule, baseline in others.items():
+            margin = margin_over(self.headline_acc, baseline)
+            if margin is not None:
+                margins[rule.partition("(")[0]] = margin
+        return margins
+
+    @cached_property
+    def verdict(self) -> str:
+        """The verdict text under `thresholds` (`verdict_text`)."""
+        return verdict_text(self.flags, self.coverage)
+
+    @property
+    def short_verdict(self) -> str:
+        """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
+        return short_verdict(self.flags, self.coverage)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its name is that of a control."""
+        return is_control(self.method_name)
+
+    def standing(self, control: bool | None = None) -> str:
+        """The word the run is counted by (`fa_core.judgement.verdict.standing`).
+
+        Args:
+            control: whether it is a control; None = by its name.
+        """
+        if control is None:
+            control = self.is_control
+        return standing(self.flags, self.coverage, self.undecided, control=control)
+
+    @property
+    def recorded_differs(self) -> bool:
+        """Whether the file's own verdict names other diagnostics than the recomputed one."""
+        recorded = recorded_flags(self.recorded_verdict)
+        if recorded is None or self.recorded_verdict == self.verdict:
+            return recorded is None and self.recorded_verdict is not None
+        unmeasured = self.recorded_verdict == NOT_MEASURED
+        return recorded != self.flags or unmeasured != (self.coverage == "")
+
+    def _fires(self, letter: str) -> bool | None:
+        """Whether a diagnostic fires; None if it was not measured or shows nothing."""
+        if letter not in self.coverage or letter in self.unproven:
+            return None
+        return letter in self.flags
+
+    @property
+    def residual_stream_exploded(self) -> bool | None:
+        """Whether (a) fires; None if it was not measured."""
+        return self._fires("a")
+
+    @property
+    def bp_grad_at_floor(self) -> bool | None:
+        """Whether (b) fires; None if it was not measured."""
+        return self._fires("b")
+
+    @property
+    def reference_drift_dominated(self) -> bool | None:
+        """Whether (c) fires; None if it was not measured."""
+        return self._fires("c")
+
+    @property
+    def frozen_baseline_undercut(self) -> bool | None:
+        """Whether (d) fires; None if it was not measured."""
+        return self._fires("d")

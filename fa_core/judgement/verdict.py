@@ -1,0 +1,123 @@
+"""The fixed verdict text, the word a run is counted by, and the letters of a recorded verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+from fa_core.judgement.diagnostics import DIAGNOSTICS
+
+TRUSTWORTHY = "trustworthy"
+NOT_MEASURED = "not measured"
+WALK_BACK = "needs walk-back: "
+WALKS_BACK = "walk-back"
+"""What a run is counted as that needs walk-back."""
+UNDECIDED = "undecided"
+CONTROL = "control"
+"""What a control is called in place of a verdict: it makes no claim that could be trusted or walked
+back."""
+
+
+def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
+    """The fixed verdict text.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+
+    Returns:
+        ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
+
+    Source: docs/protocol.md §3.
+
+    >>> verdict_text({"b", "a"}, "abc")
+    'needs walk-back: residual stream exploded; BP grad at numerical floor'
+    """
+    fired = set(flags)
+    if fired:
+        return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
+    if coverage:
+        return TRUSTWORTHY
+    return NOT_MEASURED
+
+
+def standing(
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    control: bool = False,
+) -> str:
+    """The word a run is counted by, in tables, summaries and exit codes.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+        undecided: letters that neither fire nor pass for sure.
+        control: whether it is a control's.
+
+    >>> (standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab",
+    ...     control=True))
+    ('walk-back', 'undecided', 'trustworthy', 'control')
+    """
+    if not coverage:
+        return NOT_MEASURED
+    if control:
+        return CONTROL
+    if flags:
+        return WALKS_BACK
+    if undecided:
+        return UNDECIDED
+    return TRUSTWORTHY
+
+
+def short_verdict(flags: Collection[str], coverage: Collection[str]) -> str:
+    """The verdict as published lists have it.
+
+    >>> short_verdict("da", "abcd"), short_verdict("", "ab")
+    ('walk-back: (a), (d)', 'trustworthy')
+    """
+    if not flags:
+        return verdict_text(flags, coverage)
+    return "walk-back: " + ", ".join(f"({letter})" for letter in sorted(flags))
+
+
+SUCCESSOR = {"D1": "a", "D2": "b", "D3": "d"}
+"""Checks of the protocol's successor, on the same numbers → our letters (docs/protocol.md §3)."""
+
+_WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
+
+
+@lru_cache(maxsize=256)
+def recorded_flags(verdict: str | None) -> frozenset[str] | None:
+    """The letters a recorded verdict names, or None where that is not known.
+
+    Reads this project's text, the short form of published lists and the successor's.
+
+    >>> sorted(recorded_flags("walk-back: (a), (d)") or ())
+    ['a', 'd']
+    >>> sorted(recorded_flags("needs walk-back: BP grad at numerical floor") or ())
+    ['b']
+    >>> sorted(recorded_flags("FAIL(D1+D3)") or ())
+    ['a', 'd']
+    """
+    if verdict is None:
+        return None
+    text = verdict.strip()
+    if text in (NOT_MEASURED, TRUSTWORTHY, "PASS"):
+        return frozenset()
+    found = _WALKED_BACK.fullmatch(text)
+    if found is None:
+        return None
+    letters = {
+        name: d.letter
+        for d in DIAGNOSTICS.values()
+        for name in (d.phrase, d.letter, f"({d.letter})")
+    }
+    letters |= SUCCESSOR
+    named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
+    if all(named):
+        return frozenset(named)
+    return None

@@ -1,0 +1,65 @@
+"""Rows judged by a frozen baseline: assumed, given by hand, or measured in the same audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
+from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.rows import AuditRow
+
+
+def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) -> list[AuditRow]:
+    """The rows judged by an assumed baseline; rows without a measurement stay as they are."""
+    return [row.judged_by(baseline) for row in rows]
+
+
+def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
+    """A row that is measured now, with the baseline as its own if it has none.
+
+    A baseline that a run has is never lost: in its place another can only be assumed.
+    """
+    report, acc = row.report, baseline.assumed_for(row.method)
+    if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
+        return row.judged_by(baseline)
+    return replace(row, report=report.with_frozen_baseline(acc))
+
+
+def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit
+    (`FrozenRuns.judge`)."""
+    rows = list(rows)
+    frozen = FrozenRuns(_frozen_runs(rows))
+    judged = []
+    for row in rows:
+        if row.method not in WITHOUT_BASELINE:
+            facts = facts_of(row.report.provenance, row.seed)
+            row = replace(row, report=frozen.judge(row.report, _rule(row), facts))
+        judged.append(row)
+    return judged
+
+
+def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
+    """The frozen-blocks runs among some rows whose accuracy was measured."""
+    for row in rows:
+        report = row.report
+        if row.method == FROZEN and report.headline_acc is not None:
+            facts = facts_of(report.provenance, row.seed, frozen=True)
+            source = row.checkpoint or row.source
+            yield FrozenRun(source, _rule(row), facts, report.headline_acc, report.right)
+
+
+def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
+    """The row with this baseline, and where it came from."""
+    report = row.report.with_frozen_baseline(acc)
+    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
+    return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))
+
+
+def _rule(row: AuditRow) -> str:
+    args = row.report.provenance.get("method_args")
+    return rule_of(row.method, args if isinstance(args, Mapping) else {})

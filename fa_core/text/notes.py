@@ -1,0 +1,203 @@
+"""Notes on the numbers of a run: baseline, batch size, backward pass, what is missing."""
+
+from __future__ import annotations
+
+import math
+
+from fa_core.facts.provenance import (
+    BASELINE_FROM,
+    BASELINE_RULE,
+    CUSTOM_BACKWARD,
+    GIVEN,
+    GRADIENT_BY,
+)
+from fa_core.facts.report_check import NO_REASON
+from fa_core.judgement.baseline import why_no_baseline
+from fa_core.judgement.diagnostics import (
+    ASSUMED,
+    BOUND,
+    DIAGNOSTICS,
+    NORM_RATIO_EPS,
+    PROXY,
+)
+from fa_core.judgement.intervals import REFERENCE_BATCH, at_reference_batch
+from fa_core.judgement.judged_run import JudgedRun
+from fa_core.numbers import brief
+
+GIVE_ONE = " (give one with --frozen-baseline)"
+"""What to do if (d) has no baseline: it is then judged by one that is assumed."""
+
+_INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
+
+
+def baseline_text(run: JudgedRun) -> str:
+    """(d)'s baseline; if it is assumed, that, and the recorded one too.
+
+    >>> run = JudgedRun(frozen_baseline_acc=0.349)
+    >>> baseline_text(run), baseline_text(run.with_assumed_baseline(0.1))
+    ('0.349', '0.1 assumed, 0.349 recorded')
+    """
+    baselines = []
+    if run.assumed_baseline_acc is not None:
+        baselines.append(f"{brief(run.assumed_baseline_acc)} assumed")
+    if run.frozen_baseline_acc is not None:
+        baselines.append(brief(run.frozen_baseline_acc))
+    if len(baselines) == 2:
+        return f"{baselines[0]}, {baselines[1]} recorded"
+    return "".join(baselines)
+
+
+def basis_text(run: JudgedRun, letter: str) -> str:
+    """What an inexact number is based on: ``"bound"``, ``"baseline 0.349 assumed"``; ``""`` for an
+    exact one."""
+    kind = run.kinds.get(letter, "")
+    if kind == ASSUMED:
+        return f"baseline {baseline_text(run)}"
+    if letter != "d" or kind:
+        return kind
+    rule = run.provenance.get(BASELINE_RULE)
+    if run.provenance.get(BASELINE_FROM) == GIVEN:
+        return f"baseline {baseline_text(run)} given by hand"
+    if rule:
+        return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
+    return ""
+
+
+def other_margins_text(run: JudgedRun) -> str:
+    """(d)'s margins over frozen blocks that other rules trained.
+
+    >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+    >>> other_margins_text(JudgedRun(headline_acc=0.62, provenance=provenance))
+    'by frozen blocks of other rules: dfa +6.30 pp'
+    """
+    margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
+    if margins:
+        return f"by frozen blocks of other rules: {', '.join(margins)} pp"
+    return ""
+
+
+def batch_texts(run: JudgedRun, letter: str) -> list[str]:
+    """What (b) and (c) owe to B: the noise scale N that (c) shows, and the number at B = 128.
+
+    ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and
+    `noise_scale`.
+    """
+    size, value = run.batch_size, DIAGNOSTICS[letter].measured(run)
+    if letter not in "bc" or value is None or size is None or not math.isfinite(value):
+        return []
+    words = []
+    if letter == "c" and run.noise_scale is not None:
+        words.append(f"N = {brief(run.noise_scale, 3)}")
+    if size != REFERENCE_BATCH:
+        if letter == "b":
+            rescaled = value * size / REFERENCE_BATCH
+        else:
+            rescaled = at_reference_batch(value, size)
+        number = DIAGNOSTICS[letter].text(rescaled)
+        words.append(f"B = {size}, at B = {REFERENCE_BATCH} it is {number}")
+    return words
+
+
+def reduction_text(run: JudgedRun) -> str:
+    """The positions that a language model's norms are taken over; ``""`` for other networks."""
+    reduction = run.provenance.get("reduction")
+    if reduction:
+        return f"norms {reduction}"
+    return ""
+
+
+def own_backward_text(run: JudgedRun) -> str:
+    """The parts of a network with their own backward pass, and what follows for (b), (c) and Γ.
+
+    >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
+    >>> own_backward_text(JudgedRun(provenance=facts, credit={"gamma": [0.441, 1.0]}))
+    'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own
+    vector +0.441 +1.000'
+    """
+    names = run.provenance.get(CUSTOM_BACKWARD)
+    if not names:
+        return ""
+    if GRADIENT_BY in run.provenance:
+        effect = "(b), (c) by the derivative of the forward"
+        gammas = _gammas(run)
+        if gammas:
+            effect = f"{effect}; Γ of its own vector {gammas}"
+    elif run.bp_grad_norms:
+        effect = "(b), (c) by its vector, which need not be the gradient"
+    else:
+        effect = "without its derivative (b) and (c) are not judged"
+    return f"own backward pass ({', '.join(names)}): {effect}"
+
+
+def _gammas(run: JudgedRun) -> str:
+    texts = []
+    for gamma in (run.credit or {}).get("gamma", ()):
+        if gamma is None:
+            texts.append("N/A")
+        else:
+            texts.append(f"{gamma:+.3f}")
+    return " ".join(texts)
+
+
+def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
+    """Conditions of a run's numbers: whose frozen blocks (d) is against, a B other than 128, notes.
+
+    Args:
+        run: judged by its thresholds.
+        only_decisive: without the margins over other rules' frozen blocks if none of them changes
+            whether (d) fires.
+    """
+    words = []
+    basis = basis_text(run, "d")
+    if basis and "d" in run.measured and "d" not in run.evidence:
+        words.append(f"(d) is against a {basis}")
+    margins = other_margins_text(run)
+    if margins and not (only_decisive and _margins_agree(run)):
+        words.append(f"(d) {margins}")
+    if run.batch_size not in (None, REFERENCE_BATCH):
+        for letter in "bc":
+            texts = batch_texts(run, letter)
+            if texts:
+                words.append(f"({letter}) {'; '.join(texts)}")
+    words += [reduction_text(run), own_backward_text(run)]
+    # notes of other projects' files repeat what is in the columns
+    if "data_hash" in run.provenance or not run.coverage:
+        words.append(run.notes)
+    return [text for text in words if text]
+
+
+def _margins_agree(run: JudgedRun) -> bool:
+    """Whether (d) fires by the frozen blocks of every rule, or by none."""
+    margins = run.margins_by_rule.values()
+    fires = {DIAGNOSTICS["d"].fires(margin, run.thresholds) for margin in margins}
+    return fires <= {"d" in run.flags}
+
+
+def why_inexact(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
+    if letter not in run.coverage:
+        return why_unmeasured(run, letter)
+    return _INEXACT.get(run.kinds.get(letter, ""), "")
+
+
+def why_unmeasured(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic was not measured: as the source says, or as the report shows."""
+    recorded = run.unmeasured.get(letter)
+    if recorded:
+        return recorded
+    if letter == "a" and len(run.residual_norms) == 1:
+        return "one layer only, so no block to grow"
+    if letter == "d" and run.headline_acc is None:
+        return "no accuracy in the source"
+    if letter == "d":
+        return why_no_baseline(run.method_name) or f"no frozen baseline{GIVE_ONE}"
+    return NO_REASON
+
+
+def why_unproven(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic that does not fire does not pass either."""
+    if letter == "a" and run.is_dead:
+        norms = enumerate(run.residual_norms)
+        layer = next(layer for layer, norm in norms if norm < NORM_RATIO_EPS)
+        return f"‖h_{layer}‖ is 0, and a stream that is 0 has no growth to judge"
+    return "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"

@@ -1,0 +1,156 @@
+"""One record per diagnostic of a judged run, which every surface formats."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.judgement.judged_run import JudgedRun
+from fa_core.numbers import brief, short
+from fa_core.text.notes import (
+    basis_text,
+    batch_texts,
+    other_margins_text,
+    why_unmeasured,
+    why_unproven,
+)
+
+FIRES, PASSES, UNDECIDED, UNMEASURED = "FIRES", "passes", "undecided", "not measured"
+
+
+class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One diagnostic of a judged run, in texts.
+
+    Attributes:
+        letter: ``"a"`` to ``"d"``.
+        state: ``"FIRES"``, ``"passes"``, ``"FIRES, undecided"``, ``"passes, undecided"``,
+            ``"undecided"`` or ``"not measured"``.
+        number: its name and number with interval and basis; ``""`` if there is none.
+        limit: what its threshold is called, and the threshold.
+        distance: how far the number is from flipping; ``""`` if it cannot flip.
+        remarks: further facts about the number.
+        reason: why it was not measured, or which value is non-finite; else ``""``.
+    """
+
+    letter: str
+    state: str
+    number: str = ""
+    limit: str = ""
+    distance: str = ""
+    remarks: list[str] = []
+    reason: str = ""
+
+    @property
+    def line(self) -> str:
+        """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
+        return f"({self.letter}) {self.state}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """The line without letter and state."""
+        if self.reason:
+            return self.reason
+        return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
+
+
+def records_of(run: JudgedRun) -> list[DiagnosticRecord]:
+    """The records of the four diagnostics, in order."""
+    return [record_of(run, letter) for letter in LETTERS]
+
+
+def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
+    """The record of one diagnostic.
+
+    >>> record_of(JudgedRun(residual_norms=[1.0, 694.0]), "a").line
+    '(a) FIRES: growth per block 694 (limit 50)'
+    """
+    diagnostic = DIAGNOSTICS[letter]
+    if letter in run.nonfinite:
+        reason = f"non-finite: {run.nonfinite[letter]}"
+        return DiagnosticRecord(letter=letter, state=FIRES, reason=reason)
+    value = diagnostic.measured(run)
+    if value is None:
+        reason = why_unmeasured(run, letter)
+        return DiagnosticRecord(letter=letter, state=UNMEASURED, reason=reason)
+    return DiagnosticRecord(
+        letter=letter,
+        state=_state(run, letter),
+        number=_number(run, diagnostic, value),
+        limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
+        distance=distance_text(run, diagnostic),
+        remarks=_remarks(run, letter),
+    )
+
+
+def range_text(run: JudgedRun, letter: str) -> str:
+    """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
+    ends = run.interval(letter) or ()
+    return ", ".join(map(DIAGNOSTICS[letter].text, ends))
+
+
+def distance_text(run: JudgedRun, diagnostic: Diagnostic) -> str:
+    """How far a diagnostic is from flipping, in its unit and, on a log scale, as a factor.
+
+    ``""`` if it was not measured, or fires because a value is not finite.
+
+    >>> run = JudgedRun(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
+    >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
+    ('0.2 below the limit', '10× under the limit (9e-8)')
+    """
+    value, limit = diagnostic.measured(run), diagnostic.limit(run.thresholds)
+    if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
+        return ""
+    fires = diagnostic.letter in run.flags
+    if value > limit:
+        side = "over" if fires else "above"
+    else:
+        side = "under" if fires else "below"
+    difference = short(abs(limit - value))
+    if diagnostic.log and value > 0 and limit > 0:
+        factor = _factor(max(value / limit, limit / value))
+        return f"{factor}× {side} the limit ({difference})"
+    return f"{difference}{diagnostic.suffix} {side} the limit"
+
+
+def _factor(ratio: float) -> str:
+    """A factor above 1, with as many digits as distinguish it from 1.
+
+    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
+    ('41.5', '1.003', '1')
+    """
+    for digits in range(3, 8):
+        text = short(ratio, digits)
+        if text != "1":
+            return text
+    return "1"
+
+
+def _state(run: JudgedRun, letter: str) -> str:
+    if letter in run.unproven:
+        return UNDECIDED
+    state = FIRES if letter in run.flags else PASSES
+    if letter in run.undecided:
+        return f"{state}, {UNDECIDED}"
+    return state
+
+
+def _number(run: JudgedRun, diagnostic: Diagnostic, value: float) -> str:
+    number = diagnostic.text(value)
+    if not diagnostic.log:
+        number += diagnostic.suffix
+    parts = [diagnostic.name, number]
+    for text in (range_text(run, diagnostic.letter), basis_text(run, diagnostic.letter)):
+        if text:
+            parts.append(f"[{text}]")
+    return " ".join(parts)
+
+
+def _remarks(run: JudgedRun, letter: str) -> list[str]:
+    if letter == "a" and letter in run.unproven and run.is_dead:
+        return [why_unproven(run, letter)]
+    if letter == "d":
+        margins = other_margins_text(run)
+        return [margins] if margins else []
+    return batch_texts(run, letter)
