@@ -1,7 +1,6 @@
 """The explorer's one state object: the runs, the thresholds that judge them, and what is marked.
 
-No terminal code and no torch. A few runs are judged one by one (`fa_core.report`), so that their
-screen needs no NumPy; many are judged by columns (`fa_core.table`).
+No terminal code, no torch, and no NumPy before a table of columns is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, letters_of, mask_of
+from fa_core.judgement.diagnostics import BIT, letters_of, mask_of
+from fa_core.judgement.judge import ALL, Judge
 from fa_core.judgement.verdict import NOT_MEASURED, recorded_flags, standing, verdict_text
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from fa_tui.live import Reading
     from fa_tui.options import Log
     from fa_tui.views.filters import Filter
-
-SCALAR_LIMIT = 200
-"""Up to so many runs are judged one by one: below a millisecond or two, and without importing
-NumPy."""
 
 
 class Flip(NamedTuple):
@@ -80,9 +76,6 @@ class Session:
         scope: indices of the rows that are looked at, rising; None for all.
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
-        flags: per row, the mask of diagnostics that fire.
-        coverage: per row, the mask of diagnostics that were measured.
-        undecided: per row, the mask of diagnostics that neither fire nor pass for sure.
     """
 
     def __init__(
@@ -116,9 +109,6 @@ class Session:
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
         self._values: dict[str, array[float]] = {}
-        self.flags: Sequence[int] = []
-        self.coverage: Sequence[int] = []
-        self.undecided: Sequence[int] = []
         self._judge_all()
 
     def __len__(self) -> int:
@@ -131,6 +121,21 @@ class Session:
         if self.log:
             return self.log.apply(rows)
         return rows
+
+    @property
+    def flags(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that fire."""
+        return self._judge.flags
+
+    @property
+    def coverage(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that were measured."""
+        return self._judge.coverage
+
+    @property
+    def undecided(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that neither fire nor pass for sure."""
+        return self._judge.undecided
 
     @property
     def traces(self) -> list[Trace]:
@@ -166,7 +171,7 @@ class Session:
         if thresholds == self.thresholds:
             return []
         before, seen, self.thresholds = self.judgement, self.scope, thresholds
-        self._judge()
+        self._judge.move(thresholds)
         if self.filter is not None and self.filter.live:
             self.choose()
         return self.flipped(before, seen)
@@ -241,14 +246,7 @@ class Session:
         """What was measured in another way on some rows in scope, a line each
         (`fa_core.rows.uneven`)."""
         if self._uneven is None:
-            if len(self.scoped) <= SCALAR_LIMIT:
-                self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
-            else:
-                if self.scope is None:
-                    table = self.table
-                else:
-                    table = self.table.select(self.scope)
-                self._uneven = list(table.uneven_notes)
+            self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
         return self._uneven
 
     @property
@@ -374,39 +372,21 @@ class Session:
         ]
 
     def values(self, letter: str) -> Sequence[float]:
-        """One diagnostic's number for every run in scope that has it; those of many runs in
-        increasing order.
+        """One diagnostic's number for every run in scope that has it, rising; then a NaN for each
+        run that fires at every threshold.
 
-        What the sliders of one screen hold is what those of another get.
+        The sliders of all screens share what is returned.
         """
-        if len(self.rows) <= SCALAR_LIMIT:
-            one = DIAGNOSTICS[letter]
-            numbers = (one.measured(self.rows[row].report) for row in self.in_scope)
-            return [value for value in numbers if value is not None]
         if letter not in self._values:
-            column = getattr(self.table, DIAGNOSTICS[letter].column)
-            covered = (self.table.coverage & BIT[letter]) != 0
-            if self.scope is None:
-                measured = column[covered]
-            else:
-                measured = column[self.scope][covered[self.scope]]
-            measured.sort()
-            self._values[letter] = array("d", measured.tobytes())
+            self._values[letter] = self._judge.values(letter, self.scope)
         return self._values[letter]
 
     def deciding(self, letter: str) -> Sequence[float]:
         """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
-        others = mask_of(set(DIAGNOSTICS) - {letter})
-        one, bit = DIAGNOSTICS[letter], BIT[letter]
-        rows = [
-            row
-            for row in self.in_scope
-            if self.coverage[row] & bit and not self.flags[row] & others
-        ]
-        if len(self.rows) > SCALAR_LIMIT:
-            column: list[float] = getattr(self.table, one.column)[rows].tolist()
-            return column
-        return [value for row in rows if (value := one.measured(self.rows[row].report)) is not None]
+        others = ALL & ~BIT[letter]
+        return self._judge.values(
+            letter, [row for row in self.in_scope if not self.flags[row] & others]
+        )
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
@@ -437,7 +417,7 @@ class Session:
     @property
     def judgement(self) -> Judgement:
         """What the thresholds make of every row."""
-        return self.flags, self.undecided
+        return bytes(self.flags), bytes(self.undecided)
 
     def recorded_differs(self, index: int) -> bool:
         """Whether the file recorded another verdict than the thresholds give."""
@@ -454,25 +434,17 @@ class Session:
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""
-        if len(self.rows) <= SCALAR_LIMIT:
-            return self.rows[index].report.recorded_verdict
-        text: str | None = self.table.recorded_verdict[index]
-        return text
+        return self.rows[index].report.recorded_verdict
 
     def alike(self, index: int) -> list[int]:
         """The rows in scope, and this one, that have its method and seed."""
         method, seed = self.rows[index].method, self.rows[index].seed
-        if len(self.rows) <= SCALAR_LIMIT:
-            alike = {
-                place
-                for place, row in enumerate(self.rows)
-                if (row.method, row.seed) == (method, seed)
-            }
-        else:
-            alike = {
-                *((self.table.method == method) & (self.table.seed == seed)).nonzero()[0].tolist()
-            }
-        return sorted({index, *(alike if self.scope is None else alike.intersection(self.scope))})
+        alike = {index}
+        for place in self.in_scope:
+            row = self.rows[place]
+            if row.method == method and row.seed == seed:
+                alike.add(place)
+        return sorted(alike)
 
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""
@@ -495,25 +467,10 @@ class Session:
     def _judge_all(self) -> None:
         """Judge rows of which some are others."""
         self._uneven = None
-        if len(self.rows) <= SCALAR_LIMIT:
-            self.coverage = [mask_of(row.report.coverage) for row in self.rows]
-        else:
-            # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are
-            # slow
-            self.coverage = self.table.coverage.tobytes()
-        self._judge()
+        self._judge = Judge([row.report for row in self.rows], self.thresholds)
+        self._values.clear()
         if self.filter is not None:
             self.choose()
-
-    def _judge(self) -> None:
-        """Judge the same rows by the thresholds."""
-        if len(self.rows) <= SCALAR_LIMIT:
-            reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
-            self.flags = [mask_of(report.flags) for report in reports]
-            self.undecided = [mask_of(report.undecided) for report in reports]
-        else:
-            self.flags = self.table.flags(self.thresholds).tobytes()
-            self.undecided = self.table.undecided(self.thresholds).tobytes()
 
 
 @lru_cache(maxsize=4096)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.intervals import LEVEL, Interval
-
-if TYPE_CHECKING:
-    from fa_core.judgement.judged_run import JudgedRun
+from fa_core.judgement.judged_run import JudgedRun
 
 
 class Confidence(NamedTuple):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import canonical_method
 from fa_core.judgement.intervals import t_quantile
+from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_float
-
-if TYPE_CHECKING:
-    from fa_core.judgement.judged_run import JudgedRun
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the

@@ -44,57 +44,81 @@ def margin_over(headline: float | None, baseline: float | None) -> float | None:
     return round(100.0 * (headline - baseline), 9)
 
 
+def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
+    """The numbers that (a) to (d) judge, in order; None if unmeasured.
+
+    >>> numbers_of(ReportFacts(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]))
+    (2.0, 0.25, None, None)
+    """
+    deepest = facts.bp_grad_norms[-1] if facts.bp_grad_norms else None
+    return (
+        largest_growth(facts.residual_norms, facts.growth_bound),
+        deepest,
+        facts.cross_batch_stability,
+        margin_over(facts.headline_acc, facts.baseline_acc),
+    )
+
+
+def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
+    """Diagnostic letter → its first value that is NaN or ±inf, in words.
+
+    >>> nonfinite_in(ReportFacts(residual_norms=[1.0, math.inf]))
+    {'a': 'residual norm at layer 1 is inf'}
+    """
+    scalars = (
+        ("a", "growth bound", facts.growth_bound),
+        ("c", "cross-batch stability", facts.cross_batch_stability),
+        ("d", "headline accuracy", facts.headline_acc),
+        ("d", "frozen baseline accuracy", facts.baseline_acc),
+    )
+    total = sum(facts.residual_norms) + sum(facts.bp_grad_norms)
+    for _, _, value in scalars:
+        total += value or 0.0
+    # a sum is finite only if every term is
+    if math.isfinite(total):
+        return {}
+    found: dict[str, str] = {}
+    for letter, name, norms in (
+        ("a", "residual norm", facts.residual_norms),
+        ("b", "BP gradient norm", facts.bp_grad_norms),
+    ):
+        for layer, norm in enumerate(norms):
+            if not math.isfinite(norm):
+                found.setdefault(letter, f"{name} at layer {layer} is {norm}")
+    for letter, name, value in scalars:
+        if value is not None and not math.isfinite(value):
+            found.setdefault(letter, f"{name} is {value}")
+    return found
+
+
 @refuse_changes
 class JudgedRun(ReportFacts, frozen=True, dict=True):
     """A run as its thresholds judge it; fields as in `ReportFacts`."""
 
     @cached_property
+    def numbers(self) -> dict[str, float | None]:
+        """Diagnostic letter → the number it judges; None if unmeasured."""
+        return dict(zip(LETTERS, numbers_of(self), strict=True))
+
+    @property
     def max_per_block_growth(self) -> float | None:
         """(a)'s number (`largest_growth`); NaN if a norm is non-finite; None if unmeasured."""
-        return largest_growth(self.residual_norms, self.growth_bound)
+        return self.numbers["a"]
 
     @property
     def g_L(self) -> float | None:
         """(b)'s number: the deepest BP gradient norm; None if unmeasured."""
-        if self.bp_grad_norms:
-            return self.bp_grad_norms[-1]
-        return None
-
-    @cached_property
-    def margin_pp(self) -> float | None:
-        """(d)'s number (`margin_over`)."""
-        return margin_over(self.headline_acc, self.baseline_acc)
+        return self.numbers["b"]
 
     @property
-    def numbers(self) -> dict[str, float | None]:
-        """Diagnostic letter → the number it judges; None if unmeasured."""
-        return {letter: diagnostic.measured(self) for letter, diagnostic in DIAGNOSTICS.items()}
+    def margin_pp(self) -> float | None:
+        """(d)'s number (`margin_over`); None if unmeasured."""
+        return self.numbers["d"]
 
     @cached_property
     def nonfinite(self) -> dict[str, str]:
         """Diagnostic letter → its first value that is NaN or ±inf, in words."""
-        scalars = (
-            ("a", "growth bound", self.growth_bound),
-            ("c", "cross-batch stability", self.cross_batch_stability),
-            ("d", "headline accuracy", self.headline_acc),
-            ("d", "frozen baseline accuracy", self.baseline_acc),
-        )
-        # a sum is finite only if every term is
-        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
-        if math.isfinite(total + sum(value for _, _, value in scalars if value is not None)):
-            return {}
-        found: dict[str, str] = {}
-        for letter, name, norms in (
-            ("a", "residual norm", self.residual_norms),
-            ("b", "BP gradient norm", self.bp_grad_norms),
-        ):
-            for layer, norm in enumerate(norms):
-                if not math.isfinite(norm):
-                    found.setdefault(letter, f"{name} at layer {layer} is {norm}")
-        for letter, name, value in scalars:
-            if value is not None and not math.isfinite(value):
-                found.setdefault(letter, f"{name} is {value}")
-        return found
+        return nonfinite_in(self)
 
     @cached_property
     def coverage(self) -> str:

@@ -5,12 +5,11 @@ Rows are judged while they are printed: of many, one report is in memory at a ti
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +21,6 @@ from rich.text import Text
 
 from fa_core.errors import printable
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement import diagnostics
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.numbers import MISSING, brief
@@ -83,9 +81,6 @@ _LEAST_VERDICT = 68
 _LEAST_NAME = 12
 """Cells that names keep on a narrow terminal: they are shortened before any number."""
 
-MANY = 10_000
-"""Rows from which judging them together is faster, although NumPy has to be imported for it."""
-
 _STYLES = {"✗": "bold", "?": "dim"}
 """Of a line on a terminal, by the first character of its letters."""
 
@@ -96,45 +91,13 @@ _NAMES = [name for name in AuditRow.__struct_fields__ if name != "report"]
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
     """The rows with their reports judged, one by one."""
-    by_columns = isinstance(rows, Sequence) and len(rows) >= MANY and not criteria.baseline
-    if by_columns:
-        known = _known_from_columns(rows, criteria.thresholds)
-    else:
-        known = repeat({})
-    for each, facts in zip(rows, known, strict=False):
+    for each in rows:
         if criteria.baseline:
             row = each.judged_by(criteria.baseline)
         else:
             row = each
         report = row.report.with_thresholds(criteria.thresholds)
-        report.__dict__.update(facts)
         yield AuditRow(**{name: getattr(row, name) for name in _NAMES}, report=report)
-
-
-def _known_from_columns(
-    rows: Iterable[AuditRow], thresholds: DiagnosticThresholds
-) -> Iterator[dict[str, Any]]:
-    """What the report of each row caches, computed over all rows at once."""
-    from fa_core.table import AuditTable
-
-    table = AuditTable.from_rows(rows)
-    letters = [diagnostics.letters_of(mask) for mask in range(1 << len(LETTERS))]
-    flags = [frozenset(each) for each in letters]
-    masks = (table.flags(thresholds), table.undecided(thresholds), table.coverage, table.nonfinite)
-    columns = [*(mask.tolist() for mask in masks), table.verdicts(thresholds)]
-    numbers = (table.numbers("growth"), table.numbers("margin_pp"))
-    for fired, undecided, measured, nonfinite, verdict, growth, margin in zip(
-        *columns, *numbers, strict=True
-    ):
-        yield {
-            "max_per_block_growth": growth,
-            "margin_pp": margin,
-            "flags": flags[fired],
-            "undecided": flags[undecided],
-            "coverage": letters[measured],
-            "verdict": verdict,
-            **({} if nonfinite else {"nonfinite": {}}),
-        }
 
 
 def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditRow, str]]:
@@ -356,7 +319,6 @@ def print_paths(
     """Print the rows that the paths hold; returns the exit code (3 if something could not be
     read)."""
     found = inputs.open_paths(paths)
-    gc.freeze()  # rows stay to the end: no collection has to look at them
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
     rows = inputs.selected(found, chosen, look, may_be_none=True)

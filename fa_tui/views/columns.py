@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,14 +15,10 @@ from fa_core.judgement.diagnostics import block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import DiagnosticReport
-from fa_tui.session import SCALAR_LIMIT, Session
+from fa_tui.session import Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut_start, width_of
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
-
 
 SHADES = 8
 """So many can be told apart behind text; the number itself says the rest."""
@@ -53,7 +49,6 @@ class Quantity(msgspec.Struct, frozen=True):
         label: what the column is headed.
         letter: the diagnostic that judges it, or ``""``.
         of: the number of a report; None where it was not measured.
-        column: the same in an `AuditTable`.
         write: a finite number as text.
         log: whether it is read by orders of magnitude.
     """
@@ -62,7 +57,6 @@ class Quantity(msgspec.Struct, frozen=True):
     label: str
     letter: str
     of: Callable[[DiagnosticReport], float | None]
-    column: str
     write: Callable[[float], str]
     log: bool = False
 
@@ -95,6 +89,15 @@ _COSINE = "{:+.3f}".format
 """Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
 
 
+def _deep_gamma(report: DiagnosticReport) -> float | None:
+    return _known(deep_gamma(report.credit, report.method_name))
+
+
+def _null_gamma(report: DiagnosticReport) -> float | None:
+    mean, _ = null_gamma(report.credit, report.method_name)
+    return _known(mean)
+
+
 def _known(value: float) -> float | None:
     if math.isnan(value):
         return None
@@ -102,67 +105,27 @@ def _known(value: float) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity(
-        "growth",
-        "growth",
-        "a",
-        lambda report: report.max_per_block_growth,
-        "growth",
-        magnitude,
-        log=True,
-    ),
-    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, "g_L", magnitude, log=True),
-    Quantity(
-        "drift", "drift", "c", lambda report: report.cross_batch_stability, "stability", _COSINE
-    ),
-    Quantity(
-        "margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", "{:+.2f}".format
-    ),
-    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
-    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
-    Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
-    Quantity(
-        "gamma",
-        "deep Γ",
-        "",
-        lambda run: _known(deep_gamma(run.credit, run.method_name)),
-        "deep_gamma",
-        _COSINE,
-    ),
-    Quantity(
-        "null",
-        "null Γ",
-        "",
-        lambda r: _known(null_gamma(r.credit, r.method_name)[0]),
-        "null_gamma",
-        _COSINE,
-    ),
+    Quantity("growth", "growth", "a", attrgetter("max_per_block_growth"), magnitude, log=True),
+    Quantity("g_L", "‖g_L‖", "b", attrgetter("g_L"), magnitude, log=True),
+    Quantity("drift", "drift", "c", attrgetter("cross_batch_stability"), _COSINE),
+    Quantity("margin", "margin pp", "d", attrgetter("margin_pp"), "{:+.2f}".format),
+    Quantity("acc", "accuracy", "", attrgetter("headline_acc"), _ACCURACY),
+    Quantity("h_L", "‖h_L‖", "", attrgetter("h_L"), magnitude, log=True),
+    Quantity("frozen", "frozen", "", attrgetter("baseline_acc"), _ACCURACY),
+    Quantity("gamma", "deep Γ", "", _deep_gamma, _COSINE),
+    Quantity("null", "null Γ", "", _null_gamma, _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
-_COLUMNS: WeakKeyDictionary[AuditTable, dict[str, tuple[memoryview, bytes]]] = WeakKeyDictionary()
-"""A table's numbers where they are, and which of them were measured: plain when looked up."""
-
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
-    """The numbers of some runs; None where one was not measured. Of many runs' the reports are not
-    looked at."""
-    if len(session) > SCALAR_LIMIT:
-        values, measured = _column(session.table, quantity.column)
-        return (values[row] if measured[row] else None for row in rows)
+    """The numbers of some runs; None where one was not measured."""
     return (quantity.of(session.rows[row].report) for row in rows)
-
-
-def _column(table: AuditTable, name: str) -> tuple[memoryview, bytes]:
-    columns = _COLUMNS.setdefault(table, {})
-    if name not in columns:
-        columns[name] = memoryview(getattr(table, name)), table.measured(name).tobytes()
-    return columns[name]
 
 
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     """The number of one run."""
-    return next(values_of(quantity, session, [row]))
+    return quantity.of(session.rows[row].report)
 
 
 def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:

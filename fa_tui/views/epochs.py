@@ -14,7 +14,6 @@ from fa_core.errors import UsageError
 from fa_core.facts.runs import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS
 from fa_core.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.table import Bits
@@ -30,8 +29,6 @@ class EpochSession(Session):
     Attributes:
         replay: all epochs of all runs; row i of the session is its run i.
         epoch: the one that is shown.
-        fired: the diagnostics that fire, per record of the replay.
-        unsure: those that are undecided, likewise.
 
     Args:
         replay: with at least one run.
@@ -41,9 +38,8 @@ class EpochSession(Session):
     def __init__(self, replay: Replay, thresholds: DiagnosticThresholds) -> None:
         self.replay = replay
         self.epoch = replay.epochs[-1]
-        self.fired: Bits = replay.flags(thresholds)
-        self.unsure: Bits = replay.table.undecided(thresholds)
-        self._judged_by = thresholds
+        self._fired: Bits = replay.flags(thresholds)
+        self._fired_by = thresholds
         super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
 
     def go_to(self, epoch: int) -> list[Flip]:
@@ -66,8 +62,7 @@ class EpochSession(Session):
             if _name(trace) in places
         }
         self.replay = replay
-        self.fired = replay.flags(self.thresholds)
-        self.unsure = replay.table.undecided(self.thresholds)
+        self._fired = replay.flags(self.thresholds)
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
         if at_end:
@@ -93,14 +88,12 @@ class EpochSession(Session):
             return f"at its last epoch, {own}"
         return f"at its epoch {own}"
 
-    def values(self, letter: str) -> list[float]:
-        """One diagnostic's number at this epoch, for every run in which it was measured."""
-        column = getattr(self.replay.table, DIAGNOSTICS[letter].column)
-        return [
-            float(column[record])
-            for record in self._records()
-            if self._coverage(record) & BIT[letter]
-        ]
+    @property
+    def fired(self) -> Bits:
+        """The diagnostics that fire, per record of the replay."""
+        if self._fired_by != self.thresholds:
+            self._fired, self._fired_by = self.replay.flags(self.thresholds), self.thresholds
+        return self._fired
 
     def first_fires(self, run: int) -> dict[str, int | None]:
         """Letter → the first epoch at which it fires on a run, None if never; only letters that
@@ -141,26 +134,6 @@ class EpochSession(Session):
     def _rows_now(self) -> list[AuditRow]:
         rows = (self.replay.row_at(run, self.epoch) for run in range(len(self.replay.traces)))
         return [replace(row, source=run_place(row.source)) for row in rows]
-
-    def _judge_all(self) -> None:
-        self.coverage = [self._coverage(record) for record in self._records()]
-        self._judge()
-
-    def _judge(self) -> None:
-        if self._judged_by != self.thresholds:
-            self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
-            self.unsure = self.replay.table.undecided(self.thresholds)
-        records = self._records()
-        self.flags = [0 if record is None else int(self.fired[record]) for record in records]
-        self.undecided = [0 if record is None else int(self.unsure[record]) for record in records]
-
-    def _records(self) -> list[int | None]:
-        return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]
-
-    def _coverage(self, record: int | None) -> int:
-        if record is None:
-            return 0
-        return int(self.replay.table.coverage[record])
 
 
 def replay_of(session: Session) -> Replay:

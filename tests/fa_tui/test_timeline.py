@@ -56,10 +56,10 @@ def test_the_session_of_an_epoch_judges_the_runs_as_they_were() -> None:
     assert [bool(mask) for mask in epochs.flags] == [False, False, True, True]
     flips = epochs.go_to(5)
     assert [flip.row for flip in flips] == [2, 3]
-    assert epochs.flags == [0, 0, 0, 0]
+    assert list(epochs.flags) == [0, 0, 0, 0]
     # 2^6 = 64 > 50, while 1.6^6 = 16.8 is not
     epochs.go_to(6)
-    assert epochs.flags == [0, 0, 1, 0]
+    assert list(epochs.flags) == [0, 0, 1, 0]
     assert [
         flip.row
         for flip in epochs.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10.0))

@@ -20,7 +20,7 @@ from fa_core.table import AuditTable
 from fa_core.text.cells import run_cell
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.session import SCALAR_LIMIT, Session
+from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
@@ -138,12 +138,11 @@ def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs:
 
 
 def test_many_runs_are_undecided_as_few_are() -> None:
+    copies = 200
     few = rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST, ep=FIRES)
-    many = Session(
-        [replace(row, key=f"{row.key}{copy}") for copy in range(SCALAR_LIMIT) for row in few]
-    )
+    many = Session([replace(row, key=f"{row.key}{copy}") for copy in range(copies) for row in few])
     alone = Session(few)
-    assert many.doubtful() == SCALAR_LIMIT * alone.doubtful() == SCALAR_LIMIT * 2
+    assert many.doubtful() == copies * alone.doubtful() == copies * 2
     for row in range(len(few)):
         assert many.cell(row) == alone.cell(row) == run_cell(few[row].report)
         assert many.words(row) == alone.words(row) == few[row].report.words

@@ -13,7 +13,6 @@ from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import judged
 from fa_tui.options import Criteria
 
@@ -39,14 +38,11 @@ def _row(report: DiagnosticReport) -> AuditRow:
     )
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["one by one", "by columns"])
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
-    report: DiagnosticReport, together: bool, monkeypatch: pytest.MonkeyPatch
+    report: DiagnosticReport,
 ) -> None:
-    monkeypatch.setattr(verdict_table, "MANY", 1 if together else 10)
     (row,) = judged([_row(report)], Criteria(STRICT))
-    assert bool(vars(row.report)) == together
     plain = report.with_thresholds(STRICT)
     assert str(asdict(row.report)) == str(asdict(plain))
     assert row.report.flags == plain.flags

@@ -1,35 +1,16 @@
-"""Numbers of many runs come from columns; they are those of the reports."""
+"""Quantities and recorded verdicts of a session are those of the reports."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui import session as sessions
 from fa_tui.session import Session
-from fa_tui.views import columns as quantities
-from fa_tui.views.columns import BY_NAME, QUANTITIES, value_of, values_of
+from fa_tui.views.columns import BY_NAME, value_of
 from tests.fa_core.strategies import audit_rows
-
-
-@pytest.fixture(autouse=True)
-def columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns even for few runs."""
-    monkeypatch.setattr(sessions, "SCALAR_LIMIT", 0)
-    monkeypatch.setattr(quantities, "SCALAR_LIMIT", 0)
-
-
-@settings(deadline=None, max_examples=60)
-@given(rows=st.lists(audit_rows(), min_size=1, max_size=8))
-def test_every_quantity_is_that_of_the_report(rows: list[AuditRow]) -> None:
-    session = Session(rows)
-    for quantity in QUANTITIES:
-        of_reports = [quantity.of(row.report) for row in rows]
-        assert repr(list(values_of(quantity, session, range(len(rows))))) == repr(of_reports)
 
 
 @settings(deadline=None, max_examples=60)
