@@ -33,7 +33,7 @@ NUMBERS = {
     "g_L": ("g_L", "b", "(b) ‖g_L‖"),
     "stability": ("stability", "c", "(c) drift"),
     "margin_pp": ("margin_pp", "d", "(d) pp"),
-    **{name: (name, "", heading) for name, (heading, _) in CREDIT.items()},
+    **{name: (name, "", heading) for name, heading in CREDIT.items()},
 }
 """Name in the result → column of the table, the diagnostic whose mark says that it is non-finite,
 heading."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.intervals import LEVEL, Interval
-from fa_core.judgement.judged_run import JudgedRun
+from fa_core.judgement.judged_run import JudgedRun, margin_over
 
 
 class Confidence(NamedTuple):
@@ -50,43 +50,42 @@ def confidence(report: JudgedRun) -> Confidence | None:
     >>> found.intervals["growth"], found.fired, found.same_verdict
     ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
-    found, frozen = report.resampling, report.baseline_acc
+    found = report.resampling
     if found is None:
         return None
-    # rounded as `JudgedRun.margin_pp` is
-    if frozen is None:
-        margins = []
-    else:
-        margins = [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
-    draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
-    drawn = {
-        letter: values for letter, values in draws.items() if values and letter in report.coverage
-    }
     n = len(found)
-    if not drawn and not found.headline_acc:
+    margins = _margins(found.headline_acc, report.baseline_acc)
+    intervals: dict[str, Interval] = {}
+    fired: dict[str, float] = {}
+    same_verdict = [True] * n
+    draws = (found.growth, found.g_L, found.stability, margins)
+    for letter, values in zip(LETTERS, draws, strict=True):
+        if not values or letter not in report.coverage:
+            continue
+        fires = [_fires(letter, value, report) for value in values]
+        fired[letter] = sum(fires) / n
+        intervals[DIAGNOSTICS[letter].column] = interval(values)
+        own = letter in report.flags
+        for draw, one in enumerate(fires):
+            same_verdict[draw] = same_verdict[draw] and one == own
+    if found.headline_acc:
+        intervals["acc"] = interval(found.headline_acc)
+    if not intervals:
         return None
-    # what is not finite fires
-    fires = {
-        letter: [
-            DIAGNOSTICS[letter].fires(value, report.thresholds) or not math.isfinite(value)
-            for value in values
-        ]
-        for letter, values in drawn.items()
-    }
-    own = tuple(letter in report.flags for letter in fires)
-    if fires:
-        same = sum(fired == own for fired in zip(*fires.values(), strict=True))
-    else:
-        same = n
-    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | {
-        "acc": found.headline_acc
-    }
-    return Confidence(
-        intervals={name: interval(values) for name, values in numbers.items() if values},
-        fired={letter: sum(fire) / n for letter, fire in fires.items()},
-        same_verdict=same / n,
-        resamples=n,
-    )
+    return Confidence(intervals, fired, sum(same_verdict) / n, n)
+
+
+def _fires(letter: str, value: float, report: JudgedRun) -> bool:
+    return not math.isfinite(value) or DIAGNOSTICS[letter].fires(value, report.thresholds)
+
+
+def _margins(accs: Sequence[float], frozen: float | None) -> list[float]:
+    margins = []
+    for acc in accs:
+        margin = margin_over(acc, frozen)
+        if margin is not None:
+            margins.append(margin)
+    return margins
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> Interval:

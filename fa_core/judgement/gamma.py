@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fa_core.facts.method_style import known_method
@@ -13,12 +13,15 @@ from fa_core.judgement.intervals import t_quantile
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_float
 
+Credit: TypeAlias = Mapping[str, Any] | None
+"""A report's ``credit`` table."""
+
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the
 gradient there."""
 
 
-def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
+def free_layers(credit: Credit, method: str = "") -> list[int]:
     """The layers whose credit comes free: as a credit table records them, else l = L of the methods
     in `FREE_AT_L`.
 
@@ -26,12 +29,11 @@ def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]
     ...     "fa"))
     ([2], [])
     """
-    credit = credit or {}
-    recorded, layers = credit.get("free_layers"), credit.get("gamma")
+    recorded = _entry(credit, "free_layers")
     if isinstance(recorded, list):
         return recorded
-    known = known_method(canonical_method(method)) in FREE_AT_L
-    if known and isinstance(layers, (list, tuple)):
+    layers = _entry(credit, "gamma")
+    if known_method(canonical_method(method)) in FREE_AT_L and isinstance(layers, (list, tuple)):
         return [len(layers) - 1]
     return []
 
@@ -43,14 +45,13 @@ def aggregation(free: Sequence[int]) -> str:
     ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose
     credit comes free')
     """
-    if free:
-        left_out = f" without l = {', '.join(map(str, free))}, whose credit comes free"
-    else:
-        left_out = ""
-    return f"mean over samples; deep = l >= 1{left_out}"
+    deep = "mean over samples; deep = l >= 1"
+    if not free:
+        return deep
+    return f"{deep} without l = {', '.join(map(str, free))}, whose credit comes free"
 
 
-def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str = "gamma") -> float:
+def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float:
     """Mean of a credit table's Γ_l over l ≥ 1 without the layers whose credit comes free; NaN where
     there is none.
 
@@ -67,17 +68,18 @@ def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str =
     return _mean_over(credit, metric, {0, *free_layers(credit, method)})
 
 
-def deep_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
+def deep_layers(credit: Credit, method: str = "") -> list[int]:
     """The layers that deep Γ is the mean over.
 
     >>> deep_layers({"gamma": [0.9, 0.1, 0.3]}, "fa")
     [1]
     """
     free = free_layers(credit, method)
-    return [l for l in range(1, len((credit or {}).get("gamma") or ())) if l not in free]
+    layers = range(1, len(_entry(credit, "gamma") or ()))
+    return [l for l in layers if l not in free]
 
 
-def mean_gamma(credit: Mapping[str, Any] | None) -> float:
+def mean_gamma(credit: Credit) -> float:
     """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that
     papers report.
 
@@ -87,7 +89,7 @@ def mean_gamma(credit: Mapping[str, Any] | None) -> float:
     return _mean_over(credit, "gamma", ())
 
 
-def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
+def aggregation_collapse(credit: Credit) -> float:
     """How far one end of the network carries the mean of Γ over the layers: max(|Γ_0|, |Γ_L|) / Σ_l
     |Γ_l|.
 
@@ -101,28 +103,48 @@ def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
     ...     aggregation_collapse({"gamma": [0.2, None]}))
     (0.25, nan)
     """
-    sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
+    sizes = [abs(value) for value in _finite(_entry(credit, "gamma"))]
     if len(sizes) > 1 and any(sizes):
         return max(sizes[0], sizes[-1]) / sum(sizes)
     return math.nan
 
 
-def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
-    """Mean of what is defined; NaN where nothing is."""
-    known = _finite((credit or {}).get(metric), left_out)
+def _mean_over(credit: Credit, metric: str, left_out: Collection[int]) -> float:
+    """Mean over the defined layers; NaN if none is."""
+    known = _finite(_entry(credit, metric), left_out)
     if known:
         return sum(known) / len(known)
     return math.nan
 
 
 def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
-    """The layers' numbers, without those that are left out or not defined."""
-    values = enumerate(layers) if isinstance(layers, (list, tuple)) else ()
-    kept = [as_float(value) for l, value in values if l not in left_out and value is not None]
-    return [value for value in kept if math.isfinite(value)]
+    """The defined numbers of the layers that are not left out."""
+    if not isinstance(layers, (list, tuple)):
+        return []
+    finite = []
+    for l, value in enumerate(layers):
+        if l in left_out or value is None:
+            continue
+        number = as_float(value)
+        if math.isfinite(number):
+            finite.append(number)
+    return finite
 
 
-def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
+def _entry(credit: Credit, name: str) -> Any:
+    if credit is None:
+        return None
+    return credit.get(name)
+
+
+def _null(credit: Credit) -> Mapping[str, Any]:
+    null = _entry(credit, "null")
+    if isinstance(null, Mapping):
+        return null
+    return {}
+
+
+def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
     """Mean and standard deviation of deep Γ over draws of fresh feedback, as a credit table has
     them; NaN without.
 
@@ -133,17 +155,22 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     ...     0.79]}}, "fa")
     (0.01, nan)
     """
-    null = (credit or {}).get("null")
-    if not isinstance(null, Mapping):
-        return math.nan, math.nan
-    if not isinstance((credit or {}).get("free_layers"), list) and free_layers(credit, method):
+    null = _null(credit)
+    recorded = _entry(credit, "free_layers")
+    if null and not isinstance(recorded, list) and free_layers(credit, method):
         return deep_gamma(null, method), math.nan
-    mean, std = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
-    return (math.nan if mean is None else mean), (math.nan if std is None else std)
+    return _number(null, "deep_gamma_mean"), _number(null, "deep_gamma_std")
+
+
+def _number(table: Mapping[str, Any], name: str) -> float:
+    value: float | None = table.get(name)
+    if value is None:
+        return math.nan
+    return value
 
 
 def null_band(
-    credit: Mapping[str, Any] | None, method: str, provenance: Mapping[str, Any]
+    credit: Credit, method: str, provenance: Mapping[str, Any]
 ) -> tuple[float, float] | None:
     """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at
     any epoch.
@@ -168,11 +195,14 @@ def null_band(
     mean, std = null_gamma(credit, method)
     if math.isfinite(std):
         return mean, std
-    d, classes = (provenance.get("arch_args") or {}).get("d"), provenance.get("classes")
-    deep = deep_layers(credit, method)
-    if not (isinstance(d, int) and isinstance(classes, int) and classes > 1 and d > 0 and deep):
+    d = (provenance.get("arch_args") or {}).get("d")
+    classes = provenance.get("classes")
+    if not isinstance(d, int) or not isinstance(classes, int):
         return None
-    return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))
+    directions = d * (classes - 1) * len(deep_layers(credit, method))
+    if d <= 0 or directions <= 0:
+        return None
+    return 0.0, 1 / math.sqrt(directions)
 
 
 def within_null(report: JudgedRun) -> bool | None:
@@ -206,46 +236,37 @@ def within_null(report: JudgedRun) -> bool | None:
     if band is None or not math.isfinite(deep):
         return None
     mean, std = band
-    drawn = math.isfinite(null_gamma(report.credit, report.method_name)[1])
-    if drawn:
-        draws = null_draws(report.credit)
-    else:
-        draws = 0
-    if draws > 1:
+    _, drawn_std = null_gamma(report.credit, report.method_name)
+    draws = null_draws(report.credit)
+    if math.isfinite(drawn_std) and draws > 1:
         reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
     else:
         reach = t_quantile(math.inf)
     return abs(deep - mean) <= reach * std
 
 
-def null_draws(credit: Mapping[str, Any] | None) -> int:
+def null_draws(credit: Credit) -> int:
     """How many fresh feedbacks a credit table's null is of; 0 where that is not recorded.
 
     >>> (null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}),
     ...     null_draws(None))
     (5, 0, 0)
     """
-    null = (credit or {}).get("null")
-    if isinstance(null, Mapping):
-        draws = null.get("draws")
-    else:
-        draws = None
+    draws = _null(credit).get("draws")
     if type(draws) is int and draws > 0:
         return draws
     return 0
 
 
-Credit: TypeAlias = Mapping[str, Any] | None
-CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
-    "mean_gamma": ("Γ, all l", lambda credit, _: mean_gamma(credit)),
-    "deep_gamma": ("deep Γ", deep_gamma),
-    "null_gamma": ("null Γ", lambda credit, method: null_gamma(credit, method)[0]),
-    "deep_rho": ("deep ρ", lambda credit, method: deep_gamma(credit, method, "rho")),
-    "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
-    "collapse": ("collapse", lambda credit, _: aggregation_collapse(credit)),
+CREDIT: Mapping[str, str] = {
+    "mean_gamma": "Γ, all l",
+    "deep_gamma": "deep Γ",
+    "null_gamma": "null Γ",
+    "deep_rho": "deep ρ",
+    "deep_nudge": "deep nudge",
+    "collapse": "collapse",
 }
-"""A run's credit as single numbers: name → heading, and the number of a credit table and a method;
-NaN for none.
+"""A run's credit as single numbers: name → heading.
 
 *Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh
 feedback; *collapse* is how far one end carries the mean of Γ.
@@ -254,13 +275,21 @@ Source: docs/protocol.md §4.
 
 
 def credit_numbers(credit: Credit, method: str = "") -> list[float]:
-    """The numbers of `CREDIT` in its order.
+    """The numbers of `CREDIT` in its order; NaN for a missing one.
 
     >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},
     ...     "dfa")]
     [0.43, 0.2, nan, 0.3, nan, 0.69]
     """
-    return [number(credit, method) for _, number in CREDIT.values()]
+    mean_null, _ = null_gamma(credit, method)
+    return [
+        mean_gamma(credit),
+        deep_gamma(credit, method),
+        mean_null,
+        deep_gamma(credit, method, "rho"),
+        deep_gamma(credit, method, "nudge"),
+        aggregation_collapse(credit),
+    ]
 
 
 AGGREGATIONS = (
@@ -279,14 +308,10 @@ def aggregations(credit: Credit) -> list[float]:
     >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
     [0.25, 0.0, 0.5, nan, 0.125]
     """
-    credit = credit or {}
-    layers = _finite(credit.get("gamma"))
-    pooled = (
-        _finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated")
-    )
+    layers = _finite(_entry(credit, "gamma"))
+    numbers = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), math.nan]
     if layers:
-        median = statistics.median(layers)
-    else:
-        median = math.nan
-    means = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), median]
-    return [*means, *(found[0] if found else math.nan for found in pooled)]
+        numbers[2] = statistics.median(layers)
+    for name in ("gamma_of_batch_means", "gamma_concatenated"):
+        numbers += _finite([_entry(credit, name)]) or [math.nan]
+    return numbers

@@ -35,6 +35,9 @@ samples."""
 _EXACT_UP_TO = 1000
 """Numbers of samples for which binomial probabilities are summed."""
 
+_HALVINGS = 60
+"""Steps of a bisection within [0, 1]: to the last bit of a float."""
+
 _Z = 1.959963984540054
 """The normal distribution's quantile at (1 + LEVEL)/2."""
 
@@ -74,33 +77,29 @@ def growth_interval(
     # imported where something is measured: it takes 8 ms, a first screen needs none of it
     from statistics import NormalDist
 
-    numbers = (*medians, *lows, *highs)
-    if (
-        samples < FEWEST
-        or len(medians) < 2
-        or not all(map(math.isfinite, numbers))
-        or min(numbers) < SMALLEST
-    ):
+    if samples < FEWEST or len(medians) < 2 or not _has_logarithms([*medians, *lows, *highs]):
         return None
     ratios = [after / before for before, after in pairwise(medians)]
     if not math.isfinite(max(ratios)):
         return None
     _, tail = _median_bounds(samples)
     covered = NormalDist().inv_cdf(1 - tail)
-    errors = [
-        (math.log(high) - math.log(low)) / (2 * covered)
-        for low, high in zip(lows, highs, strict=True)
-    ]
-    spreads = [
-        math.sqrt(max(before**2 + after**2 - 2 * r * before * after, 0.0))
-        for (before, after), r in zip(pairwise(errors), agreement, strict=True)
-    ]
-    several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(ratios)))
-    low = max(q * math.exp(-several * spread) for q, spread in zip(ratios, spreads, strict=True))
-    high = max(
-        q * math.exp(min(_Z * spread, _LARGEST)) for q, spread in zip(ratios, spreads, strict=True)
-    )
-    return low, min(high, sys.float_info.max)
+    errors = []
+    for low, high in zip(lows, highs, strict=True):
+        errors.append((math.log(high) - math.log(low)) / (2 * covered))
+    comparisons = len(ratios)
+    several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * comparisons))
+    bounds_below, bounds_above = [], []
+    for q, (before, after), r in zip(ratios, pairwise(errors), agreement, strict=True):
+        variance = before**2 + after**2 - 2 * r * before * after
+        spread = math.sqrt(max(variance, 0.0))
+        bounds_below.append(q * math.exp(-several * spread))
+        bounds_above.append(q * math.exp(min(_Z * spread, _LARGEST)))
+    return max(bounds_below), min(max(bounds_above), sys.float_info.max)
+
+
+def _has_logarithms(norms: Sequence[float]) -> bool:
+    return all(map(math.isfinite, norms)) and min(norms) >= SMALLEST
 
 
 def median_ranks(samples: int) -> tuple[int, int] | None:
@@ -129,11 +128,17 @@ def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
     """The places, and the probability that the median lies below the lower one."""
     if samples > _EXACT_UP_TO:
         k = int((samples - _Z * math.sqrt(samples)) / 2)
-        return (k - 1, samples - k), math.erfc((samples + 1 - 2 * k) / math.sqrt(2 * samples)) / 2
-    k, below, tail = 0, 0, 0.0
-    while (total := below + math.comb(samples, k)) / 2**samples <= (1 - LEVEL) / 2:
-        k, below, tail = k + 1, total, total / 2**samples
-    return ((k - 1, samples - k) if k else None), tail
+        distance = (samples + 1 - 2 * k) / math.sqrt(2 * samples)
+        return (k - 1, samples - k), math.erfc(distance) / 2
+    k, tail = 0, 0.0
+    outcomes = math.comb(samples, 0)
+    while outcomes / 2**samples <= (1 - LEVEL) / 2:
+        tail = outcomes / 2**samples
+        k += 1
+        outcomes += math.comb(samples, k)
+    if k == 0:
+        return None, tail
+    return (k - 1, samples - k), tail
 
 
 def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
@@ -165,17 +170,23 @@ def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
     k = len(row_sums)
     if k < 3 or not math.isfinite(sum(row_sums) + drift):
         return None
-    ends = [_jackknifed(sums, t_quantile(k - 1)) for sums in (row_sums, [*row_sums, 0.0])]
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    # c and the sums are rounded apart
-    return max(-1.0, min(low, drift)), min(1.0, max(high, drift))
+    t = t_quantile(k - 1)
+    low, high = _jackknifed(row_sums, t)
+    low_with_one_more, high_with_one_more = _jackknifed([*row_sums, 0.0], t)
+    # c and the sums are rounded apart: c itself is always inside
+    lowest = min(low, low_with_one_more, drift)
+    highest = max(high, high_with_one_more, drift)
+    return max(-1.0, lowest), min(1.0, highest)
 
 
 def _jackknifed(sums: Sequence[float], t: float) -> Interval:
     """c ± t·its standard error, from the sums s_k."""
-    k, middle = len(sums), sum(sums) / len(sums)
-    error = 2 * math.sqrt(sum((s - middle) ** 2 for s in sums) / (k * (k - 1))) / (k - 2)
-    return middle / (k - 1) - t * error, middle / (k - 1) + t * error
+    k = len(sums)
+    middle = sum(sums) / k
+    squares = sum((s - middle) ** 2 for s in sums)
+    error = 2 * math.sqrt(squares / (k * (k - 1))) / (k - 2)
+    cosine = middle / (k - 1)
+    return cosine - t * error, cosine + t * error
 
 
 @cache
@@ -198,7 +209,10 @@ def t_quantile(freedom: float) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / v**power for power, term in enumerate(terms, start=1))
+    correction = 0.0
+    for power, term in enumerate(terms, start=1):
+        correction += term / v**power
+    return z + correction
 
 
 def share_interval(hits: float, samples: int) -> Interval:
@@ -217,8 +231,10 @@ def share_interval(hits: float, samples: int) -> Interval:
     p, z2 = hits / samples, _Z**2 / samples
     middle = (p + z2 / 2) / (1 + z2)
     half = math.sqrt(z2 * p * (1 - p) + z2**2 / 4) / (1 + z2)
-    # the ends at 0 and n hits are 0 and 1, but for rounding
-    return max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
+    # at 0 and n hits an end is p itself, but for rounding
+    low = min(p, middle - half)
+    high = max(p, middle + half)
+    return max(0.0, low), min(1.0, high)
 
 
 def exact_share_interval(hits: int, samples: int) -> Interval:
@@ -241,13 +257,18 @@ def exact_share_interval(hits: int, samples: int) -> Interval:
 
 def _upper_bound(hits: int, samples: int) -> float:
     """The p at which `hits` or fewer have probability (1 − LEVEL)/2, by bisection."""
+    if hits == samples:
+        return 1.0
     low, high = hits / samples, 1.0
-    for _ in range(60 if hits < samples else 0):
+    for _ in range(_HALVINGS):
         p = (low + high) / 2
-        at_most = sum(
-            math.comb(samples, i) * p**i * (1 - p) ** (samples - i) for i in range(hits + 1)
-        )
-        low, high = (p, high) if at_most > (1 - LEVEL) / 2 else (low, p)
+        at_most = 0.0
+        for i in range(hits + 1):
+            at_most += math.comb(samples, i) * p**i * (1 - p) ** (samples - i)
+        if at_most > (1 - LEVEL) / 2:
+            low = p
+        else:
+            high = p
     return high
 
 
@@ -257,7 +278,8 @@ def packed(right: Sequence[bool]) -> str:
     >>> packed([True, False, True])
     '3:BQ=='
     """
-    bits = int("".join("01"[hit] for hit in reversed(right)) or "0", 2)
+    digits = "".join("1" if hit else "0" for hit in reversed(right))
+    bits = int(digits or "0", 2)
     data = bits.to_bytes((len(right) + 7) // 8, "little")
     return f"{len(right)}:{binascii.b2a_base64(data, newline=False).decode()}"
 
@@ -287,7 +309,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
     (samples, ours), (other_samples, theirs) = _bits_of(right), _bits_of(baseline_right)
     if not samples or samples != other_samples:
         return None
-    b, c = (ours & ~theirs).bit_count(), (theirs & ~ours).bit_count()
+    b = (ours & ~theirs).bit_count()
+    c = (theirs & ~ours).bit_count()
     # the lower end is the upper one of the difference the other way round
     return -100 * _score_bound(c, b, samples), 100 * _score_bound(b, c, samples)
 
@@ -296,14 +319,17 @@ def _score_bound(b: int, c: int, n: int) -> float:
     """The largest difference of two paired shares that b and c of n samples leave possible, by
     bisection."""
     low, high = (b - c) / n, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
+    for _ in range(_HALVINGS):
+        delta = (low + high) / 2
         # q solves 2n·q² + linear·q − c·δ(1 − δ) = 0
-        linear = (2 * n - b + c) * middle - b - c
-        q = (math.sqrt(linear**2 + 8 * n * c * middle * (1 - middle)) - linear) / (4 * n)
-        beyond = max(n * middle - b + c - 0.5, 0.0)
-        possible = beyond**2 <= _Z**2 * n * (2 * q + middle * (1 - middle))
-        low, high = (middle, high) if possible else (low, middle)
+        linear = (2 * n - b + c) * delta - b - c
+        root = math.sqrt(linear**2 + 8 * n * c * delta * (1 - delta))
+        q = (root - linear) / (4 * n)
+        beyond = max(n * delta - b + c - 0.5, 0.0)
+        if beyond**2 <= _Z**2 * n * (2 * q + delta * (1 - delta)):
+            low = delta
+        else:
+            high = delta
     return high
 
 
@@ -314,9 +340,9 @@ def _bits_of(text: str) -> tuple[int, int]:
         samples, bits = int(count), binascii.a2b_base64(code)
     except ValueError:
         return 0, 0
-    if len(bits) == (samples + 7) // 8:
-        return (samples, int.from_bytes(bits, "little"))
-    return (0, 0)
+    if len(bits) != (samples + 7) // 8:
+        return 0, 0
+    return samples, int.from_bytes(bits, "little")
 
 
 def at_reference_batch(drift: float, batch_size: int) -> float:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import TypeAlias
 
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
@@ -18,27 +19,37 @@ from fa_core.judgement.judged_run import JudgedRun, nonfinite_in, numbers_of
 
 ALL = mask_of(LETTERS)
 
+Placed: TypeAlias = list[tuple[float, int]]
+"""Values with the index of the run that each is of."""
+
 
 class Order:
     """Values in rising order with the runs they are of, and a threshold's place among them.
 
     Args:
         diagnostic: whose threshold is placed.
-        values: pairs of value and run.
+        values: in any order.
     """
 
-    def __init__(self, diagnostic: Diagnostic, values: Iterable[tuple[float, int]]) -> None:
-        pairs = sorted(values)
-        self.values = array("d", [value for value, _ in pairs])
-        self.runs = array("l", [run for _, run in pairs])
+    def __init__(self, diagnostic: Diagnostic, values: Placed) -> None:
+        self.values = array("d")
+        self.runs = array("l")
+        for value, run in sorted(values):
+            self.values.append(value)
+            self.runs.append(run)
         # a value equal to its threshold does not fire
-        self._find = bisect.bisect_right if diagnostic.fires_above else bisect.bisect_left
+        if diagnostic.fires_above:
+            self._find = bisect.bisect_right
+        else:
+            self._find = bisect.bisect_left
         self._place = 0
 
     def move(self, threshold: float) -> Sequence[int]:
         """Move the threshold; the runs of the values that it passed."""
-        before, self._place = self._place, self._find(self.values, threshold)
-        return self.runs[min(before, self._place) : max(before, self._place)]
+        before = self._place
+        self._place = self._find(self.values, threshold)
+        first, last = sorted([before, self._place])
+        return self.runs[first:last]
 
 
 class Judge:
@@ -60,48 +71,42 @@ class Judge:
         self.coverage = bytearray(len(runs))
         self.nonfinite = bytearray(len(runs))
         self._inconclusive = bytearray(len(runs))
-        numbers: dict[str, list[tuple[float, int]]] = {letter: [] for letter in LETTERS}
-        ends: dict[str, list[tuple[float, int]]] = {letter: [] for letter in LETTERS}
+        numbers: dict[str, Placed] = {letter: [] for letter in LETTERS}
+        ends: dict[str, Placed] = {letter: [] for letter in LETTERS}
         for place, run in enumerate(runs):
-            self._take_up(place, run, numbers, ends)
-        self.numbers = {letter: Order(DIAGNOSTICS[letter], numbers[letter]) for letter in LETTERS}
-        self._ends = {letter: Order(DIAGNOSTICS[letter], ends[letter]) for letter in LETTERS}
+            self._add(place, run, numbers, ends)
+        self.numbers: dict[str, Order] = {}
+        self._ends: dict[str, Order] = {}
         self._straddling = bytearray(len(runs))
         self.flags = bytearray(self.nonfinite)
-        for letter, diagnostic in DIAGNOSTICS.items():
-            # below every value: all of them fire, or none
-            if diagnostic.fires_above:
-                for place in self.numbers[letter].runs:
-                    self.flags[place] |= BIT[letter]
         self.undecided = bytearray(len(runs))
+        for letter, diagnostic in DIAGNOSTICS.items():
+            self.numbers[letter] = Order(diagnostic, numbers[letter])
+            self._ends[letter] = Order(diagnostic, ends[letter])
+            # a threshold below every value: all of them fire, or none
+            if diagnostic.fires_above:
+                for _, place in numbers[letter]:
+                    self.flags[place] |= BIT[letter]
         self.move(thresholds)
         for place in range(len(runs)):
             self._decide(place)
 
-    def _take_up(
-        self,
-        place: int,
-        run: JudgedRun,
-        numbers: dict[str, list[tuple[float, int]]],
-        ends: dict[str, list[tuple[float, int]]],
+    def _add(
+        self, place: int, run: JudgedRun, numbers: dict[str, Placed], ends: dict[str, Placed]
     ) -> None:
-        # the functions, not the properties of the run: these would keep what they found
+        # functions in place of the run's cached properties: 100,000 caches take 100 MB
         nonfinite = nonfinite_in(run)
-        coverage = 0
-        for letter, value in zip(LETTERS, numbers_of(run), strict=True):
-            if letter in nonfinite:
-                coverage |= BIT[letter]
-            elif value is not None:
-                coverage |= BIT[letter]
-                numbers[letter].append((value, place))
-        self.coverage[place] = coverage
         self.nonfinite[place] = mask_of(nonfinite)
-        if run.intervals:
-            for letter in LETTERS:
-                if coverage & BIT[letter] and letter not in nonfinite:
-                    ends[letter] += [(end, place) for end in run.interval(letter) or ()]
+        decided = 0
+        for letter, value in zip(LETTERS, numbers_of(run), strict=True):
+            if value is None or letter in nonfinite:
+                continue
+            decided |= BIT[letter]
+            numbers[letter].append((value, place))
+            for end in run.interval(letter) or ():
+                ends[letter].append((end, place))
+        self.coverage[place] = decided | self.nonfinite[place]
         if run.evidence or run.is_dead:
-            decided = coverage & ~self.nonfinite[place]
             self._inconclusive[place] = mask_of(run.inconclusive) & decided
 
     def move(self, thresholds: DiagnosticThresholds) -> set[int]:
@@ -133,12 +138,14 @@ class Judge:
         """
         order, bit = self.numbers[letter], BIT[letter]
         if chosen is None:
-            values = array("d", order.values)
-            always = sum(1 for mask in self.nonfinite if mask & bit)
+            wanted: Container[int] = range(len(self.flags))
         else:
             wanted = set(chosen)
-            pairs = zip(order.values, order.runs, strict=True)
-            values = array("d", [value for value, run in pairs if run in wanted])
-            always = sum(1 for run in wanted if self.nonfinite[run] & bit)
-        values.extend([math.nan] * always)
+        values = array("d")
+        for value, run in zip(order.values, order.runs, strict=True):
+            if run in wanted:
+                values.append(value)
+        for run, mask in enumerate(self.nonfinite):
+            if mask & bit and run in wanted:
+                values.append(math.nan)
         return values
