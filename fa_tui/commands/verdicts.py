@@ -19,7 +19,8 @@ from fa_core.text.notes import GIVE_ONE, why_inexact
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.commands.verdict_table import Doubts, Standings, named, print_paths
+from fa_tui.commands.verdict_remarks import Doubts, Standings
+from fa_tui.commands.verdict_table import named, print_paths
 from fa_tui.options import Criteria
 from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed

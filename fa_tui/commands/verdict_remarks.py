@@ -1,0 +1,187 @@
+"""Remarks below a verdict table: counts of verdicts, causes, doubts, and what deviates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from fa_core.errors import printable
+from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
+from fa_core.numbers import brief
+from fa_core.option_values import listed
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, conditions_of, uneven
+from fa_core.text.causes import failure_mode, floor_text
+from fa_core.text.cells import cell_legend
+from fa_core.text.notes import baseline_text, caveats, why_unproven
+from fa_core.text.records import range_text
+from fa_core.text.verdict import counts_text, grounds_of, recorded_text
+from fa_tui.views.words import runs_words, with_seed
+
+EVIDENCE_LEGEND = (
+    "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
+)
+
+NAMED_AT_MOST = 12
+"""Runs in one line below the table."""
+
+LINES_AT_MOST = 12
+"""Lines of one kind below the table."""
+
+
+class NotesByRun:
+    """Notes of one kind, each with the names of its runs."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[str]] = {}
+
+    def add(self, note: str, name: str) -> None:
+        """Add a note about one run."""
+        self._names.setdefault(note, []).append(name)
+
+    def lines(self) -> Iterator[str]:
+        """A line per note, at most `LINES_AT_MOST`."""
+        for note, names in islice(self._names.items(), LINES_AT_MOST):
+            yield f"{listed(names, NAMED_AT_MOST)}: {note}"
+        more = len(self._names) - LINES_AT_MOST
+        if more > 0:
+            yield f"{more} more of this kind: see --format json, or a run in the explorer"
+
+
+class Doubts:
+    """The undecided diagnostics of judged runs."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[str]] = {}
+        self._interval: dict[str, tuple[str, float]] = {}
+        self._unproven: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, report: DiagnosticReport, name: str) -> None:
+        """Add a judged run."""
+        for letter in report.undecided:
+            if letter in report.unproven:
+                reason = why_unproven(report, letter)
+                self._unproven.setdefault((letter, reason), []).append(name)
+            else:
+                limit = DIAGNOSTICS[letter].limit(report.thresholds)
+                self._names.setdefault(letter, []).append(name)
+                self._interval[letter] = range_text(report, letter), limit
+
+    def lines(self) -> Iterator[str]:
+        """A line per diagnostic: its runs, why it is undecided, and what would decide it."""
+        for (letter, reason), names in sorted(self._unproven.items()):
+            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {reason}"
+        for letter, names in sorted(self._names.items()):
+            ends, limit = self._interval[letter]
+            if len(names) == 1:
+                holds = f"its 95% interval [{ends}] holds {brief(limit)}"
+            else:
+                holds = f"their 95% intervals hold {brief(limit)}"
+            named = listed(names, NAMED_AT_MOST)
+            yield f"({letter}) undecided on {named}: {holds}; {_remedy(letter)}"
+
+
+def _remedy(letter: str) -> str:
+    if letter == "d":
+        return "a larger test part narrows it"
+    option = "--batches" if letter == "c" else "--norm-batches"
+    return f"more eval batches ({option}) narrow it"
+
+
+class Standings:
+    """Counts of judged runs by the word they are counted by.
+
+    Attributes:
+        counts: word (`fa_core.judgement.verdict.standing`) → runs.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._grounds: Counter[str] = Counter()
+
+    def add(self, row: AuditRow) -> None:
+        """Count a judged run."""
+        standing = row.standing()
+        self.counts[standing] += 1
+        if standing == TRUSTWORTHY:
+            self._grounds[grounds_of(row.report)] += 1
+
+    def text(self) -> str:
+        """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
+        counts = counts_text(self.counts, self._grounds)
+        return f"{runs_words(self.counts.total())}: {counts}"
+
+
+class Remarks:
+    """The remarks on judged runs, which are added one by one."""
+
+    def __init__(self) -> None:
+        self._standings = Standings()
+        self._doubts = Doubts()
+        self._has_evidence = False
+        self._conditions: Counter[tuple[Any, ...]] = Counter()
+        self._counted: Counter[str] = Counter()
+        self._caveats, self._causes = NotesByRun(), NotesByRun()
+        self._modes, self._oddities = NotesByRun(), NotesByRun()
+
+    def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
+        """Add a judged run.
+
+        Args:
+            row: the run.
+            label: its name among the others (`labels`).
+            as_read: the run with the thresholds of its file.
+        """
+        report, name = row.report, with_seed(label, row)
+        self._standings.add(row)
+        self._doubts.add(report, name)
+        self._conditions[conditions_of(report)] += 1
+        self._count_reasons(report)
+        for letter, kind in report.kinds.items():
+            if letter in report.coverage and kind != ASSUMED:
+                self._has_evidence = True
+        for caveat in caveats(report, only_decisive=True):
+            self._caveats.add(caveat, name)
+        cause, mode = floor_text(report), failure_mode(report, cosine=False)
+        if cause:
+            self._causes.add(f"(b) fires: {cause}", name)
+        if mode:
+            self._modes.add(mode, name)
+        for oddity in report.nonfinite.values():
+            self._oddities.add(oddity, name)
+        if report.coverage and report.recorded_differs:
+            difference = recorded_text(report, as_read.report.thresholds)
+            self._oddities.add(printable(f"{difference} in {row.source}"), name)
+
+    def _count_reasons(self, report: DiagnosticReport) -> None:
+        """Count what (d) assumes and why diagnostics were not measured."""
+        coverage = report.coverage
+        if not coverage:
+            return
+        if report.assumed_baseline_acc is not None and "d" in coverage:
+            self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
+        for letter, reason in report.unmeasured.items():
+            if letter in LETTERS and letter not in coverage:
+                self._counted[f"({letter}) not measured: {printable(reason)}"] += 1
+
+    def lines(self) -> Iterator[str]:
+        """The remarks, a line each."""
+        counts = self._standings.counts
+        if not counts:
+            yield "0 runs"
+            return
+        yield self._standings.text()
+        if counts[NOT_MEASURED]:
+            yield "`fa-tui audit` measures what is not measured"
+        yield cell_legend(controls=counts[CONTROL] > 0)
+        if self._has_evidence:
+            yield EVIDENCE_LEGEND
+        for reason, count in sorted(self._counted.items()):
+            yield f"{reason} ({runs_words(count)})"
+        yield from self._doubts.lines()
+        yield from uneven(self._conditions)
+        for notes in (self._caveats, self._causes, self._modes, self._oddities):
+            yield from notes.lines()
