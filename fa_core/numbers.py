@@ -325,3 +325,14 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
         if value < found < limit if upward else limit < found < value:
             return found
     return None
+
+
+def count_text(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> count_text(1, "run"), count_text(0, "run"), count_text(3, "method")
+    ('1 run', '0 runs', '3 methods')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}s"

@@ -9,12 +9,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, letters_of, mask_of
+from fa_core.judgement.diagnostics import BIT, letters_of
 from fa_core.judgement.judge import ALL, Judge
-from fa_core.judgement.verdict import NOT_MEASURED, recorded_flags, standing, verdict_text
+from fa_core.judgement.verdict import standing, verdict_text
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
 from fa_core.text.cells import cell_text
@@ -40,8 +40,11 @@ class Flip(NamedTuple):
     after: int
 
 
-Judgement: TypeAlias = tuple[Sequence[int], Sequence[int]]
-"""Per row, the masks of the diagnostics that fire, and of those that are undecided."""
+class Judgement(NamedTuple):
+    """What fires and what is undecided, a mask per row."""
+
+    flags: bytes
+    undecided: bytes
 
 
 class News(NamedTuple):
@@ -170,7 +173,8 @@ class Session:
         """Judge every run again; the runs whose cells changed."""
         if thresholds == self.thresholds:
             return []
-        before, seen, self.thresholds = self.judgement, self.scope, thresholds
+        before, seen = self.judgement, self.scope
+        self.thresholds = thresholds
         self._judge.move(thresholds)
         if self.filter is not None and self.filter.live:
             self.choose()
@@ -212,7 +216,10 @@ class Session:
     def choose(self) -> bool:
         """Apply the filter again; whether other runs are in scope now."""
         before = self.scope
-        self._look_at(None if self.filter is None or self.wide else self.filter.rows(self))
+        if self.filter is None or self.wide:
+            self._look_at(None)
+        else:
+            self._look_at(self.filter.rows(self))
         return self.scope != before
 
     def _look_at(self, rows: list[int] | None) -> None:
@@ -254,22 +261,12 @@ class Session:
         """The rows in scope whose verdicts are counted: controls make no claim that could be walked
         back."""
         if self._counted is None:
-            counted = [row for row in self.in_scope if not self.rows[row].is_control]
-            # without controls a range, which takes no memory
-            if len(counted) < len(self.in_scope):
-                self._counted = counted
-            else:
-                self._counted = self.in_scope
+            self._counted = [row for row in self.in_scope if not self.rows[row].is_control]
         return self._counted
 
     def _count(self, masks: Sequence[int]) -> int:
         """Of how many counted rows a mask is not empty."""
-        rows = self.counted
-        if len(rows) == len(masks):
-            chosen = masks
-        else:
-            chosen = bytes(map(masks.__getitem__, rows))
-        return len(chosen) - chosen.count(0)
+        return sum(1 for row in self.counted if masks[row])
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that
@@ -347,9 +344,7 @@ class Session:
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""
-        return (
-            self.baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
-        )
+        return self.rows[index].report.assumed_baseline_acc is not None
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
@@ -384,9 +379,8 @@ class Session:
     def deciding(self, letter: str) -> Sequence[float]:
         """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
         others = ALL & ~BIT[letter]
-        return self._judge.values(
-            letter, [row for row in self.in_scope if not self.flags[row] & others]
-        )
+        rows = [row for row in self.in_scope if not self.flags[row] & others]
+        return self._judge.values(letter, rows)
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
@@ -395,8 +389,8 @@ class Session:
 
     def standing(self, index: int) -> str:
         """What a run is counted as (`fa_core.judgement.diagnostics.standing`)."""
-        masks = self.flags[index], self.coverage[index], self.undecided[index]
-        return _standing(*masks, self.rows[index].is_control)
+        control = self.rows[index].is_control
+        return _standing(self.flags[index], self.coverage[index], self.undecided[index], control)
 
     def doubt(self, index: int) -> str:
         """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
@@ -410,27 +404,22 @@ class Session:
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
-        masks = self.flags[index], self.coverage[index], self.undecided[index]
-        control = self.rows[index].is_control
-        return cell_text(*map(letters_of, masks), control=control, ascii_only=ascii_only)
+        return cell_text(
+            letters_of(self.flags[index]),
+            letters_of(self.coverage[index]),
+            letters_of(self.undecided[index]),
+            control=self.rows[index].is_control,
+            ascii_only=ascii_only,
+        )
 
     @property
     def judgement(self) -> Judgement:
         """What the thresholds make of every row."""
-        return bytes(self.flags), bytes(self.undecided)
+        return Judgement(bytes(self.flags), bytes(self.undecided))
 
     def recorded_differs(self, index: int) -> bool:
         """Whether the file recorded another verdict than the thresholds give."""
-        text = self.recorded(index)
-        if text in (None, self.verdict(index)):
-            return False
-        # by its letters: published lists word their verdicts in their own way
-        letters = recorded_flags(text)
-        if letters is None:
-            judged = None
-        else:
-            judged = mask_of(letters)
-        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+        return self.rows[index].report.with_thresholds(self.thresholds).recorded_differs
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""
@@ -476,18 +465,16 @@ class Session:
 @lru_cache(maxsize=4096)
 def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
     """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
-    masks = map(letters_of, (flags, coverage, undecided))
-    return standing(*masks, control=control)
+    return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:
     """The rows (of these; default: of all) whose cells differ."""
     if before == after:
         return []
-    columns = [*before, *after]
-    if rows is not None:
-        columns = [list(map(column.__getitem__, rows)) for column in columns]
-    masks = zip(range(len(columns[0])) if rows is None else rows, *columns, strict=True)
-    return [
-        Flip(row, old, new) for row, old, doubt, new, now in masks if (old, doubt) != (new, now)
-    ]
+    flips = []
+    for row in range(len(after.flags)) if rows is None else rows:
+        flags, undecided = before.flags[row], before.undecided[row]
+        if flags != after.flags[row] or undecided != after.undecided[row]:
+            flips.append(Flip(row, flags, after.flags[row]))
+    return flips

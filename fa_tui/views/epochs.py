@@ -14,7 +14,8 @@ from fa_core.errors import UsageError
 from fa_core.facts.runs import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.numbers import short
+from fa_core.numbers import count_text, short
+from fa_core.option_values import listed
 from fa_core.rows import AuditRow
 from fa_core.table import Bits
 from fa_tui.session import Flip, Session, flipped
@@ -56,11 +57,10 @@ class EpochSession(Session):
         """
         at_end = self.epoch == self.replay.epochs[-1]
         places = {_name(trace): run for run, trace in enumerate(replay.traces)}
-        moved = {
-            run: places[_name(trace)]
-            for run, trace in enumerate(self.replay.traces)
-            if _name(trace) in places
-        }
+        moved = {}
+        for run, trace in enumerate(self.replay.traces):
+            if _name(trace) in places:
+                moved[run] = places[_name(trace)]
         self.replay = replay
         self._fired = replay.flags(self.thresholds)
         self.traces = replay.traces
@@ -106,10 +106,6 @@ class EpochSession(Session):
         records = self.replay.records(run)
         return self.replay.table.select(np.arange(records.start, records.stop)).kinds
 
-    def assumes(self, index: int) -> bool:
-        """Whether a run's frozen baseline is assumed."""
-        return self.rows[index].report.assumed_baseline_acc is not None
-
     def stops(self, stop_on: str) -> list[EarlyStop | None]:
         """Per run, what stopping at the first epoch at which one of the letters fires would have
         saved."""
@@ -117,13 +113,13 @@ class EpochSession(Session):
 
     def saved_by(self, stops: Sequence[EarlyStop | None]) -> float:
         """The share of all epochs that early stops save, runs that go on to their end included."""
-        totals = [self.replay.trained(run) for run in range(len(self.rows))]
-        trained = sum(
-            total if stop is None else stop.epochs_trained
-            for stop, total in zip(stops, totals, strict=True)
-        )
-        if sum(totals):
-            return 1.0 - trained / sum(totals)
+        total, trained = 0, 0
+        for run, stop in enumerate(stops):
+            epochs = self.replay.trained(run)
+            total += epochs
+            trained += epochs if stop is None else stop.epochs_trained
+        if total:
+            return 1.0 - trained / total
         return 0.0
 
     def _move(self) -> None:
@@ -132,8 +128,11 @@ class EpochSession(Session):
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:
-        rows = (self.replay.row_at(run, self.epoch) for run in range(len(self.replay.traces)))
-        return [replace(row, source=run_place(row.source)) for row in rows]
+        rows = []
+        for run in range(len(self.replay.traces)):
+            row = self.replay.row_at(run, self.epoch)
+            rows.append(replace(row, source=run_place(row.source)))
+        return rows
 
 
 def replay_of(session: Session) -> Replay:
@@ -168,29 +167,32 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
         rows: the runs.
         traces: of these runs and others.
     """
-    places = {run_place(place) for row in rows for place in (row.source, row.checkpoint) if place}
-    named = {named_place(row.source, row.key) for row in rows}
+    places, named = set(), set()
+    for row in rows:
+        named.add(named_place(row.source, row.key))
+        places.add(run_place(row.source))
+        if row.checkpoint:
+            places.add(run_place(row.checkpoint))
 
     def is_own(trace: Trace) -> bool:
+        if named_place(trace.source, trace.key) in named:
+            return True
         folder = Path(trace.source).parent
-        return named_place(trace.source, trace.key) in named or not places.isdisjoint(
-            (str(folder), str(folder.absolute()))
-        )
+        return str(folder) in places or str(folder.absolute()) in places
 
-    return [*filter(is_own, traces)]
+    return [trace for trace in traces if is_own(trace)]
 
 
 def without_traces(session: Session) -> UsageError:
     """Why there is no timeline of the runs in scope, and which runs have one."""
-    homes = [*dict.fromkeys(homes_of([run_place(trace.source) for trace in session.traces]))]
+    places = [run_place(trace.source) for trace in session.traces]
+    homes = list(dict.fromkeys(homes_of(places)))
     if not homes:
         return UsageError(
             "no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl"
         )
-    named = ", ".join(homes[:3]) + (f" and {len(homes) - 3} more" if len(homes) > 3 else "")
-    return UsageError(
-        f"no traces in {session.scope_text}", hint=f"f takes all runs; {named} have some"
-    )
+    hint = f"f takes all runs; {listed(homes, 3)} have some"
+    return UsageError(f"no traces in {session.scope_text}", hint=hint)
 
 
 def _name(trace: Trace) -> tuple[str, str]:
@@ -224,23 +226,24 @@ def title_words(
     else:
         span = f"epoch {numbers[0]}"
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
-    facts = (
-        (True, " timeline ", "accent"),
-        (True, f" {runs_words(count)}, {span} ", "strong"),
-        (missing, f" no trace of {missing}: choose another run ", "warn"),
-        (scope, f" {scope} (f) ", "dim"),
-        (runs > count, f" {runs - count} without a trace", "dim"),
-        (growing, f"  {growing} still growing", "accent"),
-        (
-            skipped,
-            f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)",
-            "warn",
-        ),
-        (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
-        (drawn is not None and drawn < count, f"  {drawn} drawn", "dim"),
-        (quantity, f"  showing {quantity} (v)", "accent"),
-    )
-    return [(text, tone) for holds, text, tone in facts if holds]
+    pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
+    if missing:
+        pieces.append((f" no trace of {missing}: choose another run ", "warn"))
+    if scope:
+        pieces.append((f" {scope} (f) ", "dim"))
+    if runs > count:
+        pieces.append((f" {runs - count} without a trace", "dim"))
+    if growing:
+        pieces.append((f"  {growing} still growing", "accent"))
+    if skipped:
+        pieces.append((f"  {count_text(skipped, 'line')} of traces skipped (P)", "warn"))
+    if epochs.replay.table.assumed.any():
+        pieces.append(("  (d) by an assumed baseline", "warn"))
+    if drawn is not None and drawn < count:
+        pieces.append((f"  {drawn} drawn", "dim"))
+    if quantity:
+        pieces.append((f"  showing {quantity} (v)", "accent"))
+    return pieces
 
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
@@ -258,18 +261,15 @@ def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
 def number_words(epochs: EpochSession, run: int) -> Pieces:
     """What was measured on the run at the epoch."""
     report = epochs.rows[run].report
-    shown = (
-        (BY_NAME["growth"], 3),
-        (BY_NAME["g_L"], 3),
-        (BY_NAME["drift"], 3),
-        (BY_NAME["acc"], 4),
-    )
-    texts = (
-        f"{quantity.label if quantity.letter else 'acc'} "
-        f"{short(value, digits)}{_kind(report.kinds, quantity.letter)}"
-        for quantity, digits in shown
-        if (value := quantity.of(report)) is not None
-    )
+    texts = []
+    for name in ("growth", "g_L", "drift"):
+        quantity = BY_NAME[name]
+        value = quantity.of(report)
+        if value is not None:
+            kind = _kind(report.kinds, quantity.letter)
+            texts.append(f"{quantity.label} {short(value, 3)}{kind}")
+    if report.headline_acc is not None:
+        texts.append(f"acc {short(report.headline_acc, 4)}")
     return [("  ".join(texts), "")]
 
 
@@ -279,16 +279,17 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
     >>> fire_words({"a": 3, "b": None}, {"b": "proxy"})
     [('first fires: ', 'dim'), ('(a) 3  (b) never [proxy]', '')]
     """
-    epochs = {}
+    texts = []
     for letter, epoch in fires.items():
-        # a lower bound that does not fire leaves it open
-        if kinds.get(letter) == BOUND:
-            never = "undecided"
+        if epoch is not None:
+            when = str(epoch)
+        elif kinds.get(letter) == BOUND:
+            # a lower bound that does not fire leaves it open
+            when = "undecided"
         else:
-            never = "never"
-        epochs[letter] = never if epoch is None else str(epoch)
-    words = [f"({letter}) {epochs[letter]}{_kind(kinds, letter)}" for letter in fires]
-    return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
+            when = "never"
+        texts.append(f"({letter}) {when}{_kind(kinds, letter)}")
+    return [("first fires: ", "dim"), ("  ".join(texts) or "nothing was judged", "")]
 
 
 def stop_words(
