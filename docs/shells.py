@@ -21,7 +21,7 @@ from fa_core.reporting.figures import FIGURES
 from fa_core.schema import SCHEMAS
 from fa_core.training.experiments import experiments
 from fa_core.training.plan import METHODS
-from fa_tui import options
+from fa_tui import options, typer_app
 from fa_tui.cli import COMMANDS
 from fa_tui.settings import Settings, named_values
 
@@ -65,7 +65,7 @@ class Command(NamedTuple):
 
 def commands() -> Iterator[Command]:
     """Every command of `fa-tui`."""
-    group: Any = typer.main.get_command(options.build(COMMANDS))
+    group: Any = typer.main.get_command(typer_app.build(COMMANDS))
     for name in COMMANDS:
         command = group.commands[name]
         values: list[tuple[str, ...]] = []
@@ -248,7 +248,7 @@ def man(known: list[Command]) -> Iterator[str]:
         "[\\fICOMMAND\\fR] [\\fIOPTIONS\\fR] \\fIPATH\\fR...",
         ".SH DESCRIPTION",
     )
-    yield from paragraphs(inspect.cleandoc(options.INTRO))
+    yield from paragraphs(inspect.cleandoc(typer_app.INTRO))
     yield ".SH COMMANDS"
     for one in known:
         yield f'.SS "fa\\-tui {one.name} {quoted(one.arguments)}"'

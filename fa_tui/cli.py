@@ -111,7 +111,7 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
     """
     import typer
 
-    from fa_tui.options import build
+    from fa_tui.typer_app import build
 
     # off while the program starts, and a command may run for hours
     gc.enable()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.judgement.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.options import Log
+    from fa_tui.option_groups import Log
     from fa_tui.session import Session
     from fa_tui.views.filters import Look
 

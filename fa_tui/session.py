@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fa_core.judgement.baseline import FrozenBaseline
     from fa_core.table import AuditTable
     from fa_tui.live import Reading
-    from fa_tui.options import Log
+    from fa_tui.option_groups import Log
     from fa_tui.views.filters import Filter
 
 

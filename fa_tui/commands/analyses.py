@@ -17,6 +17,7 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
+from fa_tui.option_groups import ChosenOptions
 
 _BY = typer.Option(
     metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."
@@ -38,7 +39,7 @@ def seeds_command(
     out: Annotated[Path | None, _OUT] = None,
     population: Annotated[bool, _POPULATION] = False,
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
@@ -61,6 +62,7 @@ def seeds_command(
     from fa_core.reporting.records import seeds_file, seeds_record
     from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 
+    chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     axes = options.split_list(by) or None
     analysis = over_seeds(runs.table, thresholds, axes, ddof=0 if population else 1)
@@ -119,7 +121,7 @@ def sweep_command(
     degenerate: Annotated[list[str] | None, _DEGENERATE] = None,
     format: options.FormOption = "table",
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Print how far each threshold may move.
 
@@ -143,6 +145,7 @@ def sweep_command(
     from fa_core.reporting.sections.analyses import sensitivity_blocks
     from fa_core.table import AuditTable
 
+    chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     table = runs.table
     good, bad = _group(healthy), _group(degenerate)
@@ -167,7 +170,7 @@ def utility_command(
     chance: Annotated[float | None, _CHANCE] = None,
     format: options.FormOption = "table",
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Print the runs that each reporting habit would walk back.
 
@@ -186,6 +189,7 @@ def utility_command(
         raise UsageError(
             f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes"
         )
+    chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = decision_utility(runs.table, thresholds, chance)
     _print(runs, format, analysis.to_dict, utility_blocks(analysis))
@@ -208,7 +212,7 @@ def timeline_command(
     ] = False,
     format: options.FormOption = "table",
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Print the first epoch at which each diagnostic fires.
 
@@ -231,6 +235,7 @@ def timeline_command(
         raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
 
     def once() -> int:
+        chosen = selection.chosen()
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
         found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
         blocks = timeline_blocks(found)
@@ -269,7 +274,7 @@ def report_command(
     ] = False,
     *,
     protocol: options.ProtocolOption = "v1",
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
 
@@ -303,6 +308,7 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
+    chosen = selection.chosen()
     runs = inputs.open_runs(paths, chosen)
     for file in write_report(
         out,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.runs import run_place
@@ -23,6 +22,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
+from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, PlacementOptions
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     *,
-    placement: Placement,
+    workers: PlacementOptions,
     resume: Annotated[bool, _RESUME] = False,
     replace: Annotated[bool, _REPLACE] = False,
     notes: Annotated[
@@ -94,7 +94,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = "table",
     shard: Annotated[str, _SHARD] = "1/1",
     filter: options.FilterOption = "",
-    criteria: options.Criteria,
+    judged_by: CriteriaOptions,
 ) -> None:
     """Measure checkpoints and run folders.
 
@@ -127,26 +127,27 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     from fa_core.engine.jobs import MeasureOptions
 
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
+    criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(
         **{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given}
     )
 
-    as_recorded = options.Criteria(criteria.thresholds)
+    as_recorded = Criteria(criteria.thresholds)
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         own = [_noted(with_recorded_baseline(row, criteria.baseline), notes) for row in rows]
         return list(judged(own, as_recorded))
 
-    rows = inputs.selected(found, options.Chosen(as_recorded, None, None, filter))
+    rows = inputs.selected(found, Chosen(as_recorded, filter=filter))
     targets = in_part(measurable(rows), shard)
     names = {
         str(row.checkpoint): with_seed(label, row)
         for label, row in zip(labels(targets), targets, strict=True)
     }
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
-        how = Measuring(placement, progress, progress.plan, progress.notice)
+        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
         result = audit(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
@@ -225,7 +226,7 @@ def verify_command(
     weights: options.WeightsOption = None,
     filter: options.FilterOption = "",
     *,
-    placement: Placement,
+    workers: PlacementOptions,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
     """Measure recorded audits again and compare every value.
@@ -250,11 +251,9 @@ def verify_command(
     from fa_core.engine.verify import verify
 
     found = inputs.open_paths(paths)
-    rows = inputs.selected(
-        found, options.Chosen(options.Criteria(DiagnosticThresholds()), None, None, filter)
-    )
+    rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
-        how = Measuring(placement, progress, progress.plan, progress.notice)
+        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
     inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
+from fa_tui.option_groups import Chosen, CriteriaOptions, Log, PlacementOptions
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look
 
@@ -44,9 +44,9 @@ def open_command(  # noqa: PLR0913 (options of a command)
         bool, typer.Option("--long", help="Begin in the long view, as --sort does.")
     ] = False,
     *,
-    placement: Placement,
-    log: options.Log,
-    criteria: options.Criteria,
+    workers: PlacementOptions,
+    log: Log,
+    judged_by: CriteriaOptions,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders.
 
@@ -68,10 +68,12 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """
+    placement = workers.placement()
     placement.check()
+    criteria = judged_by.criteria()
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
-        chosen = options.Chosen(criteria, None, None, filter, log)
+        chosen = Chosen(criteria, filter=filter, log=log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {
         name: getattr(criteria.thresholds, name)

@@ -13,9 +13,9 @@ import typer
 from fa_core.decode import reason_of
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.runs import canonical_method
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
+from fa_tui.option_groups import ThresholdOptions
 
 if TYPE_CHECKING:
     from fa_core.data.dataset import DataSet
@@ -78,7 +78,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     threads: Annotated[int | None, _THREADS] = None,
     *,
-    thresholds: DiagnosticThresholds,
+    limits: ThresholdOptions,
 ) -> None:
     """Train runs, measured every epoch, each into a run folder.
 
@@ -102,7 +102,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         "resume": resume,
         "overwrite": overwrite,
         "stop_on": stop_on,
-        "thresholds": thresholds,
+        "thresholds": limits.thresholds(),
     }
     try:
         with stoppable():

@@ -24,7 +24,7 @@ from fa_core.rows import AuditRow, recorded
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
-from fa_tui.options import Chosen, Criteria
+from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import Look
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels

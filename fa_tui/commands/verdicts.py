@@ -21,7 +21,7 @@ from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_remarks import Doubts, Standings
 from fa_tui.commands.verdict_table import named, print_paths
-from fa_tui.options import Criteria
+from fa_tui.option_groups import ChosenOptions, Criteria
 from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed
 
@@ -45,7 +45,7 @@ def show_command(
     sort: options.SortOption = "",
     protocol: options.ProtocolOption = "v1",
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -69,7 +69,7 @@ def show_command(
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
     verdict = _second_reading if protocol == "v2" else AuditRow.words
-    raise typer.Exit(print_paths(paths, chosen, format, Look(sort=sort), verdict))
+    raise typer.Exit(print_paths(paths, selection.chosen(), format, Look(sort=sort), verdict))
 
 
 def _second_reading(row: AuditRow) -> str:
@@ -82,7 +82,7 @@ def check_command(
     require: _Require = "",
     protocol: options.ProtocolOption = "v1",
     *,
-    chosen: options.Chosen,
+    selection: ChosenOptions,
 ) -> None:
     """Judge for a script: exit with 0 if every run is trustworthy.
 
@@ -114,6 +114,7 @@ def check_command(
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
+    chosen = selection.chosen()
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     if protocol == "v2":
         raise typer.Exit(3 if found.problems or not rows else _check_second(rows, criteria))

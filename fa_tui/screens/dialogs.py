@@ -72,7 +72,7 @@ def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") ->
     session, prefers = app.session, app.settings
     command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
     if session.log:
-        log = session.log.options
+        log = session.log.arguments
     else:
         log = []
     line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)

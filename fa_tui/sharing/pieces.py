@@ -166,7 +166,7 @@ def shortened(text: str, begins: str = "") -> str:
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     from fa_tui.commands.verdict_table import markdown
-    from fa_tui.options import Criteria
+    from fa_tui.option_groups import Criteria
 
     return "\n".join(markdown(rows, Criteria(thresholds))) + "\n"
 

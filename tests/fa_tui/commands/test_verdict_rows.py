@@ -9,7 +9,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_table import markdown, numbers
-from fa_tui.options import Criteria
+from fa_tui.option_groups import Criteria
 
 
 def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:

@@ -17,7 +17,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import print_rows
-from fa_tui.options import Criteria
+from fa_tui.option_groups import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
 USUAL = Criteria(DiagnosticThresholds())

@@ -1,0 +1,253 @@
+"""Options that are given together: what runs are judged by, which runs are meant, where they are
+measured.
+
+A group is a dataclass whose fields are options. A command declares one parameter of that type;
+`fa_tui.typer_app` turns it into the options and hands the command the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+import typer
+from msgspec.structs import replace
+from typer.models import OptionInfo
+
+from fa_core.engine.devices import PATIENCE, Placement
+from fa_core.errors import UsageError
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_tui.options import FilterOption, parse_frozen_baseline
+
+if TYPE_CHECKING:
+    from fa_core.analysis.margins import Logged
+    from fa_core.rows import AuditRow
+    from fa_core.trace import Trace
+
+
+class Criteria(NamedTuple):
+    """What runs are judged by.
+
+    Attributes:
+        thresholds: when the diagnostics fire.
+        baseline: frozen-baseline accuracies to assume.
+    """
+
+    thresholds: DiagnosticThresholds
+    baseline: FrozenBaseline = FrozenBaseline()
+
+
+def _limit(letter: str) -> OptionInfo:
+    """The option for a diagnostic's threshold."""
+    diagnostic = DIAGNOSTICS[letter]
+    side = "below"
+    if diagnostic.fires_above:
+        side = "above"
+    metavar = diagnostic.unit.upper()
+    if diagnostic.unit == "×":
+        metavar = "RATIO"
+    text = f"({letter}) fires {side} this {diagnostic.name}. Published: {diagnostic.calibration}."
+    option: OptionInfo = typer.Option(metavar=metavar, help=text)
+    return option
+
+
+_DEFAULT = DiagnosticThresholds()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdOptions:
+    """The four thresholds."""
+
+    h_norm_explosion_ratio: Annotated[float, _limit("a")] = _DEFAULT.h_norm_explosion_ratio
+    g_norm_floor: Annotated[float, _limit("b")] = _DEFAULT.g_norm_floor
+    stability_drift_ceiling: Annotated[float, _limit("c")] = _DEFAULT.stability_drift_ceiling
+    frozen_acc_margin_pp: Annotated[float, _limit("d")] = _DEFAULT.frozen_acc_margin_pp
+
+    def thresholds(self) -> DiagnosticThresholds:
+        """The thresholds that were given.
+
+        Raises:
+            UsageError: one of them is NaN, or negative where that makes no sense.
+        """
+        try:
+            return DiagnosticThresholds(
+                self.g_norm_floor,
+                self.h_norm_explosion_ratio,
+                self.stability_drift_ceiling,
+                self.frozen_acc_margin_pp,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+
+_BASELINE_HELP = (
+    "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for frozen, "
+    "shallow and random_init; METHOD=ACC: for all runs of that method, in place of a recorded one "
+    "too. Marked as "
+    "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs "
+    "without one."
+)
+_BASELINE = typer.Option(metavar="[METHOD=]ACC", help=_BASELINE_HELP, show_default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriteriaOptions(ThresholdOptions):
+    """What runs are judged by."""
+
+    frozen_baseline: Annotated[list[str] | None, _BASELINE] = None
+
+    def criteria(self) -> Criteria:
+        """What was given.
+
+        Raises:
+            UsageError: as `thresholds` and `parse_frozen_baseline`; an accuracy is empty, as an
+                unset variable makes it.
+        """
+        for value in self.frozen_baseline or ():
+            if "" in map(str.strip, value.split(",")):
+                raise UsageError(
+                    f"--frozen-baseline {value!r} lacks an accuracy",
+                    hint="write 0.349 or METHOD=0.349",
+                )
+        return Criteria(self.thresholds(), parse_frozen_baseline(self.frozen_baseline))
+
+
+_H0_HELP = "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."
+_H0 = typer.Option(metavar="NORM", help=_H0_HELP)
+_BLOCKS = typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
+
+
+@dataclass(frozen=True)
+class Log:
+    """Facts that logs of ‖h_L‖ alone lack: ‖h_0‖ and the number of blocks."""
+
+    h0: Annotated[float | None, _H0] = None
+    blocks: Annotated[int | None, _BLOCKS] = None
+
+    def __bool__(self) -> bool:
+        return self.h0 is not None or self.blocks is not None
+
+    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
+        """The rows, with a growth bound where only ‖h_L‖ was logged.
+
+        Raises:
+            UsageError: one of the two without the other, or values that make no sense.
+        """
+        if self:
+            return [replace(row, report=self._bounded(row.report)) for row in rows]
+        return list(rows)
+
+    def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
+        """The traces, each epoch with the bound that `apply` gives a row.
+
+        Raises:
+            UsageError: as `apply`.
+        """
+        if not self:
+            return list(traces)
+        return [replace(trace, epochs=[*map(self._bounded, trace.epochs)]) for trace in traces]
+
+    def _bounded(self, logged: Logged) -> Logged:
+        if self.h0 is None or self.blocks is None:
+            raise UsageError(
+                "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
+            )
+        from fa_core.analysis.margins import with_growth_bound
+
+        try:
+            return with_growth_bound(logged, self.h0, self.blocks)
+        except ValueError as error:
+            raise UsageError(str(error), where="--h0, --blocks") from error
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command-line arguments that give these facts."""
+        if self.h0 is None:
+            return []
+        return ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
+
+
+class Chosen(NamedTuple):
+    """The runs that a command works on, and what judges them.
+
+    Attributes:
+        criteria: thresholds and baseline.
+        methods: only runs of these.
+        seeds: only runs of these.
+        filter: only runs that pass it, as it was typed.
+        log: bounds the growth of logs.
+    """
+
+    criteria: Criteria
+    methods: Sequence[str] | None = None
+    seeds: Sequence[str] | None = None
+    filter: str = ""
+    log: Log = Log()
+
+
+_METHODS = typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
+_SEEDS = typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChoiceOptions:
+    methods: Annotated[list[str] | None, _METHODS] = None
+    seeds: Annotated[list[str] | None, _SEEDS] = None
+    filter: FilterOption = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
+    """The runs that a command works on, and what judges them."""
+
+    def chosen(self) -> Chosen:
+        """What was given.
+
+        Raises:
+            UsageError: as `criteria`.
+        """
+        log = Log(self.h0, self.blocks)
+        return Chosen(self.criteria(), self.methods, self.seeds, self.filter, log)
+
+
+_DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
+_JOBS = typer.Option(metavar="N", help="Workers at a time.", show_default="one per device")
+_GROUP_HELP = (
+    "Networks of one architecture measured at once by a worker; 1: one by one. The numbers "
+    "are the same."
+)
+_AS_FITS = "as memory allows on a GPU, 1 on a CPU"
+_GROUP = typer.Option(metavar="N", min=1, help=_GROUP_HELP, show_default=_AS_FITS)
+_ENGINE = typer.Option(
+    help="Where: worker processes of this machine, or a Ray cluster (needs ray)."
+)
+_ADDRESS = typer.Option(
+    metavar="HOST:PORT",
+    help="The Ray cluster's head, or auto: the one that runs on this machine.",
+    show_default="RAY_ADDRESS, or Ray is started here",
+)
+_PATIENCE = typer.Option(
+    metavar="SECONDS",
+    min=1,
+    help="On a cluster: a run that takes longer is cancelled and tried once more.",
+    show_default=f"{PATIENCE:.0f}",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementOptions:
+    """Where runs are measured."""
+
+    device: Annotated[str, _DEVICE] = "auto"
+    jobs: Annotated[int | None, _JOBS] = None
+    group: Annotated[int | None, _GROUP] = None
+    engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
+    address: Annotated[str | None, _ADDRESS] = None
+    patience: Annotated[float | None, _PATIENCE] = None
+
+    def placement(self) -> Placement:
+        """What was given."""
+        return Placement(**asdict(self))

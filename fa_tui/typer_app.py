@@ -1,0 +1,78 @@
+"""The Typer application of some commands."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, get_type_hints
+
+import typer
+
+_MODULES = {
+    **dict.fromkeys(("show", "check"), "verdicts"),
+    **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
+    "verify": "audit",
+    "completion": "schema",
+}
+"""Where a command is that has no module of its name."""
+
+INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
+
+`fa-tui PATH…` opens the explorer; without a path it opens the sample runs.
+Results go to stdout, progress and messages to stderr. Add --debug to any command for a traceback.
+"""
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """The command-line application with the named commands."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback(help=INTRO)(lambda: None)
+    for name in names:
+        module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
+        app.command(name)(with_groups(getattr(module, f"{name}_command")))
+    return app
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each parameter that is a dataclass replaced by the fields of that class.
+
+    Typer reads options from a signature alone, and knows no groups of them.
+    """
+    # get_type_hints would make parameters with default None Optional before Python 3.11
+    declared = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, type] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in declared:
+        declared_type = parameter.annotation
+        if isinstance(declared_type, type) and is_dataclass(declared_type):
+            groups[parameter.name] = declared_type
+            parameters += _parameters_of(declared_type)
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        for name, group in groups.items():
+            options = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**options)
+        command(**values)
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapper
+
+
+def _parameters_of(group: type) -> list[inspect.Parameter]:
+    types = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(group)
+    ]
