@@ -16,7 +16,7 @@ from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.training.experiments import Claim, Experiment, experiment, experiments
 from fa_core.training.replication import Compared, FinishedRun, compared, finished
-from fa_tui import options
+from fa_tui import typer_app
 from fa_tui.commands.train import plans_of
 from fa_tui.options import sample_runs
 
@@ -197,7 +197,7 @@ def test_a_published_audit_agrees_with_itself(chosen: Experiment) -> None:
 def test_the_planned_runs_are_those_that_the_commands_train(chosen: Experiment) -> None:
     trained = {}
     for words in chosen.commands("DIR", "DIR", "replication"):
-        train = typer.main.get_command(options.build(["train"])).commands["train"]
+        train = typer.main.get_command(typer_app.build(["train"])).commands["train"]
         given = train.make_context("train", words[1:]).params
         trained |= {plan.name: plan for plan in plans_of(given)}
 
