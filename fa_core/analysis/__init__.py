@@ -1,4 +1,8 @@
-"""What every analysis returns: a frozen value that can be written as JSON."""
+"""What an audit table says about sets of runs: seeds, sweeps, utility, margins, timelines.
+
+Imports formats and judged reports; imported by `reporting`,
+`training` and `fa_tui`, never by `formats`.
+"""
 
 from __future__ import annotations
 

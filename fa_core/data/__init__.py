@@ -1,4 +1,7 @@
-"""Data sets and the evaluation batches of an audit."""
+"""Data sets and the evaluation batches of an audit.
+
+Imports torch and `measure`; imported by `training`, `engine`, `pitfalls` and commands.
+"""
 
 from fa_core.data.dataset import DataSet, GivenBatches, eval_batches, eval_order
 from fa_core.data.load import DATA_LOADERS, load_data, load_test_data

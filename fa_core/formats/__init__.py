@@ -1,4 +1,8 @@
-"""Readers of audits, traces and checkpoints; files are recognised by content, not by name."""
+"""Readers and writers of audits, traces and checkpoints, recognised by content, not by name.
+
+Imports judged reports and no torch; imported by whatever reads or writes files, never
+by `facts` or `judgement`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""Measuring a network: torch from here down."""
+"""Measuring a network: taps, passes, norms, drift, accuracy, credit.
+
+Imports torch; imported by `data`, `engine`, `training`, `monitor` and `pitfalls`,
+never by the explorer.
+"""

@@ -1,1 +1,4 @@
-"""Output for papers: the reporting form, figures, CSV and Parquet."""
+"""Output for papers: the reporting form, figures, Markdown, HTML, LaTeX, CSV and Parquet.
+
+Imports `analysis` and no torch; imported by `fa_tui`.
+"""

@@ -1,1 +1,4 @@
-"""What leaves the explorer: copies, exports, command lines that reproduce a view."""
+"""Copies, exports, and command lines that reproduce a view.
+
+Imports `views` and `fa_core.reporting`; imported by screens.
+"""

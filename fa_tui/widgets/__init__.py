@@ -1,0 +1,4 @@
+"""The widgets that no package has: matrix, table, sliders, charts.
+
+Imports `views` and `terminal`; imported by `screens`.
+"""
