@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.decode import harmless
+from fa_core.decode import Json, harmless
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import split_key
@@ -43,7 +43,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     report: DiagnosticReport = DiagnosticReport()
     checkpoint: str | None = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
 
     @property
     def is_control(self) -> bool:
@@ -85,7 +85,7 @@ RECORDED = (
 """The numbers of a report that every record of a run has."""
 
 
-def recorded(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
+def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
     """What every record of a run has, its judged report given; None where something was not
     measured."""
     return {

@@ -15,6 +15,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
+from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
     STAMP,
@@ -127,7 +128,7 @@ def measure_loaded(
     return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
 
 
-def _how(options: MeasureOptions) -> dict[str, Any]:
+def _how(options: MeasureOptions) -> Json:
     """The settings of a pass, of one network or of several."""
     return {
         "taps": options.taps or None,
@@ -277,7 +278,7 @@ class GroupRunner:
 
     def _report_of(
         self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents
-    ) -> dict[str, Any]:
+    ) -> Json:
         """The report of one of a group."""
         job = member.job
         if measured.note:
@@ -312,9 +313,7 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     return list(found.values())
 
 
-def measure_credit(
-    loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
+def measure_credit(loaded: Loaded, method: str, batch: Any, own: Json | None = None) -> Json | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level
     ``"full"`` also ρ.
 
@@ -364,7 +363,7 @@ def measure_credit(
     return {"missing": {"gamma": "out of memory"}}
 
 
-def _credit_of_method(loaded: Loaded, method: str, batch: Any, directions: int) -> dict[str, Any]:
+def _credit_of_method(loaded: Loaded, method: str, batch: Any, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if it draws any."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
@@ -539,11 +538,11 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
-def _network_facts(loaded: Loaded) -> dict[str, Any]:
+def _network_facts(loaded: Loaded) -> Json:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors
     follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
-    facts: dict[str, Any] = {
+    facts: Json = {
         "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
     }
     if loaded.checkpoint.taken:

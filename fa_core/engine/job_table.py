@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job, JobState, JobView, group_key
 from fa_core.errors import FaError, InvalidReport, MeasureError
@@ -403,7 +404,7 @@ class JobTable:
         self._emit(view)
 
 
-def _read(report: dict[str, Any], where: str) -> DiagnosticReport | FaError:
+def _read(report: Json, where: str) -> DiagnosticReport | FaError:
     """The report that a worker sent for a job, or why it is none."""
     try:
         # its verdict is what these numbers say today, not something a file once claimed

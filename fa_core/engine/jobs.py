@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 import fa_core
-from fa_core.decode import reading
+from fa_core.decode import Json, reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
@@ -90,7 +90,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
     method: str = ""
     seed: int | None = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
     options: MeasureOptions = MeasureOptions()
 
 

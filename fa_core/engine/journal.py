@@ -12,10 +12,10 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fa_core.atomic import json_bytes, keep_old, place_of, write_bytes
-from fa_core.decode import loads
+from fa_core.decode import Json, loads
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.audit_table_writer import stored_report, write_audit_table
 from fa_core.rows import AuditRow
@@ -180,7 +180,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 def _writer(path: Path) -> str:
     """Who writes a journal, as its first line says."""
-    who: dict[str, Any] = {}
+    who: Json = {}
     with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
         who = loads(file.read(_HEAD).partition(b"\n")[0])
     if "pid" not in who:

@@ -20,6 +20,7 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.engine.devices import worker_device
 from fa_core.engine.jobs import Job
 
@@ -87,7 +88,7 @@ class Done(_Message, frozen=True):
     """From the worker: the report, as `DiagnosticReport.to_dict` writes it."""
 
     job_id: str
-    report: dict[str, Any]
+    report: Json
 
 
 class Failed(_Message, frozen=True):

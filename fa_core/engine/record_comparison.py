@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
 from fa_core.facts.report_facts import WHAT_IF
 from fa_core.numbers import brief
@@ -279,7 +280,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
     )
 
 
-def same_machine(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
+def same_machine(recorded: Mapping[str, object], measured: Mapping[str, object]) -> bool:
     """Whether the same kind of processor ran the same versions with as many threads."""
     facts = ("device_label", "instructions", "group")
     known = measured.get("device") == "cpu" and measured.get("instructions") is not None
@@ -406,7 +407,7 @@ def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator
 
 def _values(report: DiagnosticReport) -> dict[str, Value]:
     """Name → value of everything that a report says; the verdict is judged apart."""
-    data: dict[str, Any] = msgspec.to_builtins(report.as_recorded())
+    data: Json = msgspec.to_builtins(report.as_recorded())
     data["thresholds"] = report.thresholds.numbers()
     for name in ("verdict", WHAT_IF):
         data.pop(name, None)
@@ -474,7 +475,7 @@ def _rank(kind: str) -> int:
     return len(_ORDER)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> Mapping[str, object]:
     """What a file may hold something else in place of."""
     if isinstance(value, Mapping):
         return value

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from fa_core.decode import Json
 from fa_core.engine import messages
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch
 from fa_core.errors import FaError, is_device_lost
@@ -56,7 +57,7 @@ class WorkerEvents:
     def is_cancelled(self, job: Job) -> bool:
         return self._is_cancelled(job.id)
 
-    def done(self, job: Job, report: dict[str, Any]) -> None:
+    def done(self, job: Job, report: Json) -> None:
         self._send(messages.Done(job.id, report))
 
     def stopped(self, job: Job) -> None:
@@ -79,7 +80,7 @@ class WorkerEvents:
     def finish(
         self,
         job: Job,
-        report: Callable[[], dict[str, Any]],
+        report: Callable[[], Json],
         explained: Callable[[Job, Exception], Exception],
     ) -> None:
         """Send the outcome of a job: its report, or why it has none.

@@ -17,11 +17,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
-from typing import Any
 
 import msgspec
 
-from fa_core.decode import loads, reading
+from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.facts.controls import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.facts.method_style import known_method
@@ -80,15 +79,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: str = FORMAT
     method: str
     arch: str
-    arch_args: dict[str, Any] = {}
+    arch_args: Json = {}
     data: str
     data_hash: str | None = None
     eval_seed: int = 0
     eval_batches: int = 10
     eval_batch_size: int = 128
     seed: int
-    method_args: dict[str, Any] = {}
-    recipe: dict[str, Any] = {}
+    method_args: Json = {}
+    recipe: Json = {}
     axes: dict[str, str | int | float | bool | None] = {}
     headline_acc: float | None = None
     frozen_baseline_acc: float | None = None
@@ -125,7 +124,7 @@ _ARCH = re.compile(
 )
 
 
-def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
+def split_key(key: str) -> tuple[str, int | None, Json]:
     """Method, seed and axes from a name such as ``dfa_s42``, ``bp_d512_s42`` or
     ``dfa_pen_lam0.01_s42``.
 
@@ -156,7 +155,7 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
         at = seeds[-1]
     else:
         at = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
     parts = []
     for part in (key[: at.start()], key[at.end() :]) if at else (key,):
         for axis, (kind, pattern) in _AXES.items():
@@ -192,7 +191,7 @@ def is_control(method: str) -> bool:
     return method in CONTROLS or control_of(canonical_method(method))[0] in CONTROLS
 
 
-def control_of(method: str) -> tuple[str, dict[str, Any]]:
+def control_of(method: str) -> tuple[str, Json]:
     """A control, and as an axis the rule that trains it, where a name says both; any other method
     as it is.
 
