@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -119,7 +119,7 @@ conditions_of = attrgetter(*CONDITIONS)
 """How a report was measured: the values of `CONDITIONS`, None where that is not recorded."""
 
 
-def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
+def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     """A line per condition in which runs differ, so that their numbers do not compare as they are.
 
     Args:
@@ -131,7 +131,7 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
     """
     said = []
     for place, (name, effect) in enumerate(CONDITIONS.values()):
-        runs: Counter[Any] = Counter()
+        runs: Counter[object] = Counter()
         for values, count in conditions.items():
             runs[values[place]] += count
         del runs[None]

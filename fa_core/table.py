@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -461,7 +461,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 Objects: TypeAlias = NDArray[np.object_]
 
-_Array = TypeVar("_Array", bound=NDArray[Any])
+_Array = TypeVar("_Array", bound=NDArray[np.generic])
 _PLACES = 9
 _NEAR_TIE = 1e-3
 
@@ -556,9 +556,9 @@ def objects(values: Sequence[object]) -> Objects:
     return np.fromiter(values, object, len(values))
 
 
-def _shared(values: Sequence[Any]) -> Objects:
+def _shared(values: Sequence[Hashable]) -> Objects:
     """As `objects`, with one object for all equal ones."""
-    known: dict[Any, Any] = {}
+    known: dict[Hashable, Hashable] = {}
     return objects(list(map(known.setdefault, values, values)))
 
 

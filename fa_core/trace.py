@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -125,7 +124,7 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     return float((h_L / h_0) ** (1.0 / depth))
 
 
-def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: Any) -> Json:
+def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: object) -> Json:
     """One line of a trace.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -100,32 +100,39 @@ def measure_loaded(
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
     watch.progress(0, before + batches)
 
+    def on_test_batch(done: int, total: int) -> None:
+        watch.progress(done, total + batches)
+
+    def on_batch(done: int, total: int) -> None:
+        watch.progress(before + done, before + total)
+
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
             network,
             _test_batches(samples, first, largest),
             dtype=options.dtype,
-            on_batch=lambda done, total: watch.progress(done, total + batches),
+            on_batch=on_test_batch,
         ).right
 
-    if before:
-        right = halving(count, TEST_BATCH, watch.note)
-    else:
-        right = []
-    diagnosis = halving(
-        lambda largest: run_diagnosis(
+    def diagnose(largest: int) -> Diagnosed:
+        return run_diagnosis(
             network,
             samples.batches,
             **_how(options),
             largest_pass=largest,
-            on_batch=lambda done, total: watch.progress(before + done, before + total),
+            on_batch=on_batch,
             say=watch.note,
-        ),
-        max(len(as_batch(batch, 0)[1]) for batch in samples.batches),
-        watch.note,
-    )
-    right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
-    return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
+        )
+
+    counted = []
+    if before:
+        counted = halving(count, TEST_BATCH, watch.note)
+    largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
+    diagnosis = halving(diagnose, largest, watch.note)
+    if first:
+        counted = [*diagnosis.samples().right, *counted]
+    right = torch.cat([part.cpu() for part in counted])
+    return build_report(loaded, samples, diagnosis, right, device, watch.note)
 
 
 def _how(options: MeasureOptions) -> Json:
@@ -223,12 +230,8 @@ class GroupRunner:
         """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            member = members[0]
-            outlet.finish(
-                member.job,
-                lambda: measure_loaded(member, self._device, watch).to_dict(),
-                self._explained,
-            )
+            alone = partial(_measured_alone, members[0], self._device, watch)
+            outlet.finish(members[0].job, alone, self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -251,12 +254,9 @@ class GroupRunner:
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
+        size = 1
         if out_of_memory:
-            size = (len(members) + 1) // 2
-        else:
-            size = 1
-        if out_of_memory:
-            self._fitted = size
+            size = self._fitted = (len(members) + 1) // 2
             watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
         for start in range(0, len(members), size):
             self._measure_group(members[start : start + size], outlet)
@@ -305,6 +305,10 @@ class GroupRunner:
         return full
 
 
+def _measured_alone(loaded: Loaded, device: str, watch: Watch) -> Json:
+    return measure_loaded(loaded, device, watch).to_dict()
+
+
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     """Those with the same samples and settings together."""
     found: defaultdict[Hashable, list[Loaded]] = defaultdict(list)
@@ -313,7 +317,9 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     return list(found.values())
 
 
-def measure_credit(loaded: Loaded, method: str, batch: Any, own: Json | None = None) -> Json | None:
+def measure_credit(
+    loaded: Loaded, method: str, batch: object, own: Json | None = None
+) -> Json | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level
     ``"full"`` also ρ.
 
@@ -363,7 +369,7 @@ def measure_credit(loaded: Loaded, method: str, batch: Any, own: Json | None = N
     return {"missing": {"gamma": "out of memory"}}
 
 
-def _credit_of_method(loaded: Loaded, method: str, batch: Any, directions: int) -> Json:
+def _credit_of_method(loaded: Loaded, method: str, batch: object, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if it draws any."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
@@ -401,7 +407,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
 
 
 def with_precision(
-    report: DiagnosticReport, loaded: Loaded, batch: Any, note: Callable[[str], None]
+    report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
 ) -> DiagnosticReport:
     """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for
     `halving`."""

@@ -32,6 +32,10 @@ HASHED = 1 << 26
 _AGAIN = "what is shown was measured before: `fa-tui verify` compares"
 
 
+def ignore(*_: object) -> None:
+    """A listener that does nothing."""
+
+
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that decide a run's numbers; kept in its provenance, so that it can be measured
     again.

@@ -16,17 +16,14 @@ from typing import IO
 
 from fa_core.atomic import json_bytes, keep_old, place_of, write_bytes
 from fa_core.decode import Json, loads
+from fa_core.engine.jobs import ignore
 from fa_core.errors import FaError, UsageError
+from fa_core.files import flags_of
 from fa_core.formats.audit_table_writer import stored_report, write_audit_table
 from fa_core.rows import AuditRow
 
 _HEAD = 4096
-_FLAGS = (
-    os.O_RDWR
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
 KEPT = "what was there before is untouched"
 
 
@@ -51,7 +48,7 @@ class Journal:
         self,
         path: Path,
         rows: Iterable[AuditRow] = (),
-        on_notice: Callable[[str], None] = lambda text: None,
+        on_notice: Callable[[str], None] = ignore,
     ) -> None:
         self._on_notice = on_notice
         self.path = place_of(path)

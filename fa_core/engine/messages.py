@@ -126,7 +126,7 @@ def encode(message: ToWorker | FromWorker) -> bytes:
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
-def decode(line: bytes | str, kinds: Any) -> Any:
+def decode(line: bytes | str, kinds: object) -> Any:
     """The message on this line, one of these kinds.
 
     Raises:
@@ -157,7 +157,7 @@ class ChildProcess:
     """
 
     def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any
+        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: object
     ) -> None:
         self.log, self.ready, self.killed = log, False, False
         self._says, self._nonsense = says, ""
@@ -217,11 +217,11 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
-    def kill_later(self, seconds: float, still: Callable[[], bool]) -> None:
-        """Kill it after a while, if it lives and this holds then."""
+    def kill_later(self, seconds: float, still: Callable[[], bool] | None = None) -> None:
+        """Kill it after a while, if it lives and the condition, if any, holds then."""
 
         def kill() -> None:
-            if still() and self.alive:
+            if self.alive and (still is None or still()):
                 self.killed = True
                 self.kill()
 

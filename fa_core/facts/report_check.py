@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -104,7 +104,7 @@ def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
-def _check_members(found: Mapping[str, object], kind: Any, name: str, where: str) -> None:
+def _check_members(found: Mapping[str, object], kind: object, name: str, where: str) -> None:
     """Refuse members of another type than a ``TypedDict`` says."""
     try:
         msgspec.convert(found, kind)

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -108,7 +107,7 @@ def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
     ]
 
 
-def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
+def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> list[Json] | Json:
     """Format 4: of one run an object, of several a list of them.
 
     Args:
@@ -155,7 +154,7 @@ def _logged(epoch: int, report: DiagnosticReport) -> Json:
     )
 
 
-def _present(**fields: Any) -> Json:
+def _present(**fields: object) -> Json:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 

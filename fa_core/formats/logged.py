@@ -43,6 +43,7 @@ from fa_core.formats.log_names import (
     is_own,
     outdone,
 )
+from fa_core.numbers import is_number
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
@@ -483,14 +484,9 @@ def _ends_of(fields: Mapping[str, object]) -> tuple[float | None, int | None]:
     return h_0, depth
 
 
-def is_number(value: Any) -> bool:
-    """Whether a logged value is a number (NaN and infinity are)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def number_in(fields: Mapping[str, object], name: str) -> float | None:
     """A logged number as a float; None where there is none."""
-    value: Any = fields.get(name)
+    value = fields.get(name)
     if is_number(value):
         return float(value)
     return None
