@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, TypeGuard
 
@@ -330,6 +330,19 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
         if value < found < limit if upward else limit < found < value:
             return found
     return None
+
+
+def median(ordered: Sequence[float]) -> float:
+    """The median of one or more sorted numbers; of an even count the mean of the middle two.
+
+    >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
+    (3.0, 1.5)
+    """
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    # halved before they are added: two norms of 1e308 have a mean too
+    if low == high:
+        return low
+    return low / 2 + high / 2
 
 
 def count_text(count: int, noun: str) -> str:

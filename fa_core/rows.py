@@ -17,6 +17,7 @@ from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import split_key
 from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.text.cells import run_cell
 from fa_core.text.verdict import verdict_words
@@ -137,7 +138,7 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
         del runs[None]
         if len(runs) > 1:
             shares = ", ".join(
-                f"{value} ({n} run{'s' * (n > 1)})" for value, n in runs.most_common()
+                f"{value} ({count_text(count, 'run')})" for value, count in runs.most_common()
             )
             said.append(f"{name} is not the same in all runs: {shares}; {effect}")
     return said

@@ -45,6 +45,7 @@ from fa_core.facts.runs import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
+from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_baseline, with_measured_baselines
 from fa_core.rows import AuditRow, Problem
@@ -230,9 +231,7 @@ def audit(
     if out is not None:
         recorded = check_writable(out)
         if recorded and not (resume or replace_old):
-            what = (
-                f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
-            )
+            what = f"holds {count_text(len(recorded), 'measured run')} already"
             hint = (
                 "add --resume to go on from there, or --replace to keep that file under "
                 "another name"

@@ -10,7 +10,7 @@ import msgspec
 
 from fa_core.errors import InvalidReport
 from fa_core.facts.provenance import Credit, Provenance
-from fa_core.facts.report_facts import NORMS, ReportFacts
+from fa_core.facts.report_facts import ReportFacts
 
 Facts = TypeVar("Facts", bound=ReportFacts)
 
@@ -41,8 +41,8 @@ def checked(facts: Facts, where: str = "") -> Facts:
             `Provenance` say.
     """
     _check_layers(facts, where)
-    for name in NORMS:
-        _check_norms(getattr(facts, name), name, where)
+    _check_norms(facts.residual_norms, "residual_norms", where)
+    _check_norms(facts.bp_grad_norms, "bp_grad_norms", where)
     if facts.growth_bound is not None:
         _check_norm(facts.growth_bound, "growth_bound", where)
     _check_accuracy(facts.headline_acc, "headline_acc", where)

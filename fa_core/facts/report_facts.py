@@ -173,7 +173,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         >>> partial.by_layer("bp_grad_norms")
         {'2': 2.0}
         """
-        norms: list[float] = getattr(self, field)
+        norms = self.residual_norms if field == "residual_norms" else self.bp_grad_norms
         if field in self.layers or (len(norms) == 1 and not self.tap_names):
             return {self.layers.get(field, "?"): norm for norm in norms[:1]}
         return {str(layer): norm for layer, norm in enumerate(norms)}

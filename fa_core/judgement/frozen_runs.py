@@ -102,8 +102,9 @@ class FrozenRuns:
         self._alike: defaultdict[bytes, list[FrozenRun]] = defaultdict(list)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in runs:
-            self._alike[_ORDERED.encode(run.facts)].append(run)
-            self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
+            facts = run.facts
+            self._alike[_ORDERED.encode(facts)].append(run)
+            self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
         """A run's report with its baseline: of the frozen runs alike, the one trained by the same
@@ -158,12 +159,11 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[Frozen
 
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
     """In how many facts a frozen run differs, and the sentence that names them."""
-    names = [name for name in {**facts, **run.facts} if facts.get(name) != run.facts.get(name)]
-    listed = "; ".join(
-        f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names
-    )
-    why = (
-        f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline "
-        "to use it"
-    )
-    return len(names), why
+    found = []
+    for name in {**facts, **run.facts}:
+        if facts.get(name) != run.facts.get(name):
+            other, own = run.facts.get(name, "(none)"), facts.get(name, "(none)")
+            found.append(f"{name} {other}, not {own}")
+    listed = "; ".join(found)
+    hint = "give its accuracy with --frozen-baseline to use it"
+    return len(found), f"the frozen run {run.source} has {listed}; {hint}"

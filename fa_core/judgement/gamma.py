@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -12,7 +11,7 @@ from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import canonical_method
 from fa_core.judgement.intervals import t_quantile
 from fa_core.judgement.judged_run import JudgedRun
-from fa_core.numbers import as_float
+from fa_core.numbers import as_float, median
 
 Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
@@ -310,7 +309,7 @@ def aggregations(credit: Credit) -> list[float]:
     layers = _finite(_entry(credit, "gamma"))
     numbers = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), math.nan]
     if layers:
-        numbers[2] = statistics.median(layers)
+        numbers[2] = median(sorted(layers))
     for name in ("gamma_of_batch_means", "gamma_concatenated"):
         numbers += _finite([_entry(credit, name)]) or [math.nan]
     return numbers
