@@ -6,7 +6,7 @@ Names load on first use, so that reading audits needs no torch and painting a sc
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fa_core.facts.thresholds import DiagnosticThresholds
@@ -43,7 +43,7 @@ _HOMES = {
 """Where a name is; the others are in `measure.diagnose`."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(

@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from fa_core.errors import FaError, UsageError
 
@@ -128,12 +127,12 @@ def _is_foreign(link: Path) -> bool:
     return owner != 0 or bool(link.parent.stat().st_mode & _OTHERS_WRITE)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """`write_bytes` of indented JSON; NaN and ±inf are written as Python's ``json`` writes them."""
     write_bytes(path, json_bytes(value, indent=2))
 
 
-def json_bytes(value: Any, indent: int | None = None) -> bytes:
+def json_bytes(value: object, indent: int | None = None) -> bytes:
     """JSON with a line end; half a surrogate, as odd file names have it, is an escape."""
     return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(
         errors="backslashreplace"

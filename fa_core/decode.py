@@ -11,12 +11,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
+
+Json: TypeAlias = dict[str, Any]
+"""A decoded JSON object."""
 
 DEEPEST = 64
 """Levels of arrays and objects; a report of this project has 5."""
@@ -38,7 +41,7 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 _HAS_NO_KEYS = {float, bool, type(None)}
 
 
-class RepeatedKeys(dict[str, Any]):
+class RepeatedKeys(Json):
     """A JSON object in which a key occurs more than once.
 
     Attributes:
@@ -113,7 +116,7 @@ def checked(value: Any, room: int = DEEPEST) -> int:
     return found
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Json:
     pairs = [(harmless(name), _harmless(value)) for name, value in pairs]
     members = dict(pairs)
     if len(members) == len(pairs):

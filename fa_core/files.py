@@ -33,9 +33,16 @@ COPIES = 4
 LONGEST_NAME = 4096
 """Characters of a path that a system opens, folders included."""
 
-_FLAGS = os.O_RDONLY
-for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
-    _FLAGS |= getattr(os, _flag, 0)
+
+def flags_of(*names: str) -> int:
+    """Those of some flags for opening a file that this system knows."""
+    flags = 0
+    for name in names:
+        flags |= getattr(os, name, 0)
+    return flags
+
+
+_FLAGS = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
 
 _KINDS = {
     stat.S_IFDIR: "a folder",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 from fa_core.errors import UsageError
 
 MISSING = "N/A"
 
 
-def as_float(value: Any, name: str = "number") -> float:
+def as_float(value: object, name: str = "number") -> float:
     """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction,
     Decimal.
 
@@ -47,6 +47,11 @@ def as_float(value: Any, name: str = "number") -> float:
     raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a decoded value is a number: NaN and infinity are, a bool is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def as_floats(values: Any, name: str = "numbers") -> list[float]:
     """Numbers of any type, in a list, a tuple, an array or a tensor, as a list of Python floats.
 
@@ -60,7 +65,7 @@ def as_floats(values: Any, name: str = "numbers") -> list[float]:
     return [as_float(value, f"{name}[{place}]") for place, value in enumerate(listed)]
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> object:
     """What JSON gets for a value of a type that it does not have: a number, a list, or else the
     value as text."""
     listed = getattr(value, "tolist", None)
@@ -325,6 +330,19 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
         if value < found < limit if upward else limit < found < value:
             return found
     return None
+
+
+def median(ordered: Sequence[float]) -> float:
+    """The median of one or more sorted numbers; of an even count the mean of the middle two.
+
+    >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
+    (3.0, 1.5)
+    """
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    # halved before they are added: two norms of 1e308 have a mean too
+    if low == high:
+        return low
+    return low / 2 + high / 2
 
 
 def count_text(count: int, noun: str) -> str:

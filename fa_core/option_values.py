@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.plugins import DATA, MODELS, plugins
 
@@ -73,7 +74,7 @@ LIBRARIES = ("timm", "torchvision", "hf")
 """What may precede a name in ``--model``, besides the module of the user's own code."""
 
 
-def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
+def network_spec(text: str) -> tuple[str, str, Json]:
     """What ``--model`` names: one of `LIBRARIES` or ``""``, the name, and keyword arguments (``hf``
     has none).
 

@@ -8,10 +8,10 @@ screen needs no NumPy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.errors import InvalidReport
 from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.report_check import checked
@@ -65,14 +65,14 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         """
         return checked(self, where)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """A JSON-ready dict: the fixed fields always, the others if they say something.
 
         ``verdict`` is the recomputed one; a differing recorded verdict is kept as
         ``recorded_verdict``. An assumed baseline is left out, and the verdict is without it.
         """
         report = self.as_recorded()
-        data: dict[str, Any] = msgspec.to_builtins(report, enc_hook=as_json)
+        data: Json = msgspec.to_builtins(report, enc_hook=as_json)
         data |= {"verdict": report.verdict, "thresholds": self.thresholds.numbers()}
         fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
         if self.recorded_verdict not in (None, report.verdict):
@@ -80,7 +80,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         return fixed | {name: value for name, value in data.items() if value not in (None, [], {})}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str = "report") -> DiagnosticReport:
+    def from_dict(cls, data: Mapping[str, object], where: str = "report") -> DiagnosticReport:
         """A report from its JSON form.
 
         Args:
@@ -107,7 +107,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         return report.check(where)
 
 
-def _converted(fields: dict[str, Any]) -> DiagnosticReport:
+def _converted(fields: Json) -> DiagnosticReport:
     """Fields as a report; numbers of other types than JSON's are converted if there are any."""
     try:
         return msgspec.convert(fields, DiagnosticReport)

@@ -7,16 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.decode import harmless
+from fa_core.decode import Json, harmless
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import split_key
 from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.text.cells import run_cell
 from fa_core.text.verdict import verdict_words
@@ -43,7 +44,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     report: DiagnosticReport = DiagnosticReport()
     checkpoint: str | None = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
 
     @property
     def is_control(self) -> bool:
@@ -85,7 +86,7 @@ RECORDED = (
 """The numbers of a report that every record of a run has."""
 
 
-def recorded(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
+def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
     """What every record of a run has, its judged report given; None where something was not
     measured."""
     return {
@@ -119,7 +120,7 @@ conditions_of = attrgetter(*CONDITIONS)
 """How a report was measured: the values of `CONDITIONS`, None where that is not recorded."""
 
 
-def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
+def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     """A line per condition in which runs differ, so that their numbers do not compare as they are.
 
     Args:
@@ -131,13 +132,13 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
     """
     said = []
     for place, (name, effect) in enumerate(CONDITIONS.values()):
-        runs: Counter[Any] = Counter()
+        runs: Counter[object] = Counter()
         for values, count in conditions.items():
             runs[values[place]] += count
         del runs[None]
         if len(runs) > 1:
             shares = ", ".join(
-                f"{value} ({n} run{'s' * (n > 1)})" for value, n in runs.most_common()
+                f"{value} ({count_text(count, 'run')})" for value, count in runs.most_common()
             )
             said.append(f"{name} is not the same in all runs: {shares}; {effect}")
     return said

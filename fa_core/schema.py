@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.facts.report_facts import WHAT_IF, ReportFacts
 from fa_core.facts.runs import Manifest
 from fa_core.formats.audit_table_writer import SummaryRow
@@ -115,7 +115,7 @@ class JournalLine(msgspec.Struct, kw_only=True):
     report: DiagnosticReport | None = None
 
 
-def schema_of(kind: type) -> dict[str, Any]:
+def schema_of(kind: type) -> Json:
     """The JSON Schema of a struct, with what its docstring says of each attribute."""
     (reference,), definitions = msgspec.json.schema_components(
         [kind], ref_template="#/$defs/{name}"
@@ -137,7 +137,7 @@ def schema_of(kind: type) -> dict[str, Any]:
     return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
 
 
-def _describe(definition: dict[str, Any]) -> None:
+def _describe(definition: Json) -> None:
     """Move what the class says of each attribute to where a schema's reader looks for it."""
     # from Python 3.13 on a docstring comes without its indentation
     docstring = inspect.cleandoc(definition.get("description", ""))

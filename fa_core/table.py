@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fa_core.decode import Json
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.provenance import has_gamma
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -186,7 +187,7 @@ class AuditTable:
             return cls.of_reports([])
         if len(tables) == 1:
             return tables[0]
-        columns: dict[str, Any] = {}
+        columns: Json = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
             if name in ("low", "high", "credit"):
@@ -382,13 +383,13 @@ class AuditTable:
         # them
         if len(indices) == len(self) and np.array_equal(indices, np.arange(len(self))):
             return self
-        columns: dict[str, Any] = {
+        columns: Json = {
             name: column.take(indices) if isinstance(column, Ragged) else column[indices]
             for name, column in self._columns().items()
         }
         return dataclasses.replace(self, **columns)
 
-    def _columns(self) -> dict[str, Any]:
+    def _columns(self) -> Json:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {
             field.name: getattr(self, field.name)
@@ -397,7 +398,7 @@ class AuditTable:
         }
 
 
-def _classes(provenance: Mapping[str, Any]) -> float | None:
+def _classes(provenance: Mapping[str, object]) -> float | None:
     if provenance:
         found = provenance.get("classes")
     else:
@@ -407,7 +408,7 @@ def _classes(provenance: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _credit_of(tables: Sequence[Mapping[str, Any] | None], methods: Sequence[str]) -> Floats:
+def _credit_of(tables: Sequence[Json | None], methods: Sequence[str]) -> Floats:
     """The numbers of `CREDIT` per run."""
     if not any(tables):
         return np.empty((len(tables), 0))
@@ -460,7 +461,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 Objects: TypeAlias = NDArray[np.object_]
 
-_Array = TypeVar("_Array", bound=NDArray[Any])
+_Array = TypeVar("_Array", bound=NDArray[np.generic])
 _PLACES = 9
 _NEAR_TIE = 1e-3
 
@@ -555,9 +556,9 @@ def objects(values: Sequence[object]) -> Objects:
     return np.fromiter(values, object, len(values))
 
 
-def _shared(values: Sequence[Any]) -> Objects:
+def _shared(values: Sequence[Hashable]) -> Objects:
     """As `objects`, with one object for all equal ones."""
-    known: dict[Any, Any] = {}
+    known: dict[Hashable, Hashable] = {}
     return objects(list(map(known.setdefault, values, values)))
 
 

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from fa_core.atomic import write_bytes
+from fa_core.decode import Json
 from fa_core.numbers import as_json
 from fa_core.report import DiagnosticReport
 
@@ -88,7 +88,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     method: str
     seed: int | None = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
     epochs: list[TraceEpoch] = []
     unfinished: bool = False
     notes: tuple[str, ...] = ()
@@ -124,9 +124,7 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     return float((h_L / h_0) ** (1.0 / depth))
 
 
-def trace_entry(
-    epoch: int, report: DiagnosticReport, seconds: float, **logged: Any
-) -> dict[str, Any]:
+def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: object) -> Json:
     """One line of a trace.
 
     Args:
@@ -148,7 +146,7 @@ def trace_entry(
     }
 
 
-def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+def write_trace(path: Path, entries: Sequence[Mapping[str, object]]) -> None:
     """Write the whole trace, so that a reader never gets half a line.
 
     Raises:

@@ -15,11 +15,12 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
+from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import why_no_baseline
-from fa_core.judgement.diagnostics import BIT, LETTERS
+from fa_core.judgement.diagnostics import BIT, LETTERS, LOGARITHMIC
 from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.intervals import Interval, exact_share_interval
+from fa_core.judgement.intervals import exact_share_interval
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Floats, Indices, Mask
@@ -38,9 +39,6 @@ NUMBERS = {
 """Name in the result → column of the table, the diagnostic whose mark says that it is non-finite,
 heading."""
 
-GEOMETRIC = frozenset({"growth", "h_L", "g_L"})
-"""Numbers that span decades over seeds: a mean would be that of the largest one."""
-
 
 class Stat(Result, frozen=True, kw_only=True):
     """A number over seeds.
@@ -53,8 +51,8 @@ class Stat(Result, frozen=True, kw_only=True):
             than two values.
         min: smallest finite value.
         max: largest finite value.
-        geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value
-            is not above 0.
+        geometric_mean: exp of the mean of log x, of `LOGARITHMIC` numbers; None where a finite
+            value is not above 0.
         factor: exp of the standard deviation of log x: the seeds lie within about ×/÷ this.
     """
 
@@ -125,7 +123,7 @@ class Difference(Result, frozen=True, kw_only=True):
         conditions: x and the one it is compared with, y: x − y; of two factors (x − y) − (z − w).
         seeds: those that all conditions have, by which the runs are paired; none where they share
             none.
-        stats: number of `NUMBERS` → `Stat` of the differences, or, of `GEOMETRIC` numbers, of the
+        stats: number of `NUMBERS` → `Stat` of the differences, or, of `LOGARITHMIC` numbers, of the
             ratios: its ``geometric_mean`` and ``factor``.
     """
 
@@ -219,7 +217,7 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
     its smallest number or first value. With x(c) a number of condition c, and c' the condition with
     factor f at its reference, the effect of f is x(c) − x(c'); the interaction of f and g is (x(c)
     − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose reference was not run
-    at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared by
+    at its axes is compared with the reference without them. `LOGARITHMIC` numbers are compared by
     their logarithms. Paired by seed: mean and sample deviation over the n seeds that all conditions
     have; without a common seed the difference of means and √(Σ s²) of the conditions' deviations.
     Controls are left out: see (d).
@@ -307,7 +305,7 @@ def _difference(
         seeds=seeds,
         stats={
             name: _contrast(
-                [getattr(part, column) for part in runs], name in GEOMETRIC, bool(seeds)
+                [getattr(part, column) for part in runs], name in LOGARITHMIC, bool(seeds)
             )
             for name, (column, *_) in NUMBERS.items()
         },
@@ -372,7 +370,7 @@ def _group(
         stats={
             name: stat_of(
                 getattr(runs, column),
-                name in GEOMETRIC,
+                name in LOGARITHMIC,
                 (runs.nonfinite & BIT.get(letter, 0)) != 0,
                 ddof,
             )

@@ -16,6 +16,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.numbers import median
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
@@ -283,7 +284,11 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
     values, finite, always = runs.judged(diagnostic.letter)
     inside, nonfinite = values[finite], int(always.sum())
     if len(inside):
-        ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()}
+        ends = {
+            "min": inside.min(),
+            "median": median(np.sort(inside).tolist()),
+            "max": inside.max(),
+        }
     else:
         ends = {}
     return Spread(
@@ -294,17 +299,6 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
         fired=int(diagnostic.beyond(inside, limit).sum()) + nonfinite,
         **{name: float(end) for name, end in ends.items()},
     )
-
-
-def _middle(values: Floats) -> float:
-    """The median over runs; of an even count the mean of the middle two, as in the published
-    figures."""
-    ordered = np.sort(values)
-    low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
-    # halved before they are added: two norms of 1e308 have a mean too
-    if low == high:
-        return low
-    return low / 2 + high / 2
 
 
 def _separation(

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from fa_core.engine.jobs import (
     DEFAULT_MEASURE,
     MeasureOptions,
     check_options,
+    ignore,
     input_hashes,
     job_for,
     no_data,
@@ -44,6 +45,7 @@ from fa_core.facts.runs import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
+from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_baseline, with_measured_baselines
 from fa_core.rows import AuditRow, Problem
@@ -94,8 +96,8 @@ class Measuring(msgspec.Struct, frozen=True):
 
     placement: Placement = Placement()
     on_event: OnEvent | None = None
-    on_plan: Callable[[int, int], None] = lambda todo, skipped: None
-    on_notice: Callable[[str], None] = lambda text: None
+    on_plan: Callable[[int, int], None] = ignore
+    on_notice: Callable[[str], None] = ignore
     measure: str = DEFAULT_MEASURE
 
     def check(self) -> None:
@@ -229,9 +231,7 @@ def audit(
     if out is not None:
         recorded = check_writable(out)
         if recorded and not (resume or replace_old):
-            what = (
-                f"holds {len(recorded)} measured {'run' if len(recorded) == 1 else 'runs'} already"
-            )
+            what = f"holds {count_text(len(recorded), 'measured run')} already"
             hint = (
                 "add --resume to go on from there, or --replace to keep that file under "
                 "another name"
@@ -315,7 +315,7 @@ class AuditFile:
         order: Sequence[AuditRow],
         adjust: Adjust = list,
         before: Iterable[AuditRow] = (),
-        on_trouble: Callable[[str], None] = lambda text: None,
+        on_trouble: Callable[[str], None] = ignore,
         found: Mapping[int, DiagnosticReport] = {},
     ) -> None:
         self._out, self._order, self._adjust = out, list(order), adjust
@@ -343,12 +343,16 @@ class AuditFile:
         """Put the table in the journal's place; into the spare file where the file's disk fails
         (see `unsaved`)."""
         with self._lock:
-            self._save(lambda journal: journal.finish([*self._before, *self.rows()]))
+            self._save(self._finish)
             self._journal = None
+
+    def _finish(self, journal: Journal) -> None:
+        journal.finish([*self._before, *self.rows()])
 
     def _append(self, journal: Journal) -> None:
         while self._waiting:
-            row = replace(self._order[self._waiting[0]], report=self._reports[self._waiting[0]])
+            index = self._waiting[0]
+            row = replace(self._order[index], report=self._reports[index])
             journal.append(_marked(row, *self._adjust([row])))
             del self._waiting[0]
 
@@ -411,7 +415,7 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
     """A baseline that the user gave says so, so that a resumed audit does not take it for the run's
     own."""
-    acc: Any = after.report.frozen_baseline_acc
+    acc = after.report.frozen_baseline_acc
     if acc == before.report.frozen_baseline_acc:
         return after
     return with_baseline(after, acc, GIVEN)
@@ -447,9 +451,8 @@ def finished_before(
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
         if alike:
             report = alike.pop().report
-            found[index] = replace(
-                report, provenance={**report.provenance, "checkpoint": row.checkpoint}
-            )
+            facts = {**report.provenance, "checkpoint": row.checkpoint}
+            found[index] = replace(report, provenance=facts)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
     others = [row for alike in left.values() for row in alike]
     if more := {
@@ -519,7 +522,7 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 
-def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: Any) -> str:
+def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: object) -> str:
     return json.dumps(
         [row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True
     )

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -46,6 +45,16 @@ ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": 
 Outcome = messages.Done | messages.Failed
 
 
+def _together(_job: Job) -> str:
+    """The key of every job: the child gets all at once, whatever their networks."""
+    return RAY
+
+
+def _never(_job_id: str) -> bool:
+    """Whether a job was cancelled: a task is ended from outside."""
+    return False
+
+
 class ClusterPool(WorkerPool):
     """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it.
 
@@ -64,13 +73,12 @@ class ClusterPool(WorkerPool):
         measure: str = DEFAULT_MEASURE,
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        # the child gets all jobs at once, whatever their networks
         super().__init__(
             [RAY],
             on_event,
             measure=measure,
             group=HORIZON,
-            key=lambda job: RAY,
+            key=_together,
             on_notice=on_notice,
         )
         self._placement = placement
@@ -120,7 +128,7 @@ class Cluster:
     def __init__(
         self,
         placement: Placement,
-        task: Sequence[Any],
+        task: Sequence[object],
         send: Callable[[messages.FromWorker], None],
         is_cancelled: Callable[[str], bool],
     ) -> None:
@@ -147,7 +155,7 @@ class Cluster:
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
         self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
         self._waiting: deque[Batch] = deque()
-        self._running: dict[Any, Batch] = {}
+        self._running: dict[Iterator[object], Batch] = {}
         self._unfinished: set[str] = set()
         self._waits = False
 
@@ -226,7 +234,7 @@ class Cluster:
         again = len(batch.jobs) == 1
         self._waiting.extend(Batch([job], again=again) for job in batch.jobs)
 
-    def _take_in(self, task: Any, batch: Batch) -> None:
+    def _take_in(self, task: Iterator[object], batch: Batch) -> None:
         """A task has begun, or has outcomes; of one that died with several jobs each is tried
         alone."""
         try:
@@ -278,7 +286,7 @@ def measure_there(
     device = "cuda:0" if ray.get_gpu_ids() else "cpu"
     place = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
     sent: list[messages.FromWorker] = []
-    events = WorkerEvents(sent.append, lambda job_id: False)
+    events = WorkerEvents(sent.append, _never)
     runner_for(measure, device, cwd).measure(jobs, events, group)
     found: list[Outcome | messages.Note] = []
     for message in sent:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -236,11 +237,8 @@ def _named(part: str) -> list[str]:
 
 
 def _known() -> str:
-    return (
-        "devices here: "
-        + ", ".join(device.name for device in list_devices())
-        + " (`fa-tui doctor` says more)"
-    )
+    names = ", ".join(device.name for device in list_devices())
+    return f"devices here: {names} (`fa-tui doctor` says more)"
 
 
 def _cpu() -> Device:
@@ -292,10 +290,9 @@ class UsageMeter:
                 self._known[process] = process
         if not self._known:
             return None
+        load = None
         if before.keys() & self._known.keys():
             load = percent / 100
-        else:
-            load = None
         return Usage(len(self._known), sum(each.values()), load, each)
 
 
@@ -312,7 +309,7 @@ def _cuda_devices() -> list[Device]:
     ]
 
 
-def _listed(nvml: Any) -> list[Device]:
+def _listed(nvml: ModuleType | None) -> list[Device]:
     """The cards, or MIG instances, that are visible to NVML; without it, the instances named for
     CUDA."""
     if nvml is None:
@@ -341,7 +338,7 @@ def _gpu_files() -> list[str]:
     ]
 
 
-def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
+def _cuda_device(nvml: ModuleType, handle: object, index: int) -> Device:
     used = total = load = None
     try:
         label = nvml.nvmlDeviceGetName(handle)
@@ -357,7 +354,7 @@ def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
     )
 
 
-def _visible(nvml: Any) -> list[Any]:
+def _visible(nvml: ModuleType) -> list[object]:
     """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first
     unknown name.
 
@@ -369,24 +366,24 @@ def _visible(nvml: Any) -> list[Any]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return every
-    uuids = [_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "" for handle in every]
-    handles: list[Any] = []
+    uuids: list[str] = [_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "" for handle in every]
+    handles: list[object] = []
     for name in (name.strip() for name in chosen.split(",")):
         if name.startswith(_MIG):
             handles.append(_asked(nvml, nvml.nvmlDeviceGetHandleByUUID, name))
             continue
-        matches = [
-            handle
-            for place, (handle, uuid) in enumerate(zip(every, uuids, strict=True))
+        places = [
+            place
+            for place, uuid in enumerate(uuids)
             if name == str(place) or (name and uuid.startswith(name))
         ]
-        if len(matches) != 1:
+        if len(places) != 1:
             break
-        handles += matches
+        handles.append(every[places[0]])
     return handles
 
 
-def _asked(nvml: Any, question: Callable[..., Any], *about: Any) -> Any:
+def _asked(nvml: ModuleType, question: Callable[..., Any], *about: object) -> Any:
     """NVML's answer, None where it has none."""
     try:
         return question(*about)
@@ -395,7 +392,7 @@ def _asked(nvml: Any, question: Callable[..., Any], *about: Any) -> Any:
 
 
 @contextmanager
-def _nvml() -> Iterator[Any]:
+def _nvml() -> Iterator[ModuleType | None]:
     """The NVML binding, started; None where there is no NVIDIA driver."""
     import pynvml
 
@@ -479,8 +476,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
-            for name in ("address", "patience"):
-                if getattr(self, name) is not None:
+            for name, value in {"address": self.address, "patience": self.patience}.items():
+                if value is not None:
                     raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
             if self.device != "auto":
                 resolve_devices(self.device)

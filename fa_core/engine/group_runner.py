@@ -8,13 +8,14 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
 from msgspec.structs import replace
 from torch import Tensor
 
+from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
     STAMP,
@@ -99,35 +100,42 @@ def measure_loaded(
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
     watch.progress(0, before + batches)
 
+    def on_test_batch(done: int, total: int) -> None:
+        watch.progress(done, total + batches)
+
+    def on_batch(done: int, total: int) -> None:
+        watch.progress(before + done, before + total)
+
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
             network,
             _test_batches(samples, first, largest),
             dtype=options.dtype,
-            on_batch=lambda done, total: watch.progress(done, total + batches),
+            on_batch=on_test_batch,
         ).right
 
-    if before:
-        right = halving(count, TEST_BATCH, watch.note)
-    else:
-        right = []
-    diagnosis = halving(
-        lambda largest: run_diagnosis(
+    def diagnose(largest: int) -> Diagnosed:
+        return run_diagnosis(
             network,
             samples.batches,
             **_how(options),
             largest_pass=largest,
-            on_batch=lambda done, total: watch.progress(before + done, before + total),
+            on_batch=on_batch,
             say=watch.note,
-        ),
-        max(len(as_batch(batch, 0)[1]) for batch in samples.batches),
-        watch.note,
-    )
-    right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
-    return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
+        )
+
+    counted = []
+    if before:
+        counted = halving(count, TEST_BATCH, watch.note)
+    largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
+    diagnosis = halving(diagnose, largest, watch.note)
+    if first:
+        counted = [*diagnosis.samples().right, *counted]
+    right = torch.cat([part.cpu() for part in counted])
+    return build_report(loaded, samples, diagnosis, right, device, watch.note)
 
 
-def _how(options: MeasureOptions) -> dict[str, Any]:
+def _how(options: MeasureOptions) -> Json:
     """The settings of a pass, of one network or of several."""
     return {
         "taps": options.taps or None,
@@ -222,12 +230,8 @@ class GroupRunner:
         """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            member = members[0]
-            outlet.finish(
-                member.job,
-                lambda: measure_loaded(member, self._device, watch).to_dict(),
-                self._explained,
-            )
+            alone = partial(_measured_alone, members[0], self._device, watch)
+            outlet.finish(members[0].job, alone, self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -250,12 +254,9 @@ class GroupRunner:
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
+        size = 1
         if out_of_memory:
-            size = (len(members) + 1) // 2
-        else:
-            size = 1
-        if out_of_memory:
-            self._fitted = size
+            size = self._fitted = (len(members) + 1) // 2
             watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
         for start in range(0, len(members), size):
             self._measure_group(members[start : start + size], outlet)
@@ -277,7 +278,7 @@ class GroupRunner:
 
     def _report_of(
         self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents
-    ) -> dict[str, Any]:
+    ) -> Json:
         """The report of one of a group."""
         job = member.job
         if measured.note:
@@ -304,6 +305,10 @@ class GroupRunner:
         return full
 
 
+def _measured_alone(loaded: Loaded, device: str, watch: Watch) -> Json:
+    return measure_loaded(loaded, device, watch).to_dict()
+
+
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     """Those with the same samples and settings together."""
     found: defaultdict[Hashable, list[Loaded]] = defaultdict(list)
@@ -313,8 +318,8 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 
 
 def measure_credit(
-    loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
+    loaded: Loaded, method: str, batch: object, own: Json | None = None
+) -> Json | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level
     ``"full"`` also ρ.
 
@@ -364,7 +369,7 @@ def measure_credit(
     return {"missing": {"gamma": "out of memory"}}
 
 
-def _credit_of_method(loaded: Loaded, method: str, batch: Any, directions: int) -> dict[str, Any]:
+def _credit_of_method(loaded: Loaded, method: str, batch: object, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if it draws any."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
@@ -402,7 +407,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
 
 
 def with_precision(
-    report: DiagnosticReport, loaded: Loaded, batch: Any, note: Callable[[str], None]
+    report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
 ) -> DiagnosticReport:
     """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for
     `halving`."""
@@ -539,11 +544,11 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
-def _network_facts(loaded: Loaded) -> dict[str, Any]:
+def _network_facts(loaded: Loaded) -> Json:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors
     follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
-    facts: dict[str, Any] = {
+    facts: Json = {
         "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
     }
     if loaded.checkpoint.taken:

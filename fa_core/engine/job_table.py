@@ -7,10 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job, JobState, JobView, group_key
 from fa_core.errors import FaError, InvalidReport, MeasureError
@@ -132,6 +133,13 @@ class JobCancelled(MeasureError, CancelledError):
     `CancelledError`."""
 
 
+class Taker(Protocol):
+    """What takes jobs from a `JobTable` and measures them."""
+
+    def stop(self, job_id: str, running: bool) -> None:
+        """Drop a job that was cancelled; ``running``: its measurement had begun."""
+
+
 class JobTable:
     """Every job with its view, its future, and who has it. All methods may be called from any
     thread.
@@ -155,8 +163,8 @@ class JobTable:
         self._views: dict[str, JobView] = {}
         self._futures: dict[str, Future[DiagnosticReport]] = {}
         self._queue = JobQueue()
-        self._held: dict[str, object] = {}  # job id → its taker
-        self._takers: set[object] = set()
+        self._held: dict[str, Taker] = {}  # job id → its taker
+        self._takers: set[Taker] = set()
 
     def add(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job (again, if it is over).
@@ -177,12 +185,12 @@ class JobTable:
             self.changed.notify()
         return future
 
-    def enter(self, taker: object) -> None:
+    def enter(self, taker: Taker) -> None:
         """Count a taker among those that share the queue."""
         with self.changed:
             self._takers.add(taker)
 
-    def leave(self, taker: object) -> bool:
+    def leave(self, taker: Taker) -> bool:
         """Stop counting a taker, unless it is the last one; False if it is."""
         with self.changed:
             if self._takers == {taker}:
@@ -197,7 +205,7 @@ class JobTable:
             self.changed.wait_for(lambda: self.closed or self._queue.ids)
             return not self.closed
 
-    def take(self, taker: object, most: int) -> list[Job]:
+    def take(self, taker: Taker, most: int) -> list[Job]:
         """Jobs for a taker, at most so many, which leave the queue; none if others were faster."""
         if most > 1:
             self._look_up_keys()
@@ -231,7 +239,7 @@ class JobTable:
             if view is not None:
                 self._say_silent(view, seconds, pid=pid, device=device)
 
-    def _say_silent(self, view: JobView, seconds: int, **worker: Any) -> None:
+    def _say_silent(self, view: JobView, seconds: int, **worker: object) -> None:
         """Name the worker for which a queued job waits; 0 seconds: none."""
         if seconds:
             self._set(replace(view, silent=seconds, **worker))
@@ -240,11 +248,11 @@ class JobTable:
 
     def hand_over(
         self,
-        taker: object,
+        taker: Taker,
         jobs: Sequence[Job],
         to: messages.ChildProcess,
         group: int | None,
-        **facts: Any,
+        **facts: object,
     ) -> None:
         """Send a taker's jobs to its process; ``facts``: fields of their views from then on."""
         self.update(taker, [job.id for job in jobs], log=str(to.log), **facts)
@@ -253,16 +261,16 @@ class JobTable:
             if self._held.get(job.id) is not taker:  # cancelled before the process had it
                 to.send(messages.Cancel(job.id))
 
-    def held(self, taker: object) -> list[JobView]:
+    def held(self, taker: Taker) -> list[JobView]:
         """The jobs that a taker has."""
         with self.changed:
             return [self._views[job_id] for job_id, holder in self._held.items() if holder is taker]
 
-    def holder(self, job_id: str) -> object:
+    def holder(self, job_id: str) -> Taker | None:
         """Who has a job; None = it is queued or over."""
         return self._held.get(job_id)
 
-    def give_back(self, taker: object, note: str = "", *, alone: bool = False) -> None:
+    def give_back(self, taker: Taker, note: str = "", *, alone: bool = False) -> None:
         """Put what a taker has in front of the queue; ``alone``: each is to be measured by
         itself."""
         with self.changed:
@@ -277,14 +285,14 @@ class JobTable:
                     self._set(JobView(job=job, note=note))
             self.changed.notify_all()
 
-    def update(self, taker: object, job_ids: Iterable[str], **changes: Any) -> None:
+    def update(self, taker: Taker, job_ids: Iterable[str], **changes: object) -> None:
         """Change fields of the views of those of these jobs that the taker has."""
         with self.changed:
             for job_id in job_ids:
                 if self._held.get(job_id) is taker:
                     self._set(replace(self._views[job_id], **changes))
 
-    def take_in(self, taker: object, message: messages.FromWorker, log: Path) -> JobFailed | None:
+    def take_in(self, taker: Taker, message: messages.FromWorker, log: Path) -> JobFailed | None:
         """Turn a message of a taker's process into views and outcomes; the failure, if it is one.
 
         Args:
@@ -309,7 +317,9 @@ class JobTable:
                 return error
         return None
 
-    def finish(self, job_id: str, result: DiagnosticReport | FaError, taker: object = None) -> bool:
+    def finish(
+        self, job_id: str, result: DiagnosticReport | FaError, taker: Taker | None = None
+    ) -> bool:
         """Make a job final; its future first, so that a listener to the event finds the report
         there.
 
@@ -403,7 +413,7 @@ class JobTable:
         self._emit(view)
 
 
-def _read(report: dict[str, Any], where: str) -> DiagnosticReport | FaError:
+def _read(report: Json, where: str) -> DiagnosticReport | FaError:
     """The report that a worker sent for a job, or why it is none."""
     try:
         # its verdict is what these numbers say today, not something a file once claimed

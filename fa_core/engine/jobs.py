@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 import fa_core
-from fa_core.decode import reading
+from fa_core.decode import Json, reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
@@ -30,6 +30,10 @@ HASHED = 1 << 26
 """Bytes of checkpoints that are read when a file is opened, to see whether they changed."""
 
 _AGAIN = "what is shown was measured before: `fa-tui verify` compares"
+
+
+def ignore(*_: object) -> None:
+    """A listener that does nothing."""
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +94,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
     method: str = ""
     seed: int | None = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
     options: MeasureOptions = MeasureOptions()
 
 

@@ -12,21 +12,18 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fa_core.atomic import json_bytes, keep_old, place_of, write_bytes
-from fa_core.decode import loads
+from fa_core.decode import Json, loads
+from fa_core.engine.jobs import ignore
 from fa_core.errors import FaError, UsageError
+from fa_core.files import flags_of
 from fa_core.formats.audit_table_writer import stored_report, write_audit_table
 from fa_core.rows import AuditRow
 
 _HEAD = 4096
-_FLAGS = (
-    os.O_RDWR
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
 KEPT = "what was there before is untouched"
 
 
@@ -51,7 +48,7 @@ class Journal:
         self,
         path: Path,
         rows: Iterable[AuditRow] = (),
-        on_notice: Callable[[str], None] = lambda text: None,
+        on_notice: Callable[[str], None] = ignore,
     ) -> None:
         self._on_notice = on_notice
         self.path = place_of(path)
@@ -180,7 +177,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 def _writer(path: Path) -> str:
     """Who writes a journal, as its first line says."""
-    who: dict[str, Any] = {}
+    who: Json = {}
     with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
         who = loads(file.read(_HEAD).partition(b"\n")[0])
     if "pid" not in who:

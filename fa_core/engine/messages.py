@@ -20,6 +20,7 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.engine.devices import worker_device
 from fa_core.engine.jobs import Job
 
@@ -87,7 +88,7 @@ class Done(_Message, frozen=True):
     """From the worker: the report, as `DiagnosticReport.to_dict` writes it."""
 
     job_id: str
-    report: dict[str, Any]
+    report: Json
 
 
 class Failed(_Message, frozen=True):
@@ -125,7 +126,7 @@ def encode(message: ToWorker | FromWorker) -> bytes:
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
-def decode(line: bytes | str, kinds: Any) -> Any:
+def decode(line: bytes | str, kinds: object) -> Any:
     """The message on this line, one of these kinds.
 
     Raises:
@@ -156,7 +157,7 @@ class ChildProcess:
     """
 
     def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: Any
+        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: object
     ) -> None:
         self.log, self.ready, self.killed = log, False, False
         self._says, self._nonsense = says, ""
@@ -216,11 +217,11 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
-    def kill_later(self, seconds: float, still: Callable[[], bool]) -> None:
-        """Kill it after a while, if it lives and this holds then."""
+    def kill_later(self, seconds: float, still: Callable[[], bool] | None = None) -> None:
+        """Kill it after a while, if it lives and the condition, if any, holds then."""
 
         def kill() -> None:
-            if still() and self.alive:
+            if self.alive and (still is None or still()):
                 self.killed = True
                 self.kill()
 

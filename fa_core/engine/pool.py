@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
@@ -25,7 +24,7 @@ from fa_core.engine.job_table import (
     OnEvent,
     most_together,
 )
-from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView, group_key
+from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView, group_key, ignore
 from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
@@ -61,7 +60,7 @@ class Pool(AbstractContextManager["Pool"]):
     def __init__(self, on_event: OnEvent | None, key: Key = group_key) -> None:
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        listener = (on_event or (lambda view: None),)
+        listener = (on_event or ignore,)
         self._notifier = threading.Thread(
             target=self._notify_listener, args=listener, name="events", daemon=True
         )
@@ -91,7 +90,7 @@ class Pool(AbstractContextManager["Pool"]):
         """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on
         with others."""
         with self._table.changed:
-            holder: Any = self._table.holder(job_id)
+            holder = self._table.holder(job_id)
             running = self._table.view(job_id).state is JobState.RUNNING
             cancelled = self._table.cancel(job_id)
         if cancelled and holder is not None:
@@ -161,7 +160,7 @@ class WorkerPool(Pool):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(on_event, key)
-        self.on_notice = on_notice or (lambda text: None)
+        self.on_notice = on_notice or ignore
         self.clock = clock
         self._ended = threading.Event()
         self._devices, self._measure, self.group = list(devices), measure, group
@@ -257,18 +256,22 @@ class WorkerThread(threading.Thread):
     def stop(self, job_id: str, running: bool) -> None:
         """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and
         with no other."""
-        steps = self._steps
-        if (worker := self._worker) is None:
+        steps, worker = self._steps, self._worker
+        if worker is None:
             return
+
+        def is_stuck() -> bool:
+            return self._steps == steps
+
         if running and not any(view.state is JobState.RUNNING for view in self._table.held(self)):
-            worker.kill_later(GRACE, lambda: self._steps == steps)
+            worker.kill_later(GRACE, is_stuck)
         worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker now; the table is closed, so that its jobs count as cancelled."""
-        if (worker := self._worker) is not None:
-            worker.kill_later(GRACE, lambda: True)
-            worker.hang_up()
+        if self._worker is not None:
+            self._worker.kill_later(GRACE)
+            self._worker.hang_up()
 
     def _ready_worker(self) -> ChildProcess | FaError:
         """A living worker, or why there is none."""

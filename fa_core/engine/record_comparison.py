@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
 from fa_core.facts.report_facts import WHAT_IF
-from fa_core.numbers import brief
+from fa_core.numbers import brief, is_number
 from fa_core.report import DiagnosticReport
 
 UNIT_ROUNDOFF = {
@@ -145,30 +146,24 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     name: str
-    recorded: Any
-    measured: Any
+    recorded: object
+    measured: object
     tolerance: float | None = None
     decides: bool = True
     why: str = ""
 
     def __str__(self) -> str:
-        if self.recorded is None:
-            was = "not in the record"
-        else:
+        was, now = "not in the record", "not measured now"
+        if self.recorded is not None:
             was = f"recorded {_short(self.recorded)}"
-        if self.measured is None:
-            now = "not measured now"
-        else:
+        if self.measured is not None:
             now = f"now {_short(self.measured)}"
-        if self.tolerance is None:
-            allowed = ""
-        else:
-            allowed = f" (may differ by {self.tolerance:.1e})"
+        text = f"{self.name}: {was}, {now}"
+        if self.tolerance is not None:
+            text += f" (may differ by {self.tolerance:.1e})"
         if self.why:
-            why = f" ({self.why})"
-        else:
-            why = ""
-        return f"{self.name}: {was}, {now}{allowed}{why}"
+            text += f" ({self.why})"
+        return text
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -220,11 +215,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         loud = [each for each in self.differences if each.decides or each.kind in _LOUD]
         for shared, alike in groupby(loud, key=_shared):
             first, *others = alike
+            line = f"{'≠' if first.decides else '?'} {first}"
             if others:
-                more = f"; and {len(others)} more of {shared[1]}"
-            else:
-                more = ""
-            lines.append(f"{'≠' if first.decides else '?'} {first}{more}")
+                line += f"; and {len(others)} more of {shared[1]}"
+            lines.append(line)
         told = [each for each in self.differences if each not in loud]
         if other := [str(each) for each in told if each.recorded is not None]:
             lines.append(f"· other circumstances: {'; '.join(other)}")
@@ -267,7 +261,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
             within.append(over)
         compared += was is not None and now is not None
     differences += _verdict(recorded, measured)
-    differences.sort(key=lambda each: (not each.decides, _rank(each.kind)))
+    differences.sort(key=_order)
     compared -= sum(each.kind == UNCHECKED and each.measured is not None for each in differences)
     return Comparison(
         differences=differences,
@@ -279,14 +273,19 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
     )
 
 
-def same_machine(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
+def same_machine(recorded: Mapping[str, object], measured: Mapping[str, object]) -> bool:
     """Whether the same kind of processor ran the same versions with as many threads."""
-    facts = ("device_label", "instructions", "group")
-    known = measured.get("device") == "cpu" and measured.get("instructions") is not None
-    if not known or any(recorded.get(name) != measured.get(name) for name in facts):
+    if measured.get("device") != "cpu" or measured.get("instructions") is None:
         return False
-    before, now = (_mapping(facts.get("versions")) for facts in (recorded, measured))
-    return all(before.get(name) == now.get(name) for name in ("torch", "numpy"))
+    before, now = _mapping(recorded.get("versions")), _mapping(measured.get("versions"))
+    return _agree(recorded, measured, ("device_label", "instructions", "group")) and _agree(
+        before, now, ("torch", "numpy")
+    )
+
+
+def _agree(one: Mapping[str, object], other: Mapping[str, object], names: Iterable[str]) -> bool:
+    """Whether two mappings have equal values under some names."""
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -306,16 +305,18 @@ def relative_tolerance(report: DiagnosticReport) -> float:
     """
     blocks = max(1, len(report.residual_norms) - 1)
     fan_in = report.provenance.get("fan_in", USUAL_FAN_IN)
+    dtype = report.dtype or ""
     # the coarsest of what ran: "float32, bfloat16 inside"
-    ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in (report.dtype or "")]
+    ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in dtype]
     unit = max(ran, default=UNIT_ROUNDOFF["float32"])
-    return float(SAFETY * (2 * blocks + 2) * math.sqrt(fan_in) * unit)
+    products = 2 * blocks + 2
+    return float(SAFETY * products * math.sqrt(fan_in) * unit)
 
 
 def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
     """`excess` of numbers; of anything else 0 for equal values, ∞ for others."""
-    if _is_number(was) and _is_number(now):
-        return excess(float(was), float(now), tolerance)  # type: ignore[arg-type]
+    if is_number(was) and is_number(now):
+        return excess(float(was), float(now), tolerance)
     if was == now:
         return 0.0
     return math.inf
@@ -336,20 +337,20 @@ class _Excuses:
     """Why a value that differs could not be compared."""
 
     def __init__(self, recorded: DiagnosticReport, measured: DiagnosticReport, exact: bool) -> None:
-        before, now = (_mapping(each.provenance.get("versions")) for each in (recorded, measured))
+        before = _mapping(recorded.provenance.get("versions"))
+        now = _mapping(measured.provenance.get("versions"))
         self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
         self.torch = before.get("torch"), now.get("torch")
         self.given = recorded.provenance.get(BASELINE_FROM)
         zeros = (measured.credit or {}).get("zeros") or ()
-        self.lost = (
-            () if exact else tuple(l for l, share in enumerate(zeros) if share and share > LOST)
-        )
+        self.lost = set()
+        if not exact:
+            self.lost = {l for l, share in enumerate(zeros) if share and share > LOST}
 
     def reason(self, name: str, was: Value | None, now: Value | None) -> str:
         """Empty where the difference is one."""
         if now is None and _under(name, _BASELINE):
-            given = self.given == GIVEN
-            if given:
+            if self.given == GIVEN:
                 return "given by hand"
             return "of a frozen run that is not at hand"
         if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
@@ -371,9 +372,13 @@ def _judged(
     name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses
 ) -> Difference:
     """A value that differs, as what it counts."""
-    kind = next((kind for prefix, kind in _KINDS if _under(name, (prefix,))), "")
-    kind = kind or ("number" if _is_number(now if was is None else was) else "fact")
-    found = Difference(kind=kind, name=name, recorded=was, measured=now, tolerance=tolerance)
+    found = Difference(
+        kind=_kind_of(name, now if was is None else was),
+        name=name,
+        recorded=was,
+        measured=now,
+        tolerance=tolerance,
+    )
     if _under(name, _TOLD):
         return replace(found, decides=False, tolerance=None)
     in_provenance = name.startswith("provenance.") and not _under(name, _NEEDED)
@@ -385,6 +390,16 @@ def _judged(
     if why:
         return replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
     return found
+
+
+def _kind_of(name: str, value: Value | None) -> str:
+    """The kind of difference that a name and its value make."""
+    for prefix, kind in _KINDS:
+        if _under(name, (prefix,)):
+            return kind
+    if is_number(value):
+        return "number"
+    return "fact"
 
 
 def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
@@ -406,7 +421,7 @@ def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator
 
 def _values(report: DiagnosticReport) -> dict[str, Value]:
     """Name → value of everything that a report says; the verdict is judged apart."""
-    data: dict[str, Any] = msgspec.to_builtins(report.as_recorded())
+    data: Json = msgspec.to_builtins(report.as_recorded())
     data["thresholds"] = report.thresholds.numbers()
     for name in ("verdict", WHAT_IF):
         data.pop(name, None)
@@ -448,10 +463,6 @@ def _under(name: str, prefixes: tuple[str, ...]) -> bool:
     return any(name == each or name.startswith((each + ".", each + "[")) for each in prefixes)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _stem(name: str) -> str:
     """The name without places in lists."""
     if "[" not in name:
@@ -468,20 +479,23 @@ def _shared(difference: Difference) -> tuple[str, ...]:
     return difference.kind, within, difference.why
 
 
-def _rank(kind: str) -> int:
-    if kind in _ORDER:
-        return _ORDER.index(kind)
-    return len(_ORDER)
+def _order(difference: Difference) -> tuple[bool, int]:
+    """Deciding differences first, by kind."""
+    if difference.kind in _ORDER:
+        place = _ORDER.index(difference.kind)
+    else:
+        place = len(_ORDER)
+    return not difference.decides, place
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, object]:
     """What a file may hold something else in place of."""
     if isinstance(value, Mapping):
         return value
     return {}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)

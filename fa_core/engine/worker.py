@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol
 
+from fa_core.decode import Json
 from fa_core.engine import messages
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch, ignore
 from fa_core.errors import FaError, is_device_lost
 
 Send = Callable[[messages.FromWorker], None]
@@ -56,7 +57,7 @@ class WorkerEvents:
     def is_cancelled(self, job: Job) -> bool:
         return self._is_cancelled(job.id)
 
-    def done(self, job: Job, report: dict[str, Any]) -> None:
+    def done(self, job: Job, report: Json) -> None:
         self._send(messages.Done(job.id, report))
 
     def stopped(self, job: Job) -> None:
@@ -79,7 +80,7 @@ class WorkerEvents:
     def finish(
         self,
         job: Job,
-        report: Callable[[], dict[str, Any]],
+        report: Callable[[], Json],
         explained: Callable[[Job, Exception], Exception],
     ) -> None:
         """Send the outcome of a job: its report, or why it has none.
@@ -135,7 +136,7 @@ class Control(threading.Thread):
         runs: what the client wants measured.
     """
 
-    def __init__(self, stdin: IO[bytes], on_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, stdin: IO[bytes], on_end: Callable[[], None] = ignore) -> None:
         super().__init__(name="control", daemon=True)
         self._on_end = on_end
         self._logs = Path.cwd()
@@ -175,13 +176,21 @@ class Control(threading.Thread):
         return job_id in self._cancelled
 
 
+class Runner(Protocol):
+    """What measures jobs on a device."""
+
+    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
+        """Measure jobs and report the outcome of each."""
+
+
 @cache
-def runner_for(measure: str, device: str, cwd: str) -> Any:
+def runner_for(measure: str, device: str, cwd: str) -> Runner:
     """What measures jobs on a device: ``module:callable``, imported from the user's folder too."""
     module, _, name = measure.partition(":")
     if not module.startswith("fa_core."):
         sys.path.insert(0, cwd)
-    return getattr(importlib.import_module(module), name)(device)
+    runner: Runner = getattr(importlib.import_module(module), name)(device)
+    return runner
 
 
 def main() -> None:

@@ -48,10 +48,10 @@ def method_style(method: str) -> MethodStyle:
     if method in METHOD_STYLES:
         return METHOD_STYLES[method]
     checksum = crc32(method.encode(errors="backslashreplace"))
-    if not (known := known_method(method)):
-        return MethodStyle(
-            _COLOURS[checksum % len(_COLOURS)], MARKERS[checksum // len(_COLOURS) % len(MARKERS)]
-        )
+    known = known_method(method)
+    if not known:
+        turn, colour = divmod(checksum, len(_COLOURS))
+        return MethodStyle(_COLOURS[colour], MARKERS[turn % len(MARKERS)])
     base = METHOD_STYLES[known]
     others = MARKERS.replace(base.marker, "")
     return MethodStyle(base.colour, others[checksum % len(others)])
@@ -63,11 +63,11 @@ def known_method(method: str) -> str:
     >>> known_method("dfa_penalty"), known_method("dfa"), known_method("dfax")
     ('dfa', 'dfa', '')
     """
-    bases = [
-        name
-        for name in METHOD_STYLES
-        if f"{method} ".startswith(tuple(f"{name}{end}" for end in "_- +"))
-    ]
+    bases = []
+    for name in METHOD_STYLES:
+        rest = method.removeprefix(name)
+        if rest != method and rest[:1] in ("", "_", "-", " ", "+"):
+            bases.append(name)
     return max(bases, key=len, default="")
 
 
@@ -78,15 +78,13 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     >>> len(set(method_styles(f"m{i}" for i in range(20)).values()))
     20
     """
-    names = list(dict.fromkeys(methods))
+    found = {name: method_style(name) for name in methods}
     taken: set[MethodStyle] = set()
-    found: dict[str, MethodStyle] = {}
-    for name in sorted(names, key=lambda name: (name not in METHOD_STYLES, name)):
-        style = method_style(name)
-        first = MARKERS.index(style.marker)
-        free = (
-            MethodStyle(style.colour, (MARKERS * 2)[first + step]) for step in range(len(MARKERS))
-        )
-        found[name] = next((one for one in free if one not in taken), style)
+    known = METHOD_STYLES.keys() & found.keys()
+    for name in [*sorted(known), *sorted(found.keys() - known)]:
+        colour, marker = found[name]
+        before, own, after = MARKERS.partition(marker)
+        free = (MethodStyle(colour, other) for other in own + after + before)
+        found[name] = next((one for one in free if one not in taken), found[name])
         taken.add(found[name])
-    return {name: found[name] for name in names}
+    return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 import msgspec
+
+from fa_core.decode import Json
 
 BASELINE_FROM = "frozen_baseline_from"
 """Where a recorded baseline came from that was not in the run's manifest."""
@@ -59,12 +60,12 @@ class Provenance(TypedDict, total=False):
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
     custom_backward: list[str]
     other_frozen_baselines: dict[str, float]
-    settings: dict[str, Any]
-    hashes: dict[str, Any]
-    versions: dict[str, Any]
+    settings: Json
+    hashes: Json
+    versions: Json
 
 
-def has_gamma(credit: Mapping[str, Any] | None) -> bool:
+def has_gamma(credit: Json | None) -> bool:
     """Whether Γ was measured in some layer.
 
     >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)

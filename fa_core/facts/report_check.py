@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from fa_core.errors import InvalidReport
 from fa_core.facts.provenance import Credit, Provenance
-from fa_core.facts.report_facts import NORMS, ReportFacts
+from fa_core.facts.report_facts import ReportFacts
 
 Facts = TypeVar("Facts", bound=ReportFacts)
 
@@ -41,8 +41,8 @@ def checked(facts: Facts, where: str = "") -> Facts:
             `Provenance` say.
     """
     _check_layers(facts, where)
-    for name in NORMS:
-        _check_norms(getattr(facts, name), name, where)
+    _check_norms(facts.residual_norms, "residual_norms", where)
+    _check_norms(facts.bp_grad_norms, "bp_grad_norms", where)
     if facts.growth_bound is not None:
         _check_norm(facts.growth_bound, "growth_bound", where)
     _check_accuracy(facts.headline_acc, "headline_acc", where)
@@ -104,7 +104,7 @@ def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
-def _check_members(found: Mapping[str, Any], kind: Any, name: str, where: str) -> None:
+def _check_members(found: Mapping[str, object], kind: object, name: str, where: str) -> None:
     """Refuse members of another type than a ``TypedDict`` says."""
     try:
         msgspec.convert(found, kind)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.measurements import Interval, ReferencePrecision, Resampling
@@ -128,12 +129,12 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     unmeasured: dict[str, str] = {}
     evidence: dict[str, str] = {}
     growth_bound: float | None = None
-    credit: dict[str, Any] | None = None
+    credit: Json | None = None
     intervals: dict[str, Interval] = {}
     right: str | None = None
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
-    provenance: dict[str, Any] = {}
+    provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
@@ -172,7 +173,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         >>> partial.by_layer("bp_grad_norms")
         {'2': 2.0}
         """
-        norms: list[float] = getattr(self, field)
+        norms = self.residual_norms if field == "residual_norms" else self.bp_grad_norms
         if field in self.layers or (len(norms) == 1 and not self.tap_names):
             return {self.layers.get(field, "?"): norm for norm in norms[:1]}
         return {str(layer): norm for layer, norm in enumerate(norms)}
@@ -230,9 +231,9 @@ _FLOAT, _MAYBE_FLOAT = frozenset({float}), frozenset({float, type(None)})
 _MAYBE_INT = frozenset({int, type(None)})
 
 
-def _with_plain_numbers(facts: ReportFacts) -> dict[str, Any]:
+def _with_plain_numbers(facts: ReportFacts) -> Json:
     """The fields that hold numbers, as Python floats and ints."""
-    plain: dict[str, Any] = {name: as_floats(getattr(facts, name), name) for name in NORMS}
+    plain: Json = {name: as_floats(getattr(facts, name), name) for name in NORMS}
     for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
         for name in names:
             value = getattr(facts, name)

@@ -16,12 +16,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any
 
 import msgspec
 
-from fa_core.decode import loads, reading
+from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.facts.controls import CONTROLS, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.facts.method_style import known_method
@@ -80,15 +80,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: str = FORMAT
     method: str
     arch: str
-    arch_args: dict[str, Any] = {}
+    arch_args: Json = {}
     data: str
     data_hash: str | None = None
     eval_seed: int = 0
     eval_batches: int = 10
     eval_batch_size: int = 128
     seed: int
-    method_args: dict[str, Any] = {}
-    recipe: dict[str, Any] = {}
+    method_args: Json = {}
+    recipe: Json = {}
     axes: dict[str, str | int | float | bool | None] = {}
     headline_acc: float | None = None
     frozen_baseline_acc: float | None = None
@@ -125,7 +125,7 @@ _ARCH = re.compile(
 )
 
 
-def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
+def split_key(key: str) -> tuple[str, int | None, Json]:
     """Method, seed and axes from a name such as ``dfa_s42``, ``bp_d512_s42`` or
     ``dfa_pen_lam0.01_s42``.
 
@@ -152,11 +152,10 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     if _SEED.search(run):
         key = run
     seeds = list(_SEED.finditer(key))
+    at = None
     if seeds and (len(seeds) == 1 or seeds[-1].end() == len(key)):
         at = seeds[-1]
-    else:
-        at = None
-    axes: dict[str, Any] = {}
+    axes: Json = {}
     parts = []
     for part in (key[: at.start()], key[at.end() :]) if at else (key,):
         for axis, (kind, pattern) in _AXES.items():
@@ -165,21 +164,22 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
                 part = part[: found.start()] + part[found.end() :]
         parts.append(canonical_method(part))
     if at:
-        method = next((part for name in parts if (part := name.strip("_"))), "")
+        method = next(filter(None, (part.strip("_") for part in parts)), "")
     else:
         method = parts[0]
     network = _ARCH.search(method)
     if network:
         rest = (method[: network.start()] + method[network.end() :]).strip("_")
-    else:
-        rest = ""
-    if network and known_method(rest):
-        axes["arch"], method = network[1], rest
+        if known_method(rest):
+            axes["arch"], method = network[1], rest
     method, trained_by = control_of(method or canonical_method(key))
-    return method, int(at[1]) if at else None, {**trained_by, **axes}
+    seed = int(at[1]) if at else None
+    return method, seed, {**trained_by, **axes}
 
 
-_CONTROL = re.compile(r"(frozen|shallow)_of_(\w+)|(\w+)_(frozen|shallow)")
+_CONTROL = re.compile(
+    r"(?P<of>frozen|shallow)_of_(?P<trained_by>\w+)|(?P<rule>\w+)_(?P<control>frozen|shallow)"
+)
 
 
 def is_control(method: str) -> bool:
@@ -192,7 +192,7 @@ def is_control(method: str) -> bool:
     return method in CONTROLS or control_of(canonical_method(method))[0] in CONTROLS
 
 
-def control_of(method: str) -> tuple[str, dict[str, Any]]:
+def control_of(method: str) -> tuple[str, Json]:
     """A control, and as an axis the rule that trains it, where a name says both; any other method
     as it is.
 
@@ -201,10 +201,15 @@ def control_of(method: str) -> tuple[str, dict[str, Any]]:
     (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
     """
     found = _CONTROL.fullmatch(method)
-    control, rule = (found[1] or found[4], found[2] or found[3]) if found else ("", "")
-    if not rule or known_method(rule) != rule:
+    if found is None:
         return method, {}
-    return control, {} if rule == TRAINED_BY[control] else {"of": rule}
+    control = found["of"] or found["control"]
+    rule = found["trained_by"] or found["rule"]
+    if known_method(rule) != rule:
+        return method, {}
+    if rule == TRAINED_BY[control]:
+        return control, {}
+    return control, {"of": rule}
 
 
 def seed_in_words(text: str) -> int | None:
@@ -334,11 +339,14 @@ def _leads(places: Iterable[str]) -> dict[str, str]:
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
     """Each path by as few trailing parts as distinguish it from the others."""
-    parts = {path: PurePath(path).parts for path in paths}
-    tails = Counter(each[place:] for each in parts.values() for place in range(len(each)))
+    tails: dict[str, list[tuple[str, ...]]] = {}
+    for path in paths:
+        parts = PurePath(path).parts
+        tails[path] = [parts[place:] for place in range(len(parts))]
+    seen = Counter(chain.from_iterable(tails.values()))
     names = {}
-    for path, each in parts.items():
-        unique = [each[place:] for place in range(len(each)) if tails[each[place:]] == 1]
+    for path, own in tails.items():
+        unique = [tail for tail in own if seen[tail] == 1]
         names[path] = str(PurePath(*unique[-1])) if unique else path
     return names
 

@@ -58,12 +58,9 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
                 msgspec.structs.force_setattr(self, name, value)
             if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
-        for name, compared in NEVER_NEGATIVE.items():
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"threshold {name} is {brief(getattr(self, name))}: {compared} is never "
-                    "negative"
-                )
+            if value < 0 and name in NEVER_NEGATIVE:
+                why = f"{NEVER_NEGATIVE[name]} is never negative"
+                raise ValueError(f"threshold {name} is {brief(value)}: {why}")
 
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""

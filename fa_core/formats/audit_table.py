@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import msgspec
 
-from fa_core.decode import RepeatedKeys
+from fa_core.decode import Json, RepeatedKeys
 from fa_core.errors import UnreadableInput
 from fa_core.facts.runs import numbered
 from fa_core.formats.audit_table_writer import unique_keys
@@ -63,7 +62,7 @@ def read(document: Document) -> Iterator[Finding]:
         )
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
-        convert(reports, dict[str, Any], place)  # says what it is instead
+        convert(reports, Json, place)  # says what it is instead
     if isinstance(reports, RepeatedKeys):
         names = numbered(key for key, _ in reports.pairs)
         for name, (key, _) in zip(names, reports.pairs, strict=True):

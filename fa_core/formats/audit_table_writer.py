@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from fa_core.atomic import write_json
+from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
 from fa_core.facts.runs import canonical_method, numbered
 from fa_core.report import DiagnosticReport
@@ -33,7 +33,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_audit_table(
-    path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, Any] | None = None
+    path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, object] | None = None
 ) -> None:
     """Write rows as an audit table; a reader sees the old file or the new one, never half of one.
 
@@ -46,8 +46,8 @@ def write_audit_table(
         UsageError: the path is that of a folder, a device, a FIFO or a socket.
         FaError: the folder may not be written to, or is full.
     """
-    reports: dict[str, Any] = {}
-    summary: list[dict[str, Any]] = []
+    reports: Json = {}
+    summary: list[Json] = []
     rows = list(rows)
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
@@ -66,7 +66,7 @@ def write_audit_table(
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
 
 
-def printable_drift(report: DiagnosticReport) -> dict[str, Any]:
+def printable_drift(report: DiagnosticReport) -> Json:
     """The report as JSON with a NaN for an unmeasured (c), which programs of the published files
     print as a number.
 
@@ -93,7 +93,7 @@ _LISTED = {
 """Name in a list → the report's."""
 
 
-def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
+def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
     """Format 3: an entry per run with its numbers and a short verdict, without what they were
     measured by."""
     return [
@@ -107,7 +107,7 @@ def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
     ]
 
 
-def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
+def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> list[Json] | Json:
     """Format 4: of one run an object, of several a list of them.
 
     Args:
@@ -140,7 +140,7 @@ def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
     return logs
 
 
-def _logged(epoch: int, report: DiagnosticReport) -> dict[str, Any]:
+def _logged(epoch: int, report: DiagnosticReport) -> Json:
     h, g = report.residual_norms, report.bp_grad_norms
     layer = min(2, len(g) - 1)
     return _present(
@@ -154,7 +154,7 @@ def _logged(epoch: int, report: DiagnosticReport) -> dict[str, Any]:
     )
 
 
-def _present(**fields: Any) -> dict[str, Any]:
+def _present(**fields: object) -> Json:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 

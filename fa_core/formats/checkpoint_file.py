@@ -10,11 +10,11 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
-from fa_core.decode import loads, reading
+from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.facts.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 from fa_core.files import open_file, read_file
@@ -232,7 +232,7 @@ def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     )
 
 
-def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any]:
+def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
     """The ``__metadata__`` of a safetensors file whose header and length agree."""
     file.seek(0)
     end = 8 + int.from_bytes(file.read(8), "little")

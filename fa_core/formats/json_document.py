@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.decode import checked, loads, reading
+from fa_core.decode import Json, checked, loads, reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
@@ -73,13 +73,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.path}: line {index}"
         return f"{self.path}: {self.at}[{index}]"
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Json:
         """The members of an object.
 
         Raises:
             UnreadableInput: they are not sane.
         """
-        return convert(self.members, dict[str, Any], f"{self.path}: {self.at}")
+        return convert(self.members, Json, f"{self.path}: {self.at}")
 
     def listed(self, name: str) -> Document | None:
         """A member that is a list, as a document; None if there is none."""
@@ -92,7 +92,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return Document(path=self.path, kind="list", items=items, at=f"$.{name}")
 
-    def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    def objects(self, limit: int | None = None) -> Iterator[tuple[int, Json]]:
         """The items that are sane JSON objects, with their index."""
         for index, item in self.items[:limit]:
             value = plain(item)
@@ -253,9 +253,7 @@ class Attempts:
             return Problem(self._path, f"{error}; the {what} is skipped")
 
 
-def convert_spelled(
-    found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]
-) -> T:
+def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
     """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as
     `.h_norms[1]`."""
     try:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core.decode import harmless, integer, reading
+from fa_core.decode import Json, harmless, integer, reading
 from fa_core.errors import UnreadableInput
 from fa_core.files import check_room, open_file
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES, Finding
@@ -115,7 +115,7 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
     if len(listed) > _PARTS:
         notes.append(f"{len(listed) - _PARTS:,} older event files are left out")
     budget = _Budget(str(path))
-    at_step: dict[int, dict[str, Any]] = {}
+    at_step: dict[int, Json] = {}
     for part in parts:
         if why := _why_no_events(part):
             notes.append(f"{harmless(part.name)} is left out: {why}")

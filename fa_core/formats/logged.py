@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from fa_core.decode import Json
 from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
 from fa_core.facts.runs import canonical_method
 from fa_core.formats.json_document import (
@@ -42,12 +43,13 @@ from fa_core.formats.log_names import (
     is_own,
     outdone,
 )
+from fa_core.numbers import is_number
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
-Entry: TypeAlias = tuple[str, Mapping[str, Any]]
+Entry: TypeAlias = tuple[str, Mapping[str, object]]
 """Where it is, for messages (file, and line or JSON path), and what is logged there."""
 
 _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
@@ -112,7 +114,7 @@ def traces_of(
         yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
 
 
-def _run_label(fields: Mapping[str, Any]) -> str:
+def _run_label(fields: Mapping[str, object]) -> str:
     """The run that an entry names, ``""`` without one: a method and a seed, as run folders are
     named."""
     label = fields.get("run")
@@ -127,7 +129,7 @@ def trace_of(run: AuditRow, epochs: list[TraceEpoch], **known: Any) -> Trace:
     return Trace(**named, epochs=epochs, **known)
 
 
-def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
+def owner(fields: Mapping[str, object], name: AuditRow) -> tuple[str, int | None]:
     """Method and seed as an entry states them, or else as the file is named."""
     method = next((fields[key] for key in NAMES["method"] if fields.get(key) is not None), None)
     seed = fields.get("seed")
@@ -137,7 +139,7 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
     )
 
 
-def axes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+def axes_of(fields: Mapping[str, object]) -> Json:
     """What a log's header or an entry says of the run's place in a sweep."""
     gathered = fields.get("axes")
     return {
@@ -179,7 +181,7 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     numbers, how = _numbers(entries, columns)
     notes += how
     judged = [name for field, name in columns.whole.items() if field in JUDGED]
-    merged: dict[int, tuple[str, dict[str, Any]]] = {}
+    merged: dict[int, tuple[str, Json]] = {}
     unnumbered = 0
     attempt = Attempts(_file(entries[0][0]) if entries else "")
     epochs: list[TraceEpoch] = []
@@ -290,7 +292,7 @@ def _at_end(position: float | None) -> int | None:
     return math.ceil(position - _NEAR)
 
 
-def epoch_of(fields: Mapping[str, Any], where: str) -> TraceEpoch:
+def epoch_of(fields: Mapping[str, object], where: str) -> TraceEpoch:
     """What one entry alone says was measured.
 
     Raises:
@@ -310,7 +312,7 @@ def used_in(columns: Columns) -> set[str]:
 
 
 def _epoch(
-    number: int, fields: Mapping[str, Any], where: str, accuracy: str, percent: set[str]
+    number: int, fields: Mapping[str, object], where: str, accuracy: str, percent: set[str]
 ) -> TraceEpoch:
     """One epoch.
 
@@ -331,10 +333,13 @@ def _epoch(
         for field, name in columns.whole.items()
         if field in _FIELDS and (field != "test_acc" or name == accuracy)
     }
-    found = {
-        field: fields[name] / 100 if name in percent and is_number(fields[name]) else fields[name]
-        for field, name in spelled.items()
-    }
+    found: Json = {}
+    for field, name in spelled.items():
+        share = number_in(fields, name)
+        if name in percent and share is not None:
+            found[field] = share / 100
+        else:
+            found[field] = fields[name]
     found["epoch"] = number
     found |= _by_layer(fields, found, columns)
     found |= {name: fields[name] for name in _OWN if name in fields}
@@ -348,9 +353,7 @@ def _epoch(
     return epoch
 
 
-def _by_layer(
-    fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns
-) -> dict[str, Any]:
+def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns: Columns) -> Json:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
     (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the
@@ -360,7 +363,7 @@ def _by_layer(
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
     layers: dict[str, str] = {}
-    new: dict[str, Any] = {"evidence": evidence, "unmeasured": unmeasured, "layers": layers}
+    new: Json = {"evidence": evidence, "unmeasured": unmeasured, "layers": layers}
     h, g, gamma = (
         {
             layer: value
@@ -454,7 +457,7 @@ _SETTINGS = ("config", "args")
 """Mappings in a log's header, or in its entries, that may say what a run is."""
 
 
-def ends_in(header: Mapping[str, Any]) -> dict[str, Any]:
+def ends_in(header: Mapping[str, object]) -> Json:
     """What a log's header says of ‖h_0‖ and the number of blocks L, which goes for every entry."""
     columns = given_in(header)
     names = (
@@ -465,7 +468,7 @@ def ends_in(header: Mapping[str, Any]) -> dict[str, Any]:
     return {name: header[name] for name in names if name in header}
 
 
-def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
+def _ends_of(fields: Mapping[str, object]) -> tuple[float | None, int | None]:
     """‖h_0‖ and L from an entry, or from the settings inside it."""
     h_0: float | None = None
     depth: int | None = None
@@ -481,14 +484,9 @@ def _ends_of(fields: Mapping[str, Any]) -> tuple[float | None, int | None]:
     return h_0, depth
 
 
-def is_number(value: Any) -> bool:
-    """Whether a logged value is a number (NaN and infinity are)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def number_in(fields: Mapping[str, Any], name: str) -> float | None:
+def number_in(fields: Mapping[str, object], name: str) -> float | None:
     """A logged number as a float; None where there is none."""
-    value: Any = fields.get(name)
+    value = fields.get(name)
     if is_number(value):
         return float(value)
     return None
@@ -558,7 +556,7 @@ def sniff_log(document: Document) -> bool:
     if document.kind == "lines":
         return False
     if document.kind == "list":
-        first = next(document.objects(1), (0, dict[str, Any]()))[1]
+        first = next(document.objects(1), (0, Json()))[1]
     else:
         first = document.members
     log = plain(first.get("log"))
@@ -660,7 +658,7 @@ _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 
 
 def _final(
-    header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
+    header: Json, last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
 ) -> DiagnosticReport:
     """The last epoch's report with the header's final accuracy, baseline and verdict, where it has
     them."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any
 
 import msgspec
 
-from fa_core.decode import checked, is_odd
+from fa_core.decode import Json, checked, is_odd
 from fa_core.errors import InvalidReport, UnreadableInput, printable
 from fa_core.facts.runs import (
     LONGEST_SEED,
@@ -47,7 +46,7 @@ _DECIDING = tuple(
 )
 """Keys that decide a verdict."""
 
-_NO_AXES: dict[str, Any] = {}
+_NO_AXES: Json = {}
 """The one dict of all rows without axes."""
 
 _canonical = lru_cache(maxsize=4096)(canonical_method)
@@ -68,7 +67,7 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         typed = _typed(node)
         if typed is not None:
             return typed.check(where)
-    fields = convert(node, dict[str, Any], where)
+    fields = convert(node, Json, where)
     report = DiagnosticReport.from_dict(fields, where)
     if not report.residual_norms and MEASURED.isdisjoint(fields):
         hint = f"a report has some of {', '.join(sorted(MEASURED))}"
@@ -114,7 +113,7 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     return AuditRow(source=source, key=key, report=report, **identity_of(key, report))
 
 
-def identity_of(key: str, report: DiagnosticReport) -> dict[str, Any]:
+def identity_of(key: str, report: DiagnosticReport) -> Json:
     """Method, seed, axes and checkpoint: from the key, and from the report where the key names no
     seed.
 
@@ -212,7 +211,7 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
-    fields = convert(node, dict[str, Any], where)
+    fields = convert(node, Json, where)
     method, _ = owner(fields, AuditRow(source=source, key="", method=""))
     if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
@@ -231,7 +230,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     )
 
 
-def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
+def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself,
     not a bound."""
     columns = given_in(fields)

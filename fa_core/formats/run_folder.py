@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from fa_core.decode import harmless, loads
+from fa_core.decode import Json, harmless, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts import runs
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
@@ -151,5 +150,5 @@ def _right(folder: Path) -> str | None:
         return None
 
 
-def _facts(manifest: runs.Manifest) -> dict[str, Any]:
+def _facts(manifest: runs.Manifest) -> Json:
     return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.judgement.intervals import LEVEL, Interval
+from fa_core.judgement.intervals import LEVEL
 from fa_core.judgement.judged_run import JudgedRun, margin_over
 
 

@@ -128,6 +128,9 @@ DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnost
 """The diagnostics by letter, in the order of the verdict text; their facts are in
 `diagnostics.json`."""
 
+LOGARITHMIC = frozenset({"h_L"}).union(each.column for each in _FACTS if each.log)
+"""Columns whose numbers span decades: drawn on a log scale, averaged as geometric means."""
+
 LETTERS = "".join(DIAGNOSTICS)
 """The letters in the order of the verdict text."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.facts.controls import TRAINED_BY
 from fa_core.facts.provenance import (
     BASELINE_FROM,
@@ -24,7 +24,7 @@ from fa_core.judgement.intervals import paired_margin
 _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
-def rule_of(method: str, args: Mapping[str, Any]) -> str:
+def rule_of(method: str, args: Mapping[str, object]) -> str:
     """The rule that trains a run, with its options: of a control the one that it trains by.
 
     >>> rule_of("frozen", {}), rule_of("frozen", {"of": "bp"}), rule_of("ep", {"steps": 5})
@@ -55,12 +55,12 @@ class FrozenRun(msgspec.Struct, frozen=True):
 
     source: str
     rule: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     acc: float
     right: str | None = None
 
 
-def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -> dict[str, Any]:
+def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False) -> Json:
     """What a run must share with its baseline: network and arguments, data, seed and recipe.
 
     λ is left out: with frozen blocks the penalty trains nothing.
@@ -78,7 +78,7 @@ def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -
     """
     if seed is None or known.get("arch") is None:
         return {}
-    facts: dict[str, Any] = {"seed": seed}
+    facts: Json = {"seed": seed}
     for name in ("arch", "data", "data_hash"):
         facts[name] = known.get(name)
     facts[TRAINED_ON] = known.get(TRAINED_ON) or known.get("data_hash")
@@ -102,10 +102,11 @@ class FrozenRuns:
         self._alike: defaultdict[bytes, list[FrozenRun]] = defaultdict(list)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in runs:
-            self._alike[_ORDERED.encode(run.facts)].append(run)
-            self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
+            facts = run.facts
+            self._alike[_ORDERED.encode(facts)].append(run)
+            self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
-    def judge(self, report: Facts, rule: str, facts: Mapping[str, Any]) -> Facts:
+    def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
         """A run's report with its baseline: of the frozen runs alike, the one trained by the same
         rule.
 
@@ -126,7 +127,7 @@ class FrozenRuns:
             return _judged_by(alike[0], report, rule, alike)
         return self._unmeasured(report, facts)
 
-    def _unmeasured(self, report: Facts, facts: Mapping[str, Any]) -> Facts:
+    def _unmeasured(self, report: Facts, facts: Mapping[str, object]) -> Facts:
         """The report with the reason why no frozen run of its network and seed is its baseline."""
         near = self._same_net.get((facts["seed"], facts["arch"]), [])
         if not near:
@@ -156,14 +157,13 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[Frozen
     return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
 
 
-def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
+def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
     """In how many facts a frozen run differs, and the sentence that names them."""
-    names = [name for name in {**facts, **run.facts} if facts.get(name) != run.facts.get(name)]
-    listed = "; ".join(
-        f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names
-    )
-    why = (
-        f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline "
-        "to use it"
-    )
-    return len(names), why
+    found = []
+    for name in {**facts, **run.facts}:
+        if facts.get(name) != run.facts.get(name):
+            other, own = run.facts.get(name, "(none)"), facts.get(name, "(none)")
+            found.append(f"{name} {other}, not {own}")
+    listed = "; ".join(found)
+    hint = "give its accuracy with --frozen-baseline to use it"
+    return len(found), f"the frozen run {run.source} has {listed}; {hint}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from fa_core.decode import Json
 from fa_core.facts.method_style import known_method
 from fa_core.facts.runs import canonical_method
 from fa_core.judgement.intervals import t_quantile
 from fa_core.judgement.judged_run import JudgedRun
-from fa_core.numbers import as_float
+from fa_core.numbers import as_float, median
 
-Credit: TypeAlias = Mapping[str, Any] | None
+Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
@@ -137,9 +137,9 @@ def _entry(credit: Credit, name: str) -> Any:
     return credit.get(name)
 
 
-def _null(credit: Credit) -> Mapping[str, Any]:
+def _null(credit: Credit) -> Json:
     null = _entry(credit, "null")
-    if isinstance(null, Mapping):
+    if isinstance(null, dict):
         return null
     return {}
 
@@ -162,16 +162,14 @@ def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
     return _number(null, "deep_gamma_mean"), _number(null, "deep_gamma_std")
 
 
-def _number(table: Mapping[str, Any], name: str) -> float:
+def _number(table: Json, name: str) -> float:
     value: float | None = table.get(name)
     if value is None:
         return math.nan
     return value
 
 
-def null_band(
-    credit: Credit, method: str, provenance: Mapping[str, Any]
-) -> tuple[float, float] | None:
+def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:
     """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at
     any epoch.
 
@@ -311,7 +309,7 @@ def aggregations(credit: Credit) -> list[float]:
     layers = _finite(_entry(credit, "gamma"))
     numbers = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), math.nan]
     if layers:
-        numbers[2] = statistics.median(layers)
+        numbers[2] = median(sorted(layers))
     for name in ("gamma_of_batch_means", "gamma_concatenated"):
         numbers += _finite([_entry(credit, name)]) or [math.nan]
     return numbers

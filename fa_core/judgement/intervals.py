@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
-Interval = tuple[float, float]
+from fa_core.facts.measurements import Interval
+from fa_core.judgement.diagnostics import NORM_RATIO_EPS, block_growths
 
 LEVEL = 0.95
 """Probability that an interval holds the number it is about."""
@@ -24,9 +25,6 @@ REFERENCE_BATCH = 128
 
 _LARGEST = 709.0
 """Exponentials above this have no float."""
-
-SMALLEST = 1e-30
-"""Smallest denominator of a growth ratio; a norm below it has no logarithm to speak of."""
 
 FEWEST = 20
 """Fewer samples than this leave growth without an interval: too few to see a second group of
@@ -66,7 +64,7 @@ def growth_interval(
     Returns:
         Ratios, which hold the growth. None for fewer than two layers or fewer than `FEWEST`
         samples; where a number is not finite, or the growth itself is not; where a norm is below
-        `SMALLEST`, as in a stream that is 0.
+        `NORM_RATIO_EPS`, as in a stream that is 0.
 
     Source: McKean & Schrader, Communications in Statistics B 13, 1984 (standard error of a median).
 
@@ -79,7 +77,7 @@ def growth_interval(
 
     if samples < FEWEST or len(medians) < 2 or not _has_logarithms([*medians, *lows, *highs]):
         return None
-    ratios = [after / before for before, after in pairwise(medians)]
+    ratios = block_growths(medians)
     if not math.isfinite(max(ratios)):
         return None
     _, tail = _median_bounds(samples)
@@ -99,7 +97,8 @@ def growth_interval(
 
 
 def _has_logarithms(norms: Sequence[float]) -> bool:
-    return all(map(math.isfinite, norms)) and min(norms) >= SMALLEST
+    """Whether no norm is below the smallest denominator of a growth ratio."""
+    return all(map(math.isfinite, norms)) and min(norms) >= NORM_RATIO_EPS
 
 
 def median_ranks(samples: int) -> tuple[int, int] | None:
@@ -184,7 +183,8 @@ def _jackknifed(sums: Sequence[float], t: float) -> Interval:
     k = len(sums)
     middle = sum(sums) / k
     squares = sum((s - middle) ** 2 for s in sums)
-    error = 2 * math.sqrt(squares / (k * (k - 1))) / (k - 2)
+    of_mean = math.sqrt(squares / (k * (k - 1)))
+    error = 2 * of_mean / (k - 2)
     cosine = middle / (k - 1)
     return cosine - t * error, cosine + t * error
 
@@ -228,9 +228,11 @@ def share_interval(hits: float, samples: int) -> Interval:
     >>> round(low, 3), round(high, 3)
     (0.449, 0.551)
     """
-    p, z2 = hits / samples, _Z**2 / samples
+    p = hits / samples
+    z2 = _Z**2 / samples
     middle = (p + z2 / 2) / (1 + z2)
-    half = math.sqrt(z2 * p * (1 - p) + z2**2 / 4) / (1 + z2)
+    variance = z2 * p * (1 - p) + z2**2 / 4
+    half = math.sqrt(variance) / (1 + z2)
     # at 0 and n hits an end is p itself, but for rounding
     low = min(p, middle - half)
     high = max(p, middle + half)
@@ -306,7 +308,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
     >>> round(low, 2), round(high, 2)
     (-0.42, 4.13)
     """
-    (samples, ours), (other_samples, theirs) = _bits_of(right), _bits_of(baseline_right)
+    samples, ours = _bits_of(right)
+    other_samples, theirs = _bits_of(baseline_right)
     if not samples or samples != other_samples:
         return None
     b = (ours & ~theirs).bit_count()

@@ -71,6 +71,10 @@ def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
         ("d", "headline accuracy", facts.headline_acc),
         ("d", "frozen baseline accuracy", facts.baseline_acc),
     )
+    streams = (
+        ("a", "residual norm", facts.residual_norms),
+        ("b", "BP gradient norm", facts.bp_grad_norms),
+    )
     total = sum(facts.residual_norms) + sum(facts.bp_grad_norms)
     for _, _, value in scalars:
         total += value or 0.0
@@ -78,10 +82,7 @@ def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
     if math.isfinite(total):
         return {}
     found: dict[str, str] = {}
-    for letter, name, norms in (
-        ("a", "residual norm", facts.residual_norms),
-        ("b", "BP gradient norm", facts.bp_grad_norms),
-    ):
+    for letter, name, norms in streams:
         for layer, norm in enumerate(norms):
             if not math.isfinite(norm):
                 found.setdefault(letter, f"{name} at layer {layer} is {norm}")
@@ -160,12 +161,15 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         same samples; else that of the accuracy, with the baseline taken as exact.
         """
         own = self.intervals.get(DIAGNOSTICS[letter].column)
-        if letter != "d" or (own is not None and self.assumed_baseline_acc is None):
+        if letter != "d":
+            return own
+        if own is not None and self.assumed_baseline_acc is None:
             return own
         baseline, acc = self.baseline_acc, self.intervals.get("acc")
         if baseline is None or acc is None:
             return None
-        return (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
+        low, high = acc
+        return 100 * (low - baseline), 100 * (high - baseline)
 
     @property
     def judged_intervals(self) -> dict[str, Interval]:

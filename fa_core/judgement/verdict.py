@@ -111,13 +111,11 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     found = _WALKED_BACK.fullmatch(text)
     if found is None:
         return None
-    letters = {
-        name: d.letter
-        for d in DIAGNOSTICS.values()
-        for name in (d.phrase, d.letter, f"({d.letter})")
-    }
-    letters |= SUCCESSOR
-    named = [letters.get(part.strip(), "") for part in re.split("[;,+]", found[1] or found[2])]
+    letters = dict(SUCCESSOR)
+    for letter, diagnostic in DIAGNOSTICS.items():
+        letters |= dict.fromkeys((diagnostic.phrase, letter, f"({letter})"), letter)
+    parts = re.split("[;,+]", found[1] or found[2])
+    named = [letters.get(part.strip(), "") for part in parts]
     if all(named):
         return frozenset(named)
     return None

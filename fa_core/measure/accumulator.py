@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.errors import MeasureError, TapError, UsageError
+from fa_core.facts.measurements import Interval
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
-from fa_core.judgement.intervals import Interval, growth_interval, median_ranks
+from fa_core.judgement.intervals import growth_interval, median_ranks
 from fa_core.measure.diagnosed import (
     Diagnosed,
     Samples,

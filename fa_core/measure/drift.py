@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fa_core.judgement.intervals import Interval, drift_interval
+from fa_core.facts.measurements import Interval
+from fa_core.judgement.intervals import drift_interval
 from fa_core.measure.norms import unit_rows
 
 MIN_BATCHES = 8

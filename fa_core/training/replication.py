@@ -15,6 +15,7 @@ import numpy as np
 from fa_core.analysis.timeline import timeline
 from fa_core.facts.runs import Manifest, read_manifest
 from fa_core.formats import Scan, Trace
+from fa_core.judgement.diagnostics import LOGARITHMIC
 from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
 from fa_core.option_values import split_place
 from fa_core.report import DiagnosticReport
@@ -24,9 +25,6 @@ from fa_core.training.plan import RunPlan
 
 OF_AUDITS = ("acc", "growth", "h_L", "g_L", "drift")
 """The numbers that a published audit file holds per run."""
-
-LOGARITHMIC = frozenset({"growth", "h_L", "g_L"})
-"""Numbers that span decades: compared as geometric means."""
 
 SEEDS = 3
 """Behind every published deviation."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fa_core.errors import UsageError, printable
-from fa_core.judgement.diagnostics import block_growths
+from fa_core.judgement.diagnostics import LOGARITHMIC, block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import DiagnosticReport
@@ -50,7 +50,6 @@ class Quantity(msgspec.Struct, frozen=True):
         letter: the diagnostic that judges it, or ``""``.
         of: the number of a report; None where it was not measured.
         write: a finite number as text.
-        log: whether it is read by orders of magnitude.
     """
 
     name: str
@@ -58,7 +57,11 @@ class Quantity(msgspec.Struct, frozen=True):
     letter: str
     of: Callable[[DiagnosticReport], float | None]
     write: Callable[[float], str]
-    log: bool = False
+
+    @property
+    def log(self) -> bool:
+        """Whether it is read by orders of magnitude."""
+        return self.name in LOGARITHMIC
 
     def say(self, value: float | None) -> str:
         """A number of this quantity as text; ``·`` where it was not measured."""
@@ -105,12 +108,12 @@ def _known(value: float) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", attrgetter("max_per_block_growth"), magnitude, log=True),
-    Quantity("g_L", "‖g_L‖", "b", attrgetter("g_L"), magnitude, log=True),
+    Quantity("growth", "growth", "a", attrgetter("max_per_block_growth"), magnitude),
+    Quantity("g_L", "‖g_L‖", "b", attrgetter("g_L"), magnitude),
     Quantity("drift", "drift", "c", attrgetter("cross_batch_stability"), _COSINE),
     Quantity("margin", "margin pp", "d", attrgetter("margin_pp"), "{:+.2f}".format),
     Quantity("acc", "accuracy", "", attrgetter("headline_acc"), _ACCURACY),
-    Quantity("h_L", "‖h_L‖", "", attrgetter("h_L"), magnitude, log=True),
+    Quantity("h_L", "‖h_L‖", "", attrgetter("h_L"), magnitude),
     Quantity("frozen", "frozen", "", attrgetter("baseline_acc"), _ACCURACY),
     Quantity("gamma", "deep Γ", "", _deep_gamma, _COSINE),
     Quantity("null", "null Γ", "", _null_gamma, _COSINE),

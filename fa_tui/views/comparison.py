@@ -10,8 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
-from fa_core.analysis.seeds import GEOMETRIC
-from fa_core.judgement.diagnostics import BIT, block_growths
+from fa_core.judgement.diagnostics import BIT, LOGARITHMIC, block_growths
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
@@ -315,7 +314,7 @@ def spread_words(line: ComparedLine) -> str:
     ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
     """
     if line.quantity:
-        geometric = line.quantity.name in GEOMETRIC
+        geometric = line.quantity.name in LOGARITHMIC
     else:
         geometric = line.kind != "number"
     stat = line.spread and line.spread.stat(geometric)

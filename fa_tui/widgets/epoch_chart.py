@@ -19,7 +19,7 @@ from textual.message import Message
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.method_style import method_style
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, LOGARITHMIC
 from fa_core.judgement.gamma import deep_gamma, deep_layers
 from fa_core.numbers import short
 from fa_core.trace import Trace
@@ -45,13 +45,16 @@ class Shown(NamedTuple):
         letter: the diagnostic that judges it, or ``""``.
         title: what it is.
         column: of the replay's table.
-        log: whether its axis is logarithmic.
     """
 
     letter: str
     title: str
     column: str
-    log: bool
+
+    @property
+    def log(self) -> bool:
+        """Whether its axis is logarithmic."""
+        return self.column in LOGARITHMIC
 
     @property
     def is_gamma(self) -> bool:
@@ -60,12 +63,12 @@ class Shown(NamedTuple):
 
 
 SHOWN = (
-    Shown("a", "growth per block", "growth", True),
-    Shown("b", "‖g_L‖", "g_L", True),
-    Shown("c", "drift", "stability", False),
-    Shown("d", "accuracy", "acc", False),
-    Shown("", "deep Γ", "gamma", False),
-    Shown("", "Γ per layer", "layers", False),
+    Shown("a", "growth per block", "growth"),
+    Shown("b", "‖g_L‖", "g_L"),
+    Shown("c", "drift", "stability"),
+    Shown("d", "accuracy", "acc"),
+    Shown("", "deep Γ", "gamma"),
+    Shown("", "Γ per layer", "layers"),
 )
 
 

@@ -19,6 +19,7 @@ from textual.color import Color
 from textual.widget import Widget
 
 from fa_core.judgement.diagnostics import BIT
+from fa_core.numbers import median
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.scale import Scale
@@ -297,7 +298,9 @@ class RunCells:
 
     def _number(self, quantity: Quantity, rows: Cell, width: int) -> tuple[str, str]:
         found = [value for value in values_of(quantity, self._session, rows) if value is not None]
-        value = median(found)
+        # NaN counts as the highest
+        found.sort(key=lambda value: (value != value, value))
+        value = median(found) if found else None
         if len(rows) > 1 and found:
             suffix = self._glyphs.say(f" ×{len(found)}")
         else:
@@ -331,18 +334,3 @@ class RunCells:
         if tone == "good":
             return "text"
         return tone
-
-
-def median(values: Sequence[float]) -> float | None:
-    """The middle of some numbers, of two in the middle their mean; NaN counts as the highest.
-
-    >>> median([3.0, 1.0, 100.0]), median([1.0, 2.0]), median([])
-    (3.0, 1.5, None)
-    """
-    ordered = sorted(values, key=lambda value: (value != value, value))
-    if not ordered:
-        return None
-    half, odd = divmod(len(ordered), 2)
-    if odd:
-        return ordered[half]
-    return (ordered[half - 1] + ordered[half]) / 2

@@ -20,8 +20,8 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import Diagnostic
-from fa_core.judgement.intervals import Interval
 from fa_core.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, Track, covering, rug

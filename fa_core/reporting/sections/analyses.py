@@ -11,9 +11,9 @@ from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, Se
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
+from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.intervals import Interval
 from fa_core.judgement.verdict import TRUSTWORTHY
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.option_values import listed

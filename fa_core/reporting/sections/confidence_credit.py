@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.confidence import Confidence, confidence, percent
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
-from fa_core.judgement.intervals import Interval
 from fa_core.numbers import MISSING, brief, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport

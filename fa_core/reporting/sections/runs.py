@@ -17,7 +17,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS
 from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
-from fa_core.numbers import MISSING, brief, fixed, significant
+from fa_core.numbers import MISSING, brief, count_text, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
@@ -83,8 +83,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
     said = [
-        f"{_runs(n)} of {len(methods)} method{'' if len(methods) == 1 else 's'} "
-        f"({listed(methods, 24)})"
+        f"{count_text(n, 'run')} of {count_text(len(methods), 'method')} ({listed(methods, 24)})"
     ]
     if seeds:
         if len(seeds) == 1:
@@ -116,10 +115,6 @@ def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str
     )
 
 
-def _runs(count: int) -> str:
-    return f"{count} {'run' if count == 1 else 'runs'}"
-
-
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     said = [
         _unmeasured_note(method, letters) for method, letters in unmeasured_letters(table).items()
@@ -128,7 +123,7 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
     for letter, bit in BIT.items():
         count = int(((table.nonfinite & bit) != 0).sum())
         if count:
-            said.append(f"({letter}) is NaN or infinite on {_runs(count)}")
+            said.append(f"({letter}) is NaN or infinite on {count_text(count, 'run')}")
     for i, name in enumerate(run_names(table)):
         report = table.report(i)
         if report.coverage and report.recorded_differs:
@@ -202,7 +197,9 @@ def evidence_note(table: AuditTable) -> Iterator[Block]:
         for letter, kind in table.report(i).evidence.items():
             kinds[f"({letter}) is a {kind}"] += 1
     if kinds:
-        found = "; ".join(f"{what} on {_runs(count)}" for what, count in sorted(kinds.items()))
+        found = "; ".join(
+            f"{what} on {count_text(count, 'run')}" for what, count in sorted(kinds.items())
+        )
         meaning = (
             "A lower bound can show that (a) fires, not that it passes; a proxy stands for "
             "another layer."
