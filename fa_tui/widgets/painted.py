@@ -27,12 +27,25 @@ from textual.widget import Widget
 from fa_tui.terminal.themes import TONES
 from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
-Row = list[tuple[str, str]]
-"""One line: pieces of text, each with its tone."""
+Piece = tuple[str, str]
+"""A text and its tone."""
+
+Row = list[Piece]
+"""The pieces of one line."""
 
 
 _OVERLAYS = {"flipped": Style(reverse=True), "bold": Style(bold=True)}
 """Tones that lie over others and leave their colours."""
+
+
+def row_text(row: Iterable[Piece]) -> str:
+    """The text of a row."""
+    return "".join([text for text, _ in row])
+
+
+def row_width(row: Iterable[Piece]) -> int:
+    """The cells that a row takes."""
+    return width_of(row_text(row))
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
@@ -41,7 +54,7 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
     """
-    if sum(width_of(text) for text, _ in row) <= width:
+    if row_width(row) <= width:
         return row
     kept: Row = []
     room = width - width_of(mark)
@@ -52,14 +65,14 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     return [*kept, (mark, style)]
 
 
-def joined(cells: Iterable[tuple[str, str]]) -> Row:
+def joined(cells: Iterable[Piece]) -> Row:
     """Neighbours of one tone as one piece.
 
     >>> joined([("a", "x"), ("b", "x"), ("c", "y")])
     [('ab', 'x'), ('c', 'y')]
     """
     pieces = groupby(cells, key=itemgetter(1))
-    return [("".join([text for text, _ in piece]), tone) for tone, piece in pieces]
+    return [(row_text(piece), tone) for tone, piece in pieces]
 
 
 # before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
