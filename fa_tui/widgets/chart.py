@@ -12,7 +12,6 @@ import math
 from asyncio import TimerHandle
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
@@ -427,8 +426,9 @@ def layer_chart(
     if scale is None:
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
     curves = []
-    for number, (run, name) in enumerate(zip_longest(norms, names, fillvalue=""), 1):
-        points = [(layer, float(norm)) for layer, norm in enumerate(run)]
+    for number, run in enumerate(norms, 1):
+        name = names[number - 1] if names else ""
+        points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
         curves.append(Curve(points, f"curve-{number}", str(number), name=name))
     return Chart(curves, x, scale, x_label="layer")
 

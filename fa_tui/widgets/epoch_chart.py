@@ -696,7 +696,8 @@ def _at(epochs: EpochSession, points: Points, run: int) -> Point | None:
     record = epochs.replay.record_at(run, epochs.epoch)
     if record is None:
         return None
-    return points[record - epochs.replay.records(run).start]
+    first: int = epochs.replay.records(run).start
+    return points[record - first]
 
 
 def _span(layers: Sequence[Curve]) -> str:

@@ -104,14 +104,13 @@ class Toned(_Mixin):
         over the first."""
         style = self._styles.get(tone)
         if style is None:
-            first, joined_by, others = tone.partition("+")
-            if joined_by:
+            first, _, others = tone.partition("+")
+            if others:
                 style = self.style_of(first) + self.style_of(others)
+            elif tone:
+                style = self.mixed(tone)
             else:
-                if tone:
-                    style = self.mixed(tone)
-                else:
-                    style = self.rich_style
+                style = self.rich_style
             self._styles[tone] = style
         return style
 
@@ -133,8 +132,10 @@ class Toned(_Mixin):
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
-        pairs = enumerate(zip_longest(before, after))
-        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
+        regions = []
+        for y, (old, new) in enumerate(zip_longest(before, after)):
+            if old != new:
+                regions.append(Region(0, y, self.size.width, 1))
         if regions:
             self.refresh(*regions)
 
@@ -168,7 +169,8 @@ class PaintedWidget(Toned, Widget):
     def render_line(self, y: int) -> Strip:
         if self._drawn_for != self.size:
             self._rows = self._drawn()
-        return self.strip_of(self._rows[y] if y < len(self._rows) else [], self.size.width)
+        row = self._rows[y] if y < len(self._rows) else []
+        return self.strip_of(row, self.size.width)
 
     def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
@@ -243,13 +245,13 @@ class PaintedScroll(Toned, ScrollView):
         if self._rows is None:
             self._rows = self.draw(self._width)
         line = y + self.scroll_offset.y
-        if line >= len(self._rows):
+        hidden = len(self._rows) - line
+        if hidden <= 0:
             return Strip.blank(self.size.width, self.rich_style)
-        if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
-            return self.strip_of(
-                self.cut_row(len(self._rows) - line) or self._rows[line], self._width
-            )
-        return self.strip_of(self._rows[line], self._width)
+        row = self._rows[line]
+        if hidden > 1 and y == self.scrollable_content_region.height - 1:
+            row = self.cut_row(hidden) or row
+        return self.strip_of(row, self._width)
 
     def on_resize(self) -> None:
         self._rows = self.draw(self._width)
