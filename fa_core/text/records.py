@@ -30,6 +30,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         number: its name and number with interval and basis; ``""`` if there is none.
         limit: what its threshold is called, and the threshold.
         distance: how far the number is from flipping; ``""`` if it cannot flip.
+        brief_distance: the same in fewer words, e.g. ``"10× under"``.
         remarks: further facts about the number.
         reason: why it was not measured, or which value is non-finite; else ``""``.
     """
@@ -39,6 +40,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     number: str = ""
     limit: str = ""
     distance: str = ""
+    brief_distance: str = ""
     remarks: list[str] = []
     reason: str = ""
 
@@ -80,6 +82,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         number=_number(run, diagnostic, value),
         limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
         distance=distance_text(run, diagnostic),
+        brief_distance=distance_text(run, diagnostic, brief=True),
         remarks=_remarks(run, letter),
     )
 
@@ -90,7 +93,7 @@ def range_text(run: JudgedRun, letter: str) -> str:
     return ", ".join(map(DIAGNOSTICS[letter].text, ends))
 
 
-def distance_text(run: JudgedRun, diagnostic: Diagnostic) -> str:
+def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
     """How far a diagnostic is from flipping, in its unit and, on a log scale, as a factor.
 
     ``""`` if it was not measured, or fires because a value is not finite.
@@ -110,8 +113,12 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic) -> str:
     difference = short(abs(limit - value))
     if diagnostic.log and value > 0 and limit > 0:
         factor = _factor(max(value / limit, limit / value))
-        return f"{factor}× {side} the limit ({difference})"
-    return f"{difference}{diagnostic.suffix} {side} the limit"
+        distance, more = f"{factor}× {side}", f" the limit ({difference})"
+    else:
+        distance, more = f"{difference}{diagnostic.suffix} {side}", " the limit"
+    if brief:
+        return distance
+    return distance + more
 
 
 def _factor(ratio: float) -> str:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from asyncio import TimerHandle
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
@@ -21,6 +20,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.intervals import Interval
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
@@ -34,6 +34,15 @@ from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 if TYPE_CHECKING:
     from fa_core.analysis.threshold_sweep import VerdictCurve
+
+
+Point = tuple[float, float]
+"""x and y."""
+
+Points = Sequence[Point]
+
+Cell = tuple[int, int]
+"""Column and line."""
 
 
 class End(NamedTuple):
@@ -51,12 +60,13 @@ class End(NamedTuple):
     style: str
 
     @property
-    def cells(self) -> set[tuple[int, int]]:
+    def cells(self) -> set[Cell]:
         """What it covers."""
-        return {(self.column - back, self.line) for back in range(len(self.mark))}
+        first = self.column - len(self.mark) + 1
+        return {(column, self.line) for column in range(first, self.column + 1)}
 
 
-def not_covered(ends: Sequence[End], taken: Collection[tuple[int, int]]) -> tuple[list[End], int]:
+def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End], int]:
     """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet
     the last one stays.
 
@@ -99,7 +109,7 @@ class Curve:
         name: of what it is drawn.
     """
 
-    points: Sequence[tuple[float, float]]
+    points: Points
     style: str
     mark: str
     stays: bool = False
@@ -134,90 +144,146 @@ class Chart:
     x_spans: bool = True
     level: float = math.nan
     axis: int = AXIS
-    band: tuple[float, float] | None = None
+    band: Interval | None = None
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
-    columns, lines = max(1, width - chart.axis), max(1, height - 1)
-    cells = _Cells(columns, lines)
-    low, high = (lines - 1 - chart.y.cell(y, lines) for y in chart.band) if chart.band else (-1, 0)
-    for line in range(high, low + 1):
-        cells.write(0, line, glyphs.say("░") * columns, "faint")
-    # of the cross every other cell: each takes three bytes, more than all the words on the screen
-    for y, text, tone in (
-        (chart.limit, glyphs.firing, "limit"),
-        (chart.level, f" {glyphs.rule}", "dim"),
-    ):
-        if chart.y.contains(y):
-            cells.write(0, lines - 1 - chart.y.cell(y, lines), (text * columns)[:columns], tone)
-    for x, glyph in ((chart.stop, glyphs.say("┊")), (chart.cursor, glyphs.divider)):
-        if x is not None:
-            for line in range(lines):
-                cells.write(chart.x.cell(x, columns), line, glyph, "note")
+    cells = _Cells(chart, max(1, width - chart.axis), max(1, height - 1), glyphs)
+    cells.draw_lines()
     for curve in chart.curves:
-        _draw_curve(cells, chart, curve, braille=glyphs.braille)
-    taken: set[tuple[int, int]] = set()
-    if chart.stop is not None:
-        at = chart.x.cell(chart.stop, columns)
-        if at + 1 + len(_STOP) <= columns:
-            begin = at + 1
-        else:
-            begin = at - len(_STOP)
-        cells.write(begin, 0, _STOP, "note")
-        taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
+        cells.draw_curve(curve)
+    taken = cells.draw_stop()
     left_out = _mark_ends(cells, chart, taken)
     edge = chart.axis - 2
-    labels = tick_labels(chart.y, lines, edge, glyphs)
-    heads = [(f"{labels.get(line, ''):>{edge}} ", "dim") for line in range(lines)]
-    rows = [[head, (glyphs.divider, "dim"), *cells.row(line)] for line, head in enumerate(heads)]
-    left, right = (
-        chart.x.tick(chart.x.lo, glyphs),
-        chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else "",
-    )
-    more = f"{chart.x_label}   +{left_out} more end{'s' if left_out > 1 else ''}"
-    room = max(0, columns - len(left) - len(right))
-    middle = glyphs.say(more if left_out and len(more) + 2 <= room else chart.x_label)[
-        :room
-    ].center(room)
+    labels = tick_labels(chart.y, cells.lines, edge, glyphs)
+    rows: list[Row] = []
+    for line in range(cells.lines):
+        head = f"{labels.get(line, ''):>{edge}} "
+        rows.append([(head, "dim"), (glyphs.divider, "dim"), *cells.row(line)])
     if height > 1:
-        return [*rows, [(" " * chart.axis + left + middle + right, "dim")]]
+        axis = " " * chart.axis + _x_axis(chart, cells.columns, left_out, glyphs)
+        rows.append([(axis, "dim")])
     return rows
 
 
-def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
+def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
+    """The ends of the axis and what it counts; how many marks are left out, if there is room."""
+    left = chart.x.tick(chart.x.lo, glyphs)
+    right = chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
+    room = max(0, columns - len(left) - len(right))
+    label = chart.x_label
+    if left_out:
+        plural = "s" if left_out > 1 else ""
+        more = f"{label}   +{left_out} more end{plural}"
+        if len(more) + 2 <= room:
+            label = more
+    return left + glyphs.say(label)[:room].center(room) + right
+
+
+def _mark_ends(cells: _Cells, chart: Chart, taken: set[Cell]) -> int:
     """Write the curves' marks at their ends; how many are left out."""
     ends: list[End] = []
     for curve in chart.curves:
-        last = next(
-            (point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None
-        )
-        if last is None or not curve.mark:
+        drawn = [point for point in curve.points if drawable(chart.y, point[1])]
+        if not drawn or not curve.mark:
             continue
-        column, line = (
-            chart.x.cell(last[0], cells.columns),
-            cells.lines - 1 - chart.y.cell(last[1], cells.lines),
-        )
+        column, line = cells.place(drawn[-1])
+        end = End(column, line, curve.mark, curve.style)
         if curve.stays:
             cells.write(column, line, curve.mark, curve.style)
             taken.add((column, line))
         else:
-            ends.append(End(column, line, curve.mark, curve.style))
+            ends.append(end)
     kept, left_out = not_covered(ends, taken)
-    for column, line, mark, style in kept:
-        cells.write(column - len(mark) + 1, line, mark, style)
+    for end in kept:
+        cells.write(end.column - len(end.mark) + 1, end.line, end.mark, end.style)
     return left_out
 
 
 class _Cells:
     """Characters and dots under way to rows."""
 
-    def __init__(self, columns: int, lines: int) -> None:
+    def __init__(self, chart: Chart, columns: int, lines: int, glyphs: Glyphs) -> None:
+        self._chart = chart
         self.columns, self.lines = columns, lines
+        self._glyphs = glyphs
         self._characters = [[(" ", "")] * columns for _ in range(lines)]
-        self._dots: dict[tuple[int, int], int] = {}
+        self._dots: dict[Cell, int] = {}
 
-    def dot(self, x: int, y: int, style: str) -> None:
+    def place(self, point: Point, across: int = 1, up: int = 1) -> Cell:
+        """The cell of a point, or the dot, of `across` × `up` in a cell."""
+        x, y = point
+        lines = self.lines * up
+        column = self._chart.x.cell(x, self.columns * across)
+        return column, lines - 1 - self._chart.y.cell(y, lines)
+
+    def write(self, column: int, line: int, text: str, style: str) -> None:
+        if not 0 <= line < self.lines:
+            return
+        for place, character in enumerate(text, column):
+            if 0 <= place < self.columns:
+                self._characters[line][place] = (character, style)
+
+    def row(self, line: int) -> Row:
+        return joined(self._characters[line])
+
+    def draw_lines(self) -> None:
+        """Draw the band, and the lines across and down."""
+        chart, glyphs = self._chart, self._glyphs
+        if chart.band is not None:
+            low, high = chart.band
+            bottom, top = self._line(low), self._line(high)
+            for line in range(top, bottom + 1):
+                self.write(0, line, glyphs.say("░") * self.columns, "faint")
+        self._draw_across(chart.limit, glyphs.firing, "limit")
+        # every other cell: each takes three bytes, more than all the words on the screen
+        self._draw_across(chart.level, f" {glyphs.rule}", "dim")
+        self._draw_down(chart.stop, glyphs.say("┊"))
+        self._draw_down(chart.cursor, glyphs.divider)
+
+    def _line(self, y: float) -> int:
+        return self.lines - 1 - self._chart.y.cell(y, self.lines)
+
+    def _draw_across(self, y: float, text: str, tone: str) -> None:
+        if self._chart.y.contains(y):
+            self.write(0, self._line(y), (text * self.columns)[: self.columns], tone)
+
+    def _draw_down(self, x: float | None, glyph: str) -> None:
+        if x is not None:
+            column = self._chart.x.cell(x, self.columns)
+            for line in range(self.lines):
+                self.write(column, line, glyph, "note")
+
+    def draw_stop(self) -> set[Cell]:
+        """Name the stop in the first line; the cells that this takes."""
+        if self._chart.stop is None:
+            return set()
+        begin = self._chart.x.cell(self._chart.stop, self.columns) + 1
+        if begin + len(_STOP) > self.columns:
+            begin -= 1 + len(_STOP)
+        self.write(begin, 0, _STOP, "note")
+        return {(column, 0) for column in range(begin, begin + len(_STOP))}
+
+    def draw_curve(self, curve: Curve) -> None:
+        """Draw the lines between a curve's points."""
+        braille = self._glyphs.braille
+        across, up = (2, 4) if braille else (1, 1)
+        mark = curve.mark[-1:] or "."
+        previous: Cell | None = None
+        for point in curve.points:
+            if not drawable(self._chart.y, point[1]):
+                previous = None
+                continue
+            here = self.place(point, across, up)
+            for column, line in _segment(previous or here, here):
+                if braille:
+                    self._dot(column, line, curve.style)
+                else:
+                    self.write(column, line, mark, curve.style)
+            previous = here
+
+    def _dot(self, x: int, y: int, style: str) -> None:
         """Set one of 2×4 dots per cell."""
         column, line = x // 2, y // 4
         if 0 <= column < self.columns and 0 <= line < self.lines:
@@ -225,45 +291,19 @@ class _Cells:
             self._dots[line, column] = bits
             self._characters[line][column] = (chr(0x2800 | bits), style)
 
-    def write(self, column: int, line: int, text: str, style: str) -> None:
-        for offset, character in enumerate(text):
-            if 0 <= column + offset < self.columns and 0 <= line < self.lines:
-                self._characters[line][column + offset] = (character, style)
 
-    def row(self, line: int) -> Row:
-        return joined(self._characters[line])
-
-
-def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> None:
-    across, up = (2, 4) if braille else (1, 1)
-    columns, lines = cells.columns * across, cells.lines * up
-    previous: tuple[int, int] | None = None
-    for x, y in curve.points:
-        if not _drawable(chart.y, y):
-            previous = None
-            continue
-        here = (chart.x.cell(x, columns), lines - 1 - chart.y.cell(y, lines))
-        for column, line in _segment(previous or here, here):
-            if braille:
-                cells.dot(column, line, curve.style)
-            else:
-                cells.write(column, line, curve.mark[-1:] or ".", curve.style)
-        previous = here
-
-
-def _drawable(scale: Scale, value: float) -> bool:
+def drawable(scale: Scale, value: float) -> bool:
     return math.isfinite(value) and (value > 0 or not scale.log)
 
 
-def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
+def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
     """The cells of a straight line, ends included."""
-    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+    column, line = start
+    across, down = end[0] - column, end[1] - line
+    steps = max(abs(across), abs(down), 1)
     for step in range(steps + 1):
         share = step / steps
-        yield (
-            round(start[0] + share * (end[0] - start[0])),
-            round(start[1] + share * (end[1] - start[1])),
-        )
+        yield round(column + share * across), round(line + share * down)
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
@@ -275,42 +315,43 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         threshold: its value now.
         runs: how many there are.
     """
-    diagnostic = DIAGNOSTICS[curve.letter]
-    if diagnostic.log:
-        drawn = curve.points[curve.points > 0]
-    else:
-        drawn = curve.points
+    log = DIAGNOSTICS[curve.letter].log
+    drawn = curve.points[curve.points > 0] if log else curve.points
     # they are sorted, and many: the outermost two say how far they go
-    x = covering(
-        [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log
-    ) or Scale(0.0, 1.0)
+    outermost = [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold]
+    x = covering(outermost, log=log) or Scale(0.0, 1.0)
     kept: Sequence[int] = range(1, len(curve.points) + 1)
     if len(kept) > SLICES:
         # of each small slice of the axis the last step
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
-        kept = sorted({*curve.points.searchsorted(slices, side="right").tolist()} - {0})
+        last = curve.points.searchsorted(slices, side="right").tolist()
+        kept = sorted({*last} - {0})
     points = [float(curve.points[at - 1]) for at in kept]
-    fired, walked = (
-        [int(counts[at]) for at in (0, *kept)] for counts in (curve.fired, curve.walk_backs)
-    )
+    fired = [int(curve.fired[at]) for at in (0, *kept)]
+    walked = [int(curve.walk_backs[at]) for at in (0, *kept)]
     curves = [
         Curve(steps(points, fired, x), "curve-1", curve.letter),
         Curve(steps(points, walked, x), "text", "w"),
     ]
     # quarters of it are whole numbers
     y = Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4))
-    label = f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}"
+    label = f"threshold of ({curve.letter})"
+    if log:
+        label += ", log"
     return Chart(curves, x, y, cursor=threshold, x_label=label)
 
 
-def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
+def steps(points: Sequence[float], counts: Sequence[int], x: Scale) -> list[Point]:
     """A step function as the corners of its line.
 
     >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
     [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
     """
-    edges = [x.lo, *(edge for point in points for edge in (point, point)), x.hi]
-    return list(zip(edges, (float(count) for count in counts for _ in range(2)), strict=True))
+    corners = []
+    starts, ends = [x.lo, *points], [*points, x.hi]
+    for start, end, count in zip(starts, ends, counts, strict=True):
+        corners += [(start, float(count)), (end, float(count))]
+    return corners
 
 
 class Canvas(PaintedWidget):
@@ -333,27 +374,27 @@ class Canvas(PaintedWidget):
         return draw_chart(self.chart, width, height, self._glyphs)
 
 
-_TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
-
-
 class LayerCharts(Horizontal):
     """Two charts side by side; a run's curves are marked by its number."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._canvases = {name: Canvas() for name, _ in _TITLES}
+        self._canvases = {"‖h_l‖ residual stream": Canvas(), "‖g_l‖ BP gradient": Canvas()}
 
     @property
     def charts(self) -> list[tuple[str, Chart]]:
         """What is drawn, with titles."""
-        drawn = ((title, self._canvases[name].chart) for name, title in _TITLES)
-        return [(title, chart) for title, chart in drawn if chart is not None]
+        charts = []
+        for title, canvas in self._canvases.items():
+            if canvas.chart is not None:
+                charts.append((title, canvas.chart))
+        return charts
 
     def compose(self) -> ComposeResult:
-        for name, title in _TITLES:
+        for title, canvas in self._canvases.items():
             line = Line()
             line.set((f" {title}", "strong"), (" log", "dim"))
-            yield Vertical(line, self._canvases[name])
+            yield Vertical(line, canvas)
 
     def show(
         self,
@@ -363,9 +404,11 @@ class LayerCharts(Horizontal):
         names: Sequence[str],
     ) -> None:
         """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
-        for name, stream, scale in (("h", "residual_norms", h), ("g", "bp_grad_norms", g)):
-            norms = [report.stream(stream) for report in reports]
-            self._canvases[name].set_chart(layer_chart(norms, scale, names))
+        h_canvas, g_canvas = self._canvases.values()
+        h_norms = [report.stream("residual_norms") for report in reports]
+        h_canvas.set_chart(layer_chart(h_norms, h, names))
+        g_norms = [report.stream("bp_grad_norms") for report in reports]
+        g_canvas.set_chart(layer_chart(g_norms, g, names))
 
 
 def layer_chart(
@@ -378,15 +421,16 @@ def layer_chart(
         scale: None draws nothing.
         names: of the runs.
     """
-    curves = [
-        Curve([*enumerate(map(float, run))], f"curve-{number}", str(number), name=name)
-        for number, (run, name) in enumerate(zip_longest(norms, names, fillvalue=""), 1)
-        if scale is not None
-    ]
     depth = max(map(len, norms), default=0)
-    return Chart(
-        curves, Scale(0.0, float(max(1, depth - 1))), scale or Scale(0.0, 1.0), x_label="layer"
-    )
+    x = Scale(0.0, float(max(1, depth - 1)))
+    if scale is None:
+        return Chart([], x, Scale(0.0, 1.0), x_label="layer")
+    curves = []
+    for number, run in enumerate(norms, 1):
+        name = names[number - 1] if names else ""
+        points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
+        curves.append(Curve(points, f"curve-{number}", str(number), name=name))
+    return Chart(curves, x, scale, x_label="layer")
 
 
 _LEAST = Size(50, 12)
@@ -457,26 +501,18 @@ class LineCharts(Vertical):
             left, top, least = 0, matrix.line_count() + 2, _LEAST
             room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
         self.set_class(beside, "-beside")
-        measured = (
-            row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms
-        )
-        rows = list(islice(measured, _RUNS + 1))
-        more, rows = len(rows) > _RUNS, rows[:_RUNS]
-        self.display = (
-            bool(rows)
-            and matrix.display
-            and room.width >= least.width
-            and room.height >= least.height
-        )
+        on_line = matrix.rows_on_line
+        measured = [row for row in on_line if self._session.rows[row].report.residual_norms]
+        fits = room.width >= least.width and room.height >= least.height
+        self.display = bool(measured) and matrix.display and fits
         if not self.display:
             return
         self.styles.offset = (left, top)
         self.styles.width, self.styles.height = room
-        if more:
-            count = f" first {len(rows)} of {len(matrix.rows_on_line)} "
-        else:
-            count = ""
-        wanted = count, [self._session.rows[row] for row in rows]
+        count = ""
+        if len(measured) > _RUNS:
+            count = f" first {_RUNS} of {len(on_line)} "
+        wanted = count, [self._session.rows[row] for row in measured[:_RUNS]]
         if wanted != self._wanted:
             self._wanted = wanted
             if self.waiting is not None:
@@ -488,9 +524,9 @@ class LineCharts(Vertical):
         count, rows = self._wanted
         reports = [row.report for row in rows]
         runs = ["".join(name) for name in told_apart(rows)]
-        names = "  ".join(f"{number} {name}" for number, name in enumerate(runs, 1))
+        names = "".join([f"  {number} {name}" for number, name in enumerate(runs, 1)])
         # in front: the names may be cut
-        self._title.set((count, "warn"), (f" {names}", "dim"))
+        self._title.set((count, "warn"), (names.removeprefix(" "), "dim"))
         self._charts.show(reports, *self._scales(reports), runs)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:

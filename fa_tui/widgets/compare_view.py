@@ -47,12 +47,11 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)
     '…d=128 λ=0.1'
     """
-    name, end = glyphs.say(name), glyphs.say(end)
-    if width_of(end) > width > len(glyphs.ellipsis):
-        return cut_start(end, width, glyphs.ellipsis)
-    return cut(
-        cut(name, max(len(glyphs.ellipsis), width - width_of(end)), glyphs.ellipsis) + end, width
-    )
+    name, end, ellipsis = glyphs.say(name), glyphs.say(end), glyphs.ellipsis
+    if width_of(end) > width > len(ellipsis):
+        return cut_start(end, width, ellipsis)
+    beginning = cut(name, max(len(ellipsis), width - width_of(end)), ellipsis)
+    return cut(beginning + end, width)
 
 
 SIDE_BY_SIDE = 6
@@ -140,11 +139,10 @@ class CompareView(LineTable):
         """Show these runs (indices), named so, with bars on these scales; as far to the right as
         before."""
         self._rows, self._labels, self._scales = rows, labels, scales
-        reports = [self._session.rows[row].report for row in rows]
+        self.lines = []
         if rows:
+            reports = [self._session.rows[row].report for row in rows]
             self.lines = comparison.compared_lines(reports, self._session.diverges_at)
-        else:
-            self.lines = []
         self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
         self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
@@ -178,27 +176,23 @@ class CompareView(LineTable):
         if not count:
             self.set_widths(_LABEL, [])
             return
-        room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
-        named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
-        with_bar = _NUMBER + 2 + _BAR_LEAST
-        if count >= _MANY and room >= count * with_bar:
-            needed = with_bar
-        else:
+        more = [_RATIO] if count > 1 else []
+        room = self.view.width - _LABEL - sum(more)
+        needed = with_bar = _NUMBER + 2 + _BAR_LEAST
+        if count < _MANY or room < count * with_bar:
             needed = _NUMBER
-        fits = room - _SPREAD >= count * max(needed, min(named, _NAME_MOST))
-        if self._averaged and fits:
-            spread = _SPREAD
-        else:
-            spread = 0
-        each = max(_NUMBER, min(_RUN_MOST, (room - spread) // count))
+        named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
+        needed = max(needed, min(named, _NAME_MOST))
+        if self._averaged and room - _SPREAD >= count * needed:
+            more.append(_SPREAD)
+            room -= _SPREAD
+        each = max(_NUMBER, min(_RUN_MOST, room // count))
         had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 2)
         if self.bar_cells < _BAR_LEAST:
             self.bar_cells = 0
         if bool(had) != bool(self.bar_cells):
             self.refresh_bindings()
-        self.set_widths(
-            _LABEL, [each] * count + ([_RATIO] if count > 1 else []) + ([spread] if spread else [])
-        )
+        self.set_widths(_LABEL, [each] * count + more)
 
     def on_resize(self) -> None:
         self._fit()
@@ -208,9 +202,10 @@ class CompareView(LineTable):
         """The line under the cursor, and which of the runs (None right of them)."""
         if not self.lines:
             return None
-        return self.lines[
-            self.line
-        ], self.window.first + self.column if self.column < self.window.size else None
+        run = None
+        if self.column < self.window.size:
+            run = self.window.first + self.column
+        return self.lines[self.line], run
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There are others to turn to only where they do not fit."""
@@ -225,8 +220,8 @@ class CompareView(LineTable):
         self._slide(pages * self.window.size)
 
     def action_cursor(self, down: int, right: int) -> None:
-        at_end = self.column == (self.window.size - 1 if right > 0 else 0)
-        if not (right and at_end and self._slide(right)):
+        last = self.window.size - 1 if right > 0 else 0
+        if not right or self.column != last or not self._slide(right):
             super().action_cursor(down, right)
 
     def _slide(self, step: int) -> bool:
@@ -241,24 +236,21 @@ class CompareView(LineTable):
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows
         most."""
-        peaks = {("growth", comparison.block_name(_peak(report))) for report in self.reports}
-        lines = list(enumerate(self.lines))
-        firsts = {0, *(number + 1 for number, line in lines if line.kind == "heading")}
-        return [
-            at
-            for at, line in lines
-            if at in firsts or line.parts or (line.kind, line.label) in peaks
-        ]
+        peaks = {comparison.block_name(_peak(report)) for report in self.reports}
+        landmarks = []
+        is_first = True
+        for at, line in enumerate(self.lines):
+            is_peak = line.kind == "growth" and line.label in peaks
+            if is_first or line.parts or is_peak:
+                landmarks.append(at)
+            is_first = line.kind == "heading"
+        return landmarks
 
     def action_landmark(self, direction: int) -> None:
         """Go to the next line worth going to, or the last one before."""
-        ahead = [
-            line
-            for line in self.landmarks()
-            if (line > self.line if direction > 0 else line < self.line)
-        ]
+        ahead = [line for line in self.landmarks() if (line - self.line) * direction > 0]
         if ahead:
-            self.move_to(ahead[0] if direction > 0 else ahead[-1])
+            self.move_to(ahead[0 if direction > 0 else -1])
 
     def line_count(self) -> int:
         return len(self.lines)
@@ -270,26 +262,18 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if entry.kind != "heading":
             return None
-        if self.bar_cells:
-            scale = self._scale_of(self.lines[line + 1].kind)
-        else:
-            scale = None
-        if scale:
-            ends = [scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi)]
-        else:
-            ends = []
-        if ends:
-            bars = f"   (bars {self._glyphs.ellipsis.join(ends)})"
-        else:
-            bars = ""
-        return [(self._glyphs.say(f" {entry.label}") + bars, "source")]
+        text = self._glyphs.say(f" {entry.label}")
+        scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
+        if scale is not None:
+            low, high = scale.tick(scale.lo, self._glyphs), scale.tick(scale.hi, self._glyphs)
+            text += f"   (bars {low}{self._glyphs.ellipsis}{high})"
+        return [(text, "source")]
 
     def frozen(self, line: int | None) -> Row:
         if line is None:
-            label = ""
-        else:
-            label = self._glyphs.say(f" {self.lines[line].label}")
-        return [(padded(cut(label, _LABEL - 1), _LABEL), "head" if line is None else "dim")]
+            return [(" " * _LABEL, "head")]
+        label = self._glyphs.say(f" {self.lines[line].label}")
+        return [(padded(cut(label, _LABEL - 1), _LABEL), "dim")]
 
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
@@ -298,33 +282,29 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = (
-            self._ratio(entry)
-            if column == self.window.size
-            else (comparison.spread_words(entry), "dim")
-        )
-        return [
-            (cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis).ljust(width - 1), tone)
-        ]
+        text, tone = comparison.spread_words(entry), "dim"
+        if column == self.window.size:
+            text, tone = self._ratio(entry)
+        text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
+        return [(text.ljust(width - 1), tone)]
 
     def _heading(self, column: int, width: int) -> str:
         """A column's heading; the outer ones of the runs show that there are more."""
         window = self.window
-        if column >= window.size:
-            return shortened(
-                ("max/min", "mean ×/÷ or ±")[column - window.size], "", width, self._glyphs
-            )
+        if column == window.size:
+            return shortened("max/min", "", width, self._glyphs)
+        if column > window.size:
+            return shortened("mean ×/÷ or ±", "", width, self._glyphs)
+        before = after = ""
         if column == 0 and window.first:
             before = f"{self._glyphs.off_left} "
-        else:
-            before = ""
         if column == window.size - 1 and window.end < window.total:
             after = f" {self._glyphs.off_right}"
-        else:
-            after = ""
-        before += f"{column + 1} " if self._numbered else ""
+        if self._numbered:
+            before += f"{column + 1} "
+        name, end = self._labels[window.first + column]
         room = width - len(before) - len(after)
-        return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
+        return before + shortened(name, end, room, self._glyphs) + after
 
     def subheader(self, column: int) -> Row:
         width, window = self.width_of(column), self.window
@@ -335,24 +315,19 @@ class CompareView(LineTable):
         return [(padded(text, width), "source")]
 
     def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
+        place = self.window.first + column
         if entry.kind == "verdict":
-            return verdict_row(self._session, self._rows[self.window.first + column], self._glyphs)
-        if entry.spread:
-            value = entry.spread.values[self.window.first + column]
-        else:
-            value = None
+            return verdict_row(self._session, self._rows[place], self._glyphs)
+        value = entry.spread.values[place] if entry.spread else None
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
-        text, fires = self._written(
-            entry, column, value, self.width_of(column) - 1 - self.bar_cells
-        )
+        room = self.width_of(column) - 1 - self.bar_cells
+        text, fires = self._written(entry, column, value, room)
         bar, scale = "", self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        return [
-            (text.ljust(_NUMBER + bool(self.bar_cells)), "bad" if fires else "text"),
-            (bar, "accent"),
-        ]
+        number = text.ljust(_NUMBER + bool(self.bar_cells))
+        return [(number, "bad" if fires else "text"), (bar, "accent")]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
@@ -367,48 +342,39 @@ class CompareView(LineTable):
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = comparison.extremes(entry) or (None, None)
-        most, least = map(self._glyphs.say, "↑↓")
+        end = ""
         if place == largest:
-            end = most
+            end = self._glyphs.say("↑")
         elif place == smallest:
-            end = least
-        else:
-            end = ""
+            end = self._glyphs.say("↓")
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
+            text = entry.quantity.say(value)
             if place in entry.assumed:
-                sign = "?"
-            else:
-                sign = ""
-            return entry.quantity.say(value) + sign + end, bool(letter and letter in report.flags)
-        before, after, fires = "", "", not math.isfinite(value)
+                text += "?"
+            return text + end, bool(letter and letter in report.flags)
+        before, fires = "", not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
             if entry.label == comparison.block_name(_peak(report)):
-                after = f" {self._glyphs.grows}"
-            else:
-                after = ""
+                end += f" {self._glyphs.grows}"
             fires = not value <= report.thresholds.h_norm_explosion_ratio
-        if self.bar_cells:
-            digits = _DIGITS
-        else:
-            digits = _DIGITS_WITHOUT_BARS
-        texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]
-        return next((text for text in texts if len(text) <= room), texts[-1]), fires
+        digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
+        text = f"{before}{short(value, digits)}{end}"
+        while digits > 1 and len(text) > room:
+            digits -= 1
+            text = f"{before}{short(value, digits)}{end}"
+        return text, fires
 
     def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """How far the runs are apart, and the tone of it."""
-        if entry.spread:
-            ratio = entry.spread.ratio
-        else:
-            ratio = None
+        ratio = entry.spread.ratio if entry.spread else None
         if ratio is None:
             return "", "text"
+        text = f"×{short(ratio)}"
         if entry.parts:
-            sign = f" {self._glyphs.off_left}"
-        else:
-            sign = ""
-        return f"×{short(ratio)}{sign}", "warn" if ratio > self._session.diverges_at else "dim"
+            text += f" {self._glyphs.off_left}"
+        return text, "warn" if ratio > self._session.diverges_at else "dim"
 
 
 def _peak(report: DiagnosticReport) -> int | None:

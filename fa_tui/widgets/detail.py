@@ -8,7 +8,8 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import NamedTuple
 
 from textual.binding import Binding
 
@@ -32,26 +33,34 @@ from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import with_keys
-from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
+from fa_tui.widgets.painted import (
+    SCROLL_KEYS,
+    PaintedScroll,
+    Piece,
+    Row,
+    ending,
+    row_width,
+)
 
 _INDENT = 6
 _LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph shows too."""
-_LEFT_OUT = re.compile(r" \([^)]*\)| the limit")
 _PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
+"""Two words in brackets."""
 
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 _SPARK_CELLS = 24
-_LAYER, _NUMBER, _GROWTH, _COLUMN, _MARK = 4, 9, 10, 7, 2
+_LAYER, _NUMBER, _GROWTH, _COLUMN, _PEAK = 4, 9, 10, 7, 2
 _LONGEST_BAR = 10
 _FIRST_AND_LAST = 1000
 """Layers that have a line each, from either end."""
 
 _NAMES, _NAMES_NARROW = 12, 2
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+_EMPTY: tuple[object, ...] = (None, [], {}, "")
 _SHORTER = {
     "weights_dtype": "weights in",
     "device_label": "hardware",
@@ -83,10 +92,12 @@ def sparkline(
     if width and len(values) > width:
         bounds = [len(values) * cell // width for cell in range(width + 1)]
         groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
-        values = [
-            max(group, key=lambda value: (not math.isfinite(value), value)) for group in groups
-        ]
-    return "".join(_bar(value, scale, glyphs) for value in values)
+        values = [max(group, key=_nonfinite_last) for group in groups]
+    return "".join([_bar(value, scale, glyphs) for value in values])
+
+
+def _nonfinite_last(value: float) -> tuple[bool, float]:
+    return not math.isfinite(value), value
 
 
 def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
@@ -115,9 +126,23 @@ def signed(value: float | None) -> str:
     return f"{value:+.2f}"
 
 
+class LayerColumn(NamedTuple):
+    """A column of the table of layers.
+
+    Attributes:
+        heading: as wide as the column.
+        cells: layer → its cell.
+        blank: the cell of other layers.
+    """
+
+    heading: str
+    cells: Mapping[str, Row]
+    blank: Piece
+
+
 class RunPage:
-    """Everything known about a run, in lines; each part is written again only where what it depends
-    on changed.
+    """Everything known about a run, in lines. A part is written again only if what it depends on
+    changed.
 
     Args:
         row: the run.
@@ -126,41 +151,43 @@ class RunPage:
     """
 
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
-        self._row, self._report = row, row.report
-        self._width, self._glyphs, self._say = max(width, _LEAST), glyphs, glyphs.say
+        self._row = row
+        self._report = row.report
+        self._width = max(width, _LEAST)
+        self._glyphs = glyphs
+        self._say = glyphs.say
         self._parts: dict[str, tuple[object, list[Row]]] = {}
-        norms = self._report.residual_norms
-        self._growths, self._peak = block_growths(norms), peak_block(norms)
+        norms = row.report.residual_norms
+        self._growths = block_growths(norms)
+        self._peak = peak_block(norms)
 
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
         """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
         report = self._report = self._row.report.with_thresholds(thresholds)
-        judged, coverage = (report.flags, report.undecided, report.coverage), report.coverage
+        judged = (report.flags, report.undecided, report.coverage)
         lines = [*self._part("title", judged, self._title)]
         if gone:
-            lines += self._wrapped(
-                f"{self._glyphs.gone} no longer on disk: shown as it was read last", "note"
-            )
-        if coverage:
-            if report.resampling is None:
-                found = None
-            else:
-                found = confidence(report)
-            if found is None:
-                same = None
-            else:
-                same = found.same_verdict
-            lines += [*self._part("verdict", (judged, same), partial(self._verdict, found)), []]
-            for letter in LETTERS:
-                diagnostic = DIAGNOSTICS[letter]
-                limit = diagnostic.limit(thresholds)
-                lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
-            passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
-            lines += [[], *self._part("sparklines", None, self._sparklines)]
-            lines += self._part("layers", passing, self._layers)
+            words = "no longer on disk: shown as it was read last"
+            lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
+        if report.coverage:
+            lines += self._measured(judged)
+        elif self._row.checkpoint:
+            lines += self._wrapped(_MEASURE, "note")
         else:
-            lines += self._wrapped(_MEASURE if self._row.checkpoint else _NOTHING, "note")
+            lines += self._wrapped(_NOTHING, "note")
         return [*lines, *self._part("facts", None, self._facts)]
+
+    def _measured(self, judged: object) -> list[Row]:
+        """Verdict, diagnostics and layers."""
+        thresholds = self._report.thresholds
+        found = confidence(self._report)
+        lines = [*self._part("verdict", (judged, found), partial(self._verdict, found)), []]
+        for letter, diagnostic in DIAGNOSTICS.items():
+            limit = diagnostic.limit(thresholds)
+            lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
+        lines += [[], *self._part("sparklines", None, self._sparklines)]
+        passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
+        return lines + self._part("layers", passing, self._layers)
 
     def _part(self, name: str, depends_on: object, write: Callable[[], list[Row]]) -> list[Row]:
         known, lines = self._parts.get(name, (None, None))
@@ -175,7 +202,7 @@ class RunPage:
 
     def _fitted(self, row: Row) -> Row:
         """The row, with a sign where it is cut; blanks at its end are not missed."""
-        if sum(width_of(text) for text, _ in row) <= self._width:
+        if row_width(row) <= self._width:
             return row
         while not row[-1][0].strip():
             row = row[:-1]
@@ -185,22 +212,28 @@ class RunPage:
     def _title(self) -> list[Row]:
         """Method, seed and verdict cell; the axes between them, or below where there is no room."""
         row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
-        name, axes = self._say(report.method_name or row.method), self._say(axes_text(row.axes))
         mark = run_cell(report, control=row.is_control, ascii_only=self._glyphs.name == "ascii")
-        below = self._wrapped(axes, "dim")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
-        if row.seed is None:
-            seeds = [""]
-        else:
-            seeds = [f"  seed {row.seed}", f" s{row.seed}"]
-        seed = next((seed for seed in seeds if width_of(name) + len(seed) <= room), seeds[-1])
+        name = self._say(report.method_name or row.method)
+        seed = self._seed(room - width_of(name))
+        axes = self._say(axes_text(row.axes))
+        below = self._wrapped(axes, "dim")
         if axes and width_of(f"{name}{seed}  {axes}") <= room:
-            seed, below = f"{seed}  {axes}", []
+            seed = f"{seed}  {axes}"
+            below = []
         name = cut(name, max(_LEAST_NAME, room - width_of(seed)), ellipsis)
         left = ending([(name, "strong"), (seed, "dim")], room, ellipsis, "dim")
-        blanks = " " * (self._width - len(mark) - sum(width_of(text) for text, _ in left))
+        blanks = " " * (self._width - len(mark) - row_width(left))
         return [[*left, (blanks, ""), (mark, self._tone)], *below]
+
+    def _seed(self, room: int) -> str:
+        if self._row.seed is None:
+            return ""
+        seed = f"  seed {self._row.seed}"
+        if len(seed) <= room:
+            return seed
+        return f" s{self._row.seed}"
 
     @property
     def _tone(self) -> str:
@@ -209,57 +242,54 @@ class RunPage:
         return tones.get(standing, "dim")
 
     def _verdict(self, found: Confidence | None) -> list[Row]:
-        report, control = self._report, self._row.is_control
-        if report.flags and known_text(report) != f"{LETTERS} measured":
-            on = f" ({known_text(report)})"
-        else:
-            on = ""
-        lines = self._wrapped(verdict_words(report, control) + on, self._tone)
+        report = self._report
+        words = verdict_words(report, self._row.is_control)
+        known = known_text(report)
+        if report.flags and known != f"{LETTERS} measured":
+            words = f"{words} ({known})"
+        lines = self._wrapped(words, self._tone)
         if mode := failure_mode(report, cosine=False):
             lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
             lines += self._wrapped(same, "dim")
         if report.recorded_differs:
-            words = recorded_text(report, self._row.report.thresholds)
-            lines += self._wrapped(f"{self._glyphs.differs} {words}", "note")
+            recorded = recorded_text(report, self._row.report.thresholds)
+            lines += self._wrapped(f"{self._glyphs.differs} {recorded}", "note")
         return lines
 
     def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
-        """A diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of
-        them fire."""
+        """A diagnostic, the cause of (b), and the resampled interval with the share that fires."""
         letter, report = diagnostic.letter, self._report
         lines = self._judged(record_of(report, letter))
         if letter == "b" and letter in report.flags:
             lines += self._wrapped(f"cause: {floor_text(report)}", "note", _INDENT)
         if found is not None and letter in found.fired:
-            low, high = (short(end) for end in found.intervals[diagnostic.column])
-            fires = percent(found.fired[letter])
-            said = f"{LEVEL:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
-            lines += self._wrapped(said, "dim", _INDENT)
+            low, high = found.intervals[diagnostic.column]
+            span = f"{short(low)} to {short(high)}{diagnostic.suffix}"
+            text = f"{LEVEL:.0%}: {span}, fires in {percent(found.fired[letter])}"
+            lines += self._wrapped(text, "dim", _INDENT)
         return lines
 
     def _judged(self, record: DiagnosticRecord) -> list[Row]:
-        """A diagnostic with its glyph, and its distance from flipping behind or below it."""
-        glyph, tone = self._sign(record.letter)
-        text_tone = "text" if record.letter in self._report.coverage else "dim"
-        place = self._peak_text() if record.letter == "a" else ""
+        """A diagnostic with its glyph; its distance from flipping at the end or below it."""
+        place = ""
+        if record.letter == "a" and self._peak is not None:
+            place = f"in block {self._peak}→{self._peak + 1}"
         if self._width < _NARROW and record.distance:
-            head = f"({record.letter})"
-            body = record.number
-            distance = _LEFT_OUT.sub("", record.distance)
-            under = "; ".join([f"{record.limit}, {distance}", *record.remarks])
+            head, body = f"({record.letter})", record.number
+            under = "; ".join([f"{record.limit}, {record.brief_distance}", *record.remarks])
             if place and _INDENT + len(under) + 2 + len(place) <= self._width:
                 under = f"{under}, {place}"
         else:
-            head = f"({record.letter}) {record.state}:"
-            body = with_keys(record.text)
+            head, body = f"({record.letter}) {record.state}:", with_keys(record.text)
             under = "  ".join(filter(None, [place, record.distance]))
-        lines = self._broken(f"{glyph} {head} {body}")
-        first = lines[0]
+        glyph, tone = self._sign(record.letter)
+        text_tone = "text" if record.letter in self._report.coverage else "dim"
+        first, *rest = self._broken(f"{glyph} {head} {body}")
         lead = len(glyph) + 1 + len(self._say(head))
         rows: list[Row] = [[(first[:lead], tone), (first[lead:], text_tone)]]
-        rows += [[(line, text_tone)] for line in lines[1:]]
+        rows += [[(line, text_tone)] for line in rest]
         self._put_under(rows, self._say(under))
         return rows
 
@@ -274,11 +304,6 @@ class RunPage:
             return glyphs.passes, "good"
         return glyphs.unmeasured, "dim"
 
-    def _peak_text(self) -> str:
-        if self._peak is None:
-            return ""
-        return f"in block {self._peak}→{self._peak + 1}"
-
     def _broken(self, text: str) -> list[str]:
         """A text on lines of the pane's width; intervals, and thresholds with their names, stay
         whole."""
@@ -288,7 +313,7 @@ class RunPage:
 
     def _put_under(self, rows: list[Row], under: str) -> None:
         """Put a text at the right end of the last row, or on rows of its own."""
-        used = sum(width_of(piece) for piece, _ in rows[-1])
+        used = row_width(rows[-1])
         if under and used + 2 + width_of(under) <= self._width:
             rows[-1].append((padded_left(under, self._width - used), "dim"))
             return
@@ -297,131 +322,116 @@ class RunPage:
 
     def _sparklines(self) -> list[Row]:
         """‖h_l‖ and ‖g_l‖ over the layers as one line each, on log scales."""
-        lines: list[Row] = []
-        room = max(1, min(_SPARK_CELLS, self._width - 24))
-        for name, values in (
-            ("‖h‖", self._report.residual_norms),
-            ("‖g‖", self._report.bp_grad_norms),
-        ):
-            scale = covering(values, log=True)
-            if len(values) < 2 or scale is None:
-                continue
-            each = max(1, room // len(values))
-            wide = "".join(
-                character * each for character in sparkline(values, scale, self._glyphs, room)
-            )
-            ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
-            lines.append([(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")])
+        report = self._report
+        lines = self._sparkline("‖h‖", report.residual_norms)
+        lines += self._sparkline("‖g‖", report.bp_grad_norms)
         if lines:
-            return [*lines, []]
-        return []
+            lines.append([])
+        return lines
+
+    def _sparkline(self, name: str, values: Sequence[float]) -> list[Row]:
+        scale = covering(values, log=True)
+        if len(values) < 2 or scale is None:
+            return []
+        room = max(1, min(_SPARK_CELLS, self._width - 24))
+        each = max(1, room // len(values))
+        bars = sparkline(values, scale, self._glyphs, room)
+        wide = "".join([bar * each for bar in bars])
+        ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
+        return [[(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")]]
 
     def _layers(self) -> list[Row]:
         """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then
         what fits."""
-        report, width = self._report, self._width
-        h, g, more = (
-            report.by_layer("residual_norms"),
-            report.by_layer("bp_grad_norms"),
-            list(self._more_columns()),
-        )
-        layers = layers_in_order([*h, *g, *(layer for _, column in more for layer in column)])
+        h = self._report.by_layer("residual_norms")
+        g = self._report.by_layer("bp_grad_norms")
+        more = list(self._credit_columns())
+        layers = layers_in_order([*h, *g, *chain.from_iterable(column.cells for column in more)])
         if not layers:
             return []
-        if self._peak is None:
-            peak = ""
-        else:
-            peak = str(self._peak + 1)
-        # where there is no room for the growth, its peak is marked at ‖h‖
-        if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
-            blocks = self._growths
-        else:
-            blocks = []
-        growth_of = {str(layer): growth for layer, growth in enumerate(blocks, 1)}
-        if blocks:
-            growth_width = _GROWTH
-        elif peak:
-            growth_width = _MARK
-        else:
-            growth_width = 0
-        numbers = _LAYER + 2 * _NUMBER + growth_width
-        more = more[: max(0, width - numbers) // _COLUMN]
-        bar = max(0, min(_LONGEST_BAR, (width - numbers - _COLUMN * len(more)) // 2 - 1))
-        h_scale, g_scale = covering(h.values(), log=True), covering(g.values(), log=True)
-        heads = ["‖h‖".ljust(_NUMBER + bar), ("growth" if blocks else "").ljust(growth_width)]
-        heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
-        lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
+        growth = self._growth_column()
+        room = self._width - _LAYER - 2 * _NUMBER - len(growth.heading)
+        more = more[: max(0, room) // _COLUMN]
+        bar = max(0, min(_LONGEST_BAR, (room - _COLUMN * len(more)) // 2 - 1))
+        columns = [self._norm_column("‖h‖", h, bar), growth, self._norm_column("‖g‖", g, bar)]
+        columns += more
+        headings = "".join([column.heading for column in columns])
+        lines: list[Row] = [[(self._say(f" l  {headings}"), "dim")]]
         left_out = len(layers) - 2 * _FIRST_AND_LAST
-        for layer in (
-            layers if left_out <= 0 else [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]
-        ):
-            row = [
-                (f"{layer:>2} ".ljust(_LAYER), "dim"),
-                *self._number_and_bar(h.get(layer), h_scale, bar),
-            ]
-            row.append(self._growth(growth_of.get(layer), growth_width, is_peak=layer == peak))
-            row += self._number_and_bar(g.get(layer), g_scale, bar)
-            row += [(column.get(layer, "").rjust(_COLUMN), "text") for _, column in more]
+        if left_out > 0:
+            layers = [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]
+        for layer in layers:
+            row = [(f"{layer:>2} ".ljust(_LAYER), "dim")]
+            for column in columns:
+                row += column.cells.get(layer, [column.blank])
             lines.append(row)
         if left_out > 0:
             lines.insert(1 + _FIRST_AND_LAST, [(self._say(f" … {left_out} more layers"), "dim")])
         return [*lines, []]
 
-    def _more_columns(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """What comes behind the norms, layer by layer, the most important first: a heading and its
-        numbers.
-
-        Credit quality is there where the method's credit was saved.
-        """
+    def _credit_columns(self) -> Iterator[LayerColumn]:
+        """Columns of credit quality and precision, where recorded; the most important first."""
         credit, precision = self._report.credit or {}, self._report.reference_precision
         columns: list[tuple[str, Callable[[float | None], str], object]] = [
             ("Γ", signed, credit.get("gamma")),
-            ("1−cos", apart, None if precision is None else precision.cosine),
+            ("1−cos", apart, precision and precision.cosine),
             ("ρ", signed, credit.get("rho")),
             ("ρ at .1", signed, credit.get("rho_finite")),
         ]
-        for name, written, layers in columns:
-            if isinstance(layers, (list, tuple)) and layers:
-                yield name, {str(layer): written(value) for layer, value in enumerate(layers)}
+        for name, written, values in columns:
+            if not isinstance(values, (list, tuple)) or not values:
+                continue
+            cells: dict[str, Row] = {}
+            for layer, value in enumerate(values):
+                cells[str(layer)] = [(written(value).rjust(_COLUMN), "text")]
+            yield LayerColumn(name.rjust(_COLUMN), cells, (" " * _COLUMN, "text"))
 
-    def _number_and_bar(self, value: float | None, scale: Scale | None, cells: int) -> Row:
-        if value is None:
-            return [(" " * (_NUMBER + cells), "")]
-        bar = ""
-        if scale is not None and math.isfinite(value) and value > 0 and cells:
-            bar = self._glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
-        return [
-            (short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"),
-            (bar.ljust(cells), "bar"),
-        ]
+    def _norm_column(self, name: str, norms: Mapping[str, float], bar: int) -> LayerColumn:
+        """Norms as numbers, with bars of at most `bar` cells."""
+        scale, width = covering(norms.values(), log=True), _NUMBER + bar
+        cells: dict[str, Row] = {}
+        for layer, norm in norms.items():
+            length = 0
+            tone = "bad"
+            if math.isfinite(norm):
+                tone = "text"
+                if scale is not None and norm > 0 and bar:
+                    length = max(1, round(scale.fraction(norm) * (bar - 1)))
+            drawn = (self._glyphs.plateau_passing * length).ljust(bar)
+            cells[layer] = [(short(norm).ljust(_NUMBER), tone), (drawn, "bar")]
+        return LayerColumn(name.ljust(width), cells, (" " * width, ""))
 
-    def _growth(self, value: float | None, width: int, *, is_peak: bool) -> tuple[str, str]:
-        if is_peak:
-            mark = self._glyphs.grows
-        else:
-            mark = ""
-        if value is None:
-            return mark.ljust(width), "bad"
-        if math.isnan(value):
+    def _growth_column(self) -> LayerColumn:
+        """The growth of the block below each layer; where there is no room, a mark at the
+        largest."""
+        mark, cells = self._glyphs.grows, dict[str, Row]()
+        if not self._growths or self._width < _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
+            width = 0
+            if self._peak is not None:
+                width = _PEAK
+                cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
+            return LayerColumn(" " * width, cells, (" " * width, "bad"))
+        limit = self._report.thresholds.h_norm_explosion_ratio
+        for block, growth in enumerate(self._growths):
             text = "NaN"
-        else:
-            text = f"{self._say('×')}{short(value)}"
-        passes = value <= self._report.thresholds.h_norm_explosion_ratio
-        return f"{text} {mark}".ljust(width), "text" if passes else "bad"
+            if not math.isnan(growth):
+                text = f"{self._say('×')}{short(growth)}"
+            if block == self._peak:
+                text = f"{text} {mark}"
+            tone = "text" if growth <= limit else "bad"
+            cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
+        return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
 
     def _facts(self) -> list[Row]:
         """A name and a value per line, long values wrapped; in a narrow pane the value is below its
         name."""
-        row, report = self._row, self._report
-        if self._width >= 2 * _NAMES:
-            column = _NAMES
-        else:
-            column = _NAMES_NARROW
+        row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
+        column = _NAMES if self._width >= 2 * _NAMES else _NAMES_NARROW
         room = self._width - column
         facts: list[tuple[str, object]] = [
-            ("source", cut_start(self._say(row.source), room, self._glyphs.ellipsis)),
+            ("source", cut_start(self._say(row.source), room, ellipsis)),
             ("run", row.key),
-            ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, self._glyphs.ellipsis)),
+            ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, ellipsis)),
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
@@ -440,7 +450,7 @@ class RunPage:
         for name, value in facts:
             if value is None or value == "":
                 continue
-            head = cut(self._say(name), _NAMES - 1, self._glyphs.ellipsis)
+            head = cut(self._say(name), _NAMES - 1, ellipsis)
             if column < _NAMES:
                 lines.append([(head, "dim")])
                 head = ""
@@ -453,23 +463,20 @@ class RunPage:
 def _deep_gamma(report: DiagnosticReport) -> str:
     """Γ as one number, with how it was averaged; where there is none, the reason."""
     credit = report.credit or {}
-    deep, free = deep_gamma(credit, report.method_name), free_layers(credit, report.method_name)
     every = deep_gamma({"gamma": credit.get("gamma")})
-    last, missing = credit.get("gamma_L"), credit.get("missing")
-    if math.isfinite(every):
-        parts = [
-            signed(deep) if math.isfinite(deep) else "N/A",
-            f"{signed(every)} over l >= 1" if free else "",
-        ]
-        parts.append(f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else "")
-        return _listed(*parts, aggregation(free))
-    if isinstance(missing, Mapping):
-        reasons = dict.fromkeys(map(str, missing.values()))
-    else:
-        reasons = {}
-    if reasons:
-        return f"N/A: {'; '.join(reasons)}"
-    return ""
+    if not math.isfinite(every):
+        missing = credit.get("missing")
+        if not isinstance(missing, Mapping) or not missing:
+            return ""
+        return f"N/A: {'; '.join(dict.fromkeys(map(str, missing.values())))}"
+    parts = [signed(deep_gamma(credit, report.method_name))]
+    free = free_layers(credit, report.method_name)
+    if free:
+        parts.append(f"{signed(every)} over l >= 1")
+    last = credit.get("gamma_L")
+    if isinstance(last, (int, float)):
+        parts.append(f"Γ_L {signed(last)}")
+    return ", ".join([*parts, aggregation(free)])
 
 
 def _null(report: DiagnosticReport) -> str:
@@ -478,27 +485,25 @@ def _null(report: DiagnosticReport) -> str:
     if math.isnan(mean):
         return ""
     null = (report.credit or {})["null"]
+    draws = f"over {null.get('draws')} draws of fresh feedback"
     if math.isnan(std):
-        around = ""
-    else:
-        around = f" ± {std:.2f}"
-    if around and isinstance(null.get("rank"), float):
-        p = f", p {short(null['rank'])}"
-    else:
-        p = ""
-    return f"{signed(mean)}{around} over {null.get('draws')} draws of fresh feedback{p}"
+        return f"{signed(mean)} {draws}"
+    text = f"{signed(mean)} ± {std:.2f} {draws}"
+    if isinstance(null.get("rank"), float):
+        text += f", p {short(null['rank'])}"
+    return text
 
 
 def _zeros(shares: object) -> str:
     """Where the training credit has entries that are exactly 0, and how many."""
-    layers = enumerate(shares) if isinstance(shares, list) else ()
-    found = [
-        f"{percent(share)} at l = {l}"
-        for l, share in layers
-        if isinstance(share, (int, float)) and share > 0
-    ]
+    if not isinstance(shares, list):
+        return ""
+    found = []
+    for layer, share in enumerate(shares):
+        if isinstance(share, (int, float)) and share > 0:
+            found.append(f"{percent(share)} at l = {layer}")
     if found:
-        return f"of a_l exactly 0: {_listed(*found)}"
+        return f"of a_l exactly 0: {', '.join(found)}"
     return ""
 
 
@@ -522,45 +527,38 @@ def _reference(report: DiagnosticReport) -> str:
 def _accuracy(report: DiagnosticReport) -> str:
     if report.headline_acc is None:
         return ""
-    frozen = baseline_text(report)
-    return _listed(
-        short(report.headline_acc, 4),
-        report.headline_acc_source,
-        frozen and f"frozen baseline {frozen}",
-    )
+    parts = [short(report.headline_acc, 4)]
+    if report.headline_acc_source:
+        parts.append(report.headline_acc_source)
+    if frozen := baseline_text(report):
+        parts.append(f"frozen baseline {frozen}")
+    return ", ".join(parts)
 
 
 def _batches(report: DiagnosticReport) -> str:
-    if report.stability_layer is None:
-        drift = ""
-    else:
-        drift = f"drift at layer {report.stability_layer}"
-    counts = (("B", report.batch_size), ("K", report.n_batches))
-    return _listed(*(f"{name} = {count}" for name, count in counts if count), drift)
+    parts = []
+    if report.batch_size:
+        parts.append(f"B = {report.batch_size}")
+    if report.n_batches:
+        parts.append(f"K = {report.n_batches}")
+    if report.stability_layer is not None:
+        parts.append(f"drift at layer {report.stability_layer}")
+    return ", ".join(parts)
 
 
-def _listed(*parts: object) -> str:
-    return ", ".join(str(part) for part in parts if part)
-
-
-def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their
     first digits."""
     for name, value in facts.items():
-        if name == "checkpoint":
-            # the row's own path is newer: a file may have been moved since
+        # the row's own path is newer than a recorded one: a file may have been moved since
+        if name == "checkpoint" or value is None:
             continue
         if isinstance(value, Mapping):
-            value = ", ".join(
-                f"{key} {each}" for key, each in value.items() if each not in (None, [], {}, "")
-            )
+            inner = value.items()
+            value = ", ".join(f"{key} {one}" for key, one in inner if one not in _EMPTY)
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
-        if value is not None:
-            shown = _HASH.sub(r"\1…", str(value))
-        else:
-            shown = None
-        yield _SHORTER.get(name, name.replace("_", " ")), shown
+        yield _SHORTER.get(name, name.replace("_", " ")), _HASH.sub(r"\1…", str(value))
 
 
 class DetailPane(PaintedScroll, can_focus=True):
@@ -576,8 +574,8 @@ class DetailPane(PaintedScroll, can_focus=True):
     ]
 
     _row: AuditRow | None = None
-    _page: tuple[int, RunPage] | None = None
-    """The width it was written for, and the run in it."""
+    _page: RunPage | None = None
+    _page_width = 0
     _thresholds = DiagnosticThresholds()
     _gone = False
 
@@ -608,6 +606,7 @@ class DetailPane(PaintedScroll, can_focus=True):
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "dim")]]
-        if self._page is None or self._page[0] != width:
-            self._page = width, RunPage(self._row, width, self._glyphs)
-        return self._page[1].lines(self._thresholds, gone=self._gone)
+        if self._page is None or self._page_width != width:
+            self._page = RunPage(self._row, width, self._glyphs)
+            self._page_width = width
+        return self._page.lines(self._thresholds, gone=self._gone)

@@ -19,8 +19,9 @@ from textual.message import Message
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.method_style import method_style
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, LOGARITHMIC
+from fa_core.judgement.diagnostics import DIAGNOSTICS, LOGARITHMIC
 from fa_core.judgement.gamma import deep_gamma, deep_layers
+from fa_core.judgement.intervals import Interval
 from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.session import Session
@@ -28,7 +29,7 @@ from fa_tui.views.epochs import EpochSession
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import limit_words
-from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
+from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Point, Points, drawable
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Dragged, Row
@@ -85,9 +86,6 @@ BACKGROUND = Look("", "faint")
 DRAWN_AT_MOST = 60
 """Curves drawn at a time; more are a smear, and too much work for a key press."""
 
-Points = Sequence[Sequence[tuple[float, float]]]
-"""Per run, (epoch, value)."""
-
 
 class Drawn(NamedTuple):
     """Which runs are drawn, and how.
@@ -109,7 +107,12 @@ class Drawn(NamedTuple):
     x: Scale
     first: Mapping[int, Mapping[str, int | None]]
     stop: int | None
-    null: tuple[float, float] | None = None
+    null: Interval | None = None
+
+    @property
+    def curves(self) -> list[tuple[int, Look]]:
+        """The runs with their looks, in drawing order."""
+        return list(zip(self.runs, self.looks, strict=True))
 
 
 @dataclass
@@ -153,22 +156,24 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
     """A canvas that reports at which epoch it is pressed, the curve there, and turns of the
     wheel."""
 
-    curves: Mapping[int, Sequence[tuple[float, float]]] = {}
+    curves: Mapping[int, Points] = {}
     """Those that can be picked: run → points."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         chart, lines = self.chart, self.size.height - 1
         if chart is None or event.x < self.presses_from:
             return
-        at = self.epoch_at(event.x)
-        away = {}
+        epoch = self.epoch_at(event.x)
+        picked, nearest_by = None, _REACH + 1
         for run, points in self.curves.items():
-            finite = [point for point in points if math.isfinite(point[1])]
-            if finite:
-                _, value = min(finite, key=lambda point: abs(point[0] - at))
-                away[abs(lines - 1 - chart.y.cell(value, lines) - event.y)] = run
-        if away and min(away) <= _REACH:
-            self.post_message(Picked(away[min(away)]))
+            value = value_near(points, epoch)
+            if math.isnan(value):
+                continue
+            away = abs(lines - 1 - chart.y.cell(value, lines) - event.y)
+            if away <= min(nearest_by, _REACH):
+                picked, nearest_by = run, away
+        if picked is not None:
+            self.post_message(Picked(picked))
 
     def on_mouse_scroll_up(self) -> None:
         self.call_later(self.run_action, "screen.zoom(1)")
@@ -204,7 +209,7 @@ class EpochChart(Vertical):
     def show(
         self,
         epochs: EpochSession,
-        points: Points,
+        points: Sequence[Points],
         drawn: Drawn,
         thresholds: DiagnosticThresholds,
         others: str = "",
@@ -218,48 +223,67 @@ class EpochChart(Vertical):
             thresholds: what they are judged by.
             others: how to see the other charts.
         """
-        chosen, x = drawn.chosen, drawn.x
-        trace = None if chosen is None else epochs.replay.traces[chosen]
-        layers = None
-        if self.shown.column == "layers":
-            layers = [] if trace is None else layer_curves(trace, x)
-        band = None if trace is None else null_band(trace, self.shown, drawn.null)
-        point = None
-        if chosen is not None and layers is None:
-            point = _at(epochs, points[chosen], chosen)
-        value = _value(points, point) if layers is None else _span(layers)
-        self._set_title(epochs, chosen, value, band, thresholds, others)
-
+        chosen, x, replay = drawn.chosen, drawn.x, epochs.replay
+        trace = band = point = None
+        if chosen is not None:
+            trace = replay.traces[chosen]
+            band = null_band(trace, self.shown, drawn.null)
         line = self._threshold(epochs, chosen, thresholds)
-        bright: dict[int, Sequence[tuple[float, float]]] = {}
-        if layers is None:
-            for run, look in zip(drawn.runs, drawn.looks, strict=True):
+        bright: dict[int, Points] = {}
+        curves: list[Curve] = []
+        if self.shown.column == "layers":
+            if trace is not None:
+                curves = layer_curves(trace, x)
+            value = _span(curves)
+            scale = self._scale([curve.points for curve in curves], x, line, band)
+        else:
+            if chosen is not None:
+                point = _at(epochs, points[chosen], chosen)
+            value = _value(points, point)
+            for run, look in drawn.curves:
                 if look.mark:
                     bright[run] = points[run]
             seen = list(bright.values()) or [points[run] for run in drawn.runs]
-        else:
-            seen = [curve.points for curve in layers]
-        inside = [[point for point in run if x.contains(point[0])] for run in seen]
-        scale = scale_of([*inside, [(0.0, end) for end in band or ()]], line, self.shown)
-        curves = layers
-        if curves is None:
-            curves = list(self._curves(epochs, points, drawn, scale))
+            scale = self._scale(seen, x, line, band)
+            curves = [*self._curves(epochs, points, drawn, scale)]
+            curves += self._fires(points, drawn, scale)
+        self._set_title(epochs, chosen, value, band, thresholds, others)
         stop = None
         if drawn.stop is not None and x.contains(drawn.stop):
             stop = float(drawn.stop)
-        cursor, level = min(float(epochs.epoch), x.hi), math.nan if point is None else point[1]
-        spans, axis = len(epochs.replay.epochs) > 1, axis_width(epochs.replay.epochs)
-        chart = Chart(curves, x, scale, line, cursor, "epoch", stop, spans, level, axis, band)
+        chart = Chart(
+            curves,
+            x,
+            scale,
+            limit=line,
+            cursor=min(float(epochs.epoch), x.hi),
+            x_label="epoch",
+            stop=stop,
+            x_spans=len(replay.epochs) > 1,
+            level=math.nan if point is None else point[1],
+            axis=axis_width(replay.epochs),
+            band=band,
+        )
         self._canvas.curves = bright
-        self._canvas.presses_from, self._canvas.epochs_shown = chart.axis, x
+        self._canvas.presses_from = chart.axis
+        self._canvas.epochs_shown = x
         self._canvas.set_chart(chart)
+
+    def _scale(
+        self, curves: Iterable[Points], x: Scale, line: float, band: Interval | None
+    ) -> Scale:
+        """The vertical axis for what is drawn of these curves, the threshold and the band."""
+        values = [*(band or ())]
+        for points in curves:
+            values += [value for epoch, value in points if x.contains(epoch)]
+        return scale_of(values, line, self.shown)
 
     def _set_title(
         self,
         epochs: EpochSession,
         chosen: int | None,
         value: str,
-        band: tuple[float, float] | None,
+        band: Interval | None,
         thresholds: DiagnosticThresholds,
         others: str,
     ) -> None:
@@ -289,30 +313,30 @@ class EpochChart(Vertical):
         return line_of(self.shown, thresholds, math.nan if acc is None else acc)
 
     def _curves(
-        self, epochs: EpochSession, points: Points, drawn: Drawn, scale: Scale
+        self, epochs: EpochSession, points: Sequence[Points], drawn: Drawn, scale: Scale
     ) -> Iterator[Curve]:
-        """The runs' curves, the chosen one's on top, and above all of them the first fires of the
-        bright ones."""
-        looks, glyphs = list(zip(drawn.runs, drawn.looks, strict=True)), self._glyphs
-        for run, look in looks:
-            # what lies beyond the axes is not drawn at their ends
-            inside = (point for point in points[run] if drawn.x.contains(point[0]))
-            seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in inside]
+        """The runs' curves, the chosen one's on top."""
+        for run, look in drawn.curves:
+            seen = []
+            for x, y in points[run]:
+                # what lies beyond the axes is not drawn at their ends
+                if drawn.x.contains(x):
+                    seen.append((x, y if look.mark or scale.contains(y) else math.nan))
+            name, style, mark = "", look.style, look.mark
+            if look.mark or run == drawn.chosen:
+                name = epochs.label(run)
             if run == drawn.chosen:
-                yield Curve(
-                    seen,
-                    "strong",
-                    glyphs.knob if glyphs.braille else look.mark,
-                    name=epochs.label(run),
-                )
-            else:
-                yield Curve(
-                    seen, look.style, look.mark, name=epochs.label(run) if look.mark else ""
-                )
-        for run, look in looks:
+                style = "strong"
+                if self._glyphs.braille:
+                    mark = self._glyphs.knob
+            yield Curve(seen, style, mark, name=name)
+
+    def _fires(self, points: Sequence[Points], drawn: Drawn, scale: Scale) -> Iterator[Curve]:
+        """The first fires of the bright runs."""
+        for run, look in drawn.curves:
             first = drawn.first[run].get(self.shown.letter)
             if look.mark and first is not None and drawn.x.contains(first):
-                yield fire_point(points[run], first, scale, glyphs)
+                yield fire_point(points[run], first, scale, self._glyphs)
 
 
 def axis_width(epochs: Sequence[int]) -> int:
@@ -348,18 +372,20 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
     return limit
 
 
-def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
+def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
     """Per run, (epoch, value); NaN where it was not recorded."""
+    curves = []
     if shown.is_gamma:
-        return [
-            [(float(epoch.epoch), _gamma(epoch.gamma, trace.method)) for epoch in trace.epochs]
-            for trace in replay.traces
-        ]
+        for trace in replay.traces:
+            gammas = [_gamma(epoch.gamma, trace.method) for epoch in trace.epochs]
+            numbers = [float(epoch.epoch) for epoch in trace.epochs]
+            curves.append(list(zip(numbers, gammas, strict=True)))
+        return curves
     column = getattr(replay.table, shown.column).tolist()
-    return [
-        list(zip(map(float, replay.numbers(run)), column[replay.records(run)], strict=True))
-        for run in range(len(replay.traces))
-    ]
+    for run in range(len(replay.traces)):
+        numbers = [float(number) for number in replay.numbers(run)]
+        curves.append(list(zip(numbers, column[replay.records(run)], strict=True)))
+    return curves
 
 
 LAYERS_AT_MOST = 11
@@ -371,22 +397,19 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
     """Γ_l of a run over the epochs shown, a curve per layer; none where it was not recorded per
     layer."""
     last = max((len(epoch.gamma) for epoch in trace.epochs), default=0) - 1
-    steps = min(last, LAYERS_AT_MOST - 1)
-    if steps > 0:
-        layers = [round(last * step / steps) for step in range(steps + 1)]
-    else:
-        layers = []
+    if last < 1:
+        return []
     inside = [epoch for epoch in trace.epochs if x.contains(epoch.epoch)]
+    steps = min(last, LAYERS_AT_MOST - 1)
     curves = []
-    for place, layer in enumerate(layers):
+    for step in range(steps + 1):
+        layer = round(last * step / steps)
         points = [(float(epoch.epoch), _number(epoch.gamma[layer : layer + 1])) for epoch in inside]
-        curves.append(Curve(points, f"curve-{place % _COLOURS + 1}", f"l={layer}"))
+        curves.append(Curve(points, f"curve-{step % _COLOURS + 1}", f"l={layer}"))
     return curves
 
 
-def null_band(
-    trace: Trace, shown: Shown, null: tuple[float, float] | None
-) -> tuple[float, float] | None:
+def null_band(trace: Trace, shown: Shown, null: Interval | None) -> Interval | None:
     """Two standard deviations to each side of the null's mean, where it is known.
 
     A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
@@ -394,15 +417,14 @@ def null_band(
     if null is None or not shown.is_gamma:
         return None
     mean, std = null
+    reach = 2 * std
     if shown.column == "layers":
-        averaged = len(deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method))
-    else:
-        averaged = 1
-    reach = 2 * std * math.sqrt(averaged)
+        deep = deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method)
+        reach = 2 * std * math.sqrt(len(deep))
     return mean - reach, mean + reach
 
 
-def null_words(band: tuple[float, float] | None) -> str:
+def null_words(band: Interval | None) -> str:
     """What is shaded, in a few cells.
 
     >>> null_words((-0.25, 0.75)), null_words(None)
@@ -422,26 +444,28 @@ def _gamma(layers: Sequence[float | None], method: str) -> float:
 
 
 def _number(values: Sequence[float | None]) -> float:
-    """The only one; NaN where there is none."""
-    return next((value for value in values if value is not None), math.nan)
+    """The first number there is; NaN where there is none."""
+    for value in values:
+        if value is not None:
+            return value
+    return math.nan
 
 
-def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
+def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
     """An axis that holds all values and the threshold's line.
 
     Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to
     look like progress.
     """
-    values = [value for run in points for _, value in run]
-    scale = covering([*values, line], log=shown.log) or Scale(
-        0.1 if shown.log else 0.0, 1.0, log=shown.log
-    )
-    if not shown.is_gamma and (shown.letter != "d" or scale.hi > _MOST_ACCURACY):
-        return scale
+    scale = covering([*values, line], log=shown.log)
+    if scale is None:
+        scale = Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
     if shown.is_gamma:
         least = -1.0
-    else:
+    elif shown.letter == "d" and scale.hi <= _MOST_ACCURACY:
         least = 0.0
+    else:
+        return scale
     spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
     low, high = max(least, scale.lo - spare), min(1.0, scale.hi + spare)
     if low < high:
@@ -449,14 +473,29 @@ def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown
     return scale
 
 
-def fire_point(
-    points: Sequence[tuple[float, float]], epoch: int, top: Scale, glyphs: Glyphs
-) -> Curve:
+def value_near(points: Points, epoch: float) -> float:
+    """The finite value at the epoch nearest to this one; NaN without any.
+
+    >>> value_near([(1.0, 5.0), (2.0, 7.0), (3.0, math.nan)], 2.9)
+    7.0
+    """
+    finite = [point for point in points if math.isfinite(point[1])]
+    if not finite:
+        return math.nan
+    _, value = min(finite, key=lambda point: abs(point[0] - epoch))
+    return value
+
+
+def fire_point(points: Points, epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
     """The mark of a first fire: at the value that fires, or at the top where that is not finite."""
-    value = dict(points).get(float(epoch), math.nan)
-    if math.isfinite(value) and (value > 0 or not top.log):
-        return Curve([(float(epoch), value)], "bad", glyphs.fires, stays=True)
-    return Curve([(float(epoch), top.hi)], "bad", glyphs.nonfinite, stays=True)
+    mark, value = glyphs.fires, dict(points).get(float(epoch), math.nan)
+    if not drawable(top, value):
+        mark, value = glyphs.nonfinite, top.hi
+    return Curve([(float(epoch), value)], "bad", mark, stays=True)
+
+
+_MARKS = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+"""Without the letters of the diagnostics."""
 
 
 def marks_for(names: Sequence[str]) -> list[str]:
@@ -469,14 +508,9 @@ def marks_for(names: Sequence[str]) -> list[str]:
     ['p', 'f', 'e', 'r', 'n']
     """
     taken: list[str] = []
-    spare = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     for name in names:
-        wanted = [
-            character for character in name.lower() if character.isascii() and character.isalnum()
-        ]
-        taken.append(
-            next((one for one in [*wanted, *spare] if one not in taken and one not in LETTERS), "+")
-        )
+        free = [one for one in [*name.lower(), *_MARKS] if one in _MARKS and one not in taken]
+        taken.append([*free, "+"][0])
     return taken
 
 
@@ -510,22 +544,21 @@ class EpochMatrix(Matrix):
         self.lay_out()
         lines = [line for line in self._grid.lines if not line.is_heading]
         marks = marks_for([line.label for line in lines])
-        self._looks = {
-            run: Look(mark, f"method-{method_style(self._session.rows[run].method).colour[1:]}")
-            for line, mark in zip(lines, marks, strict=True)
-            for run in line.runs()
-        }
+        self._looks = {}
+        for line, mark in zip(lines, marks, strict=True):
+            for run in line.runs():
+                colour = method_style(self._session.rows[run].method).colour
+                self._looks[run] = Look(mark, f"method-{colour.removeprefix('#')}")
 
     def frozen(self, line: int | None) -> Row:
-        (text, tone), *rest = super().frozen(line)
-        if line is None:
-            runs = []
-        else:
-            runs = self._grid.lines[line].runs()
-        look = next((self._looks[run] for run in runs if run in self._looks), None)
-        if look:
-            return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
-        return [(text, tone), *rest]
+        pieces = super().frozen(line)
+        if line is not None:
+            for run in self._grid.lines[line].runs():
+                if run in self._looks:
+                    (text, tone), *rest = pieces
+                    look = self._looks[run]
+                    return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
+        return pieces
 
     def action_unmark(self) -> None:
         """Pin no run any more."""
@@ -583,18 +616,18 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         cells, scale = max(1, width - self.presses_from), self.epochs_shown
         knob = scale.cell(self._epoch, cells)
-        done, rest = (self._glyphs.plateau_passing, "bar"), (self._glyphs.rule, "dim")
-        track = [done if cell < knob else rest for cell in range(cells)]
-        for epoch in filter(scale.contains, self._flips):
-            track[scale.cell(epoch, cells)] = (self._glyphs.tick, "dim")
+        track = [(self._glyphs.plateau_passing, "bar")] * knob
+        track += [(self._glyphs.rule, "dim")] * (cells - knob)
+        for epoch in self._flips:
+            if scale.contains(epoch):
+                track[scale.cell(epoch, cells)] = (self._glyphs.tick, "dim")
         for letter, first in reversed(self._fires.items()):
             if first is not None and scale.contains(first):
                 track[scale.cell(first, cells)] = (letter, "bad")
-        sign = track[knob][0]
-        track[knob] = (
-            sign if sign.isalpha() else self._glyphs.knob,
-            "cursor" if self.has_focus else "accent",
-        )
+        sign, _ = track[knob]
+        if not sign.isalpha():
+            sign = self._glyphs.knob
+        track[knob] = (sign, "cursor" if self.has_focus else "accent")
         return [[(f" epoch {self._epoch}".ljust(self.presses_from), "strong"), *track]]
 
     def _go(self, places: int) -> None:
@@ -647,24 +680,27 @@ def drawn_runs(
     >>> drawn_runs(range(5), {1, 2}, 2, alone=False), drawn_runs(range(5), {1, 2}, 2, alone=True)
     ([0, 3, 4, 1, 2], [1, 2])
     """
-    runs = list(runs)
-    front = [run for run in runs if run in bright and run != chosen][: DRAWN_AT_MOST - 1]
-    if alone:
-        background = []
-    else:
-        background = [run for run in runs if run not in bright and run != chosen]
-    kept = [*background[: max(0, DRAWN_AT_MOST - 1 - len(front))], *front]
-    if chosen is None:
-        return kept
-    return [*kept, chosen]
+    front, background = [], []
+    for run in runs:
+        if run in bright and run != chosen:
+            front.append(run)
+        elif run != chosen and not alone:
+            background.append(run)
+    most = DRAWN_AT_MOST - 1
+    front = front[:most]
+    kept = background[: most - len(front)] + front
+    if chosen is not None:
+        kept.append(chosen)
+    return kept
 
 
-def _at(
-    epochs: EpochSession, points: Sequence[tuple[float, float]], run: int
-) -> tuple[float, float] | None:
+def _at(epochs: EpochSession, points: Points, run: int) -> Point | None:
     """The point of a run at the epoch of the scrubber: of its last record up to there."""
     record = epochs.replay.record_at(run, epochs.epoch)
-    return None if record is None else points[record - epochs.replay.records(run).start]
+    if record is None:
+        return None
+    first: int = epochs.replay.records(run).start
+    return points[record - first]
 
 
 def _span(layers: Sequence[Curve]) -> str:
@@ -673,8 +709,8 @@ def _span(layers: Sequence[Curve]) -> str:
     return "not recorded"
 
 
-def _value(points: Points, point: tuple[float, float] | None) -> str:
-    if not any(math.isfinite(value) for run in points for _, value in run):
+def _value(curves: Sequence[Points], point: Point | None) -> str:
+    if not any(math.isfinite(value) for points in curves for _, value in points):
         return "not recorded"
     if point is None or math.isnan(point[1]):
         return ""

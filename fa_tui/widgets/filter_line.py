@@ -118,16 +118,10 @@ class FilterLine(Vertical):
         found = chosen.rows(self._session)
         if not note and found == []:
             last = split(text)[-1]
-            begun = [
-                name
-                for name in names(self._axes)
-                if name.lower().startswith(last.lower()) and not is_whole
-            ]
+            begun = self._begun(last) if not is_whole else []
+            note = "no run matches"
             if begun:
                 note = f"no run is called {last}; write {how_to_use(begun[0])}"
-            else:
-                note = "no run matches"
-            if begun:
                 chosen = self._without_last(text)
             found = chosen.rows(self._session)
         if chosen.text != self._applied:
@@ -135,12 +129,18 @@ class FilterLine(Vertical):
             # without one, f goes back to what held before it was typed
             put_aside = self.Changed(self._before.filter, wide=True)
             self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
-        if text.strip():
-            hint = _KEYS
-        else:
-            hint = _HINT
         note = self.entry.full_words or note
-        self._note.set((f" {note or hint}", "warn" if note else "dim"))
+        if note:
+            self._note.set((f" {note}", "warn"))
+        elif text.strip():
+            self._note.set((f" {_KEYS}", "dim"))
+        else:
+            self._note.set((f" {_HINT}", "dim"))
+
+    def _begun(self, word: str) -> list[str]:
+        """The names that begin like a word."""
+        beginning = word.lower()
+        return [name for name in names(self._axes) if name.lower().startswith(beginning)]
 
     def _without_last(self, text: str) -> Filter:
         kept = split(text)

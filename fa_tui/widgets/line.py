@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 
 import msgspec
 from rich.style import Style
@@ -14,13 +14,23 @@ from textual.screen import Screen
 
 from fa_core.text.cells import cell_legend
 from fa_tui.views.columns import SHADES, Quantity
-from fa_tui.views.text import width_of, wrapped
+from fa_tui.views.scale import Scale
+from fa_tui.views.text import wrapped
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
+from fa_tui.widgets.painted import (
+    SCROLL_KEYS,
+    PaintedScroll,
+    PaintedWidget,
+    Piece,
+    Row,
+    ending,
+    row_text,
+    row_width,
+)
 from fa_tui.widgets.run_cells import RunCells
 
 
-def _filled(pieces: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def _filled(pieces: Iterable[Piece]) -> Row:
     return [piece for piece in pieces if piece[0]]
 
 
@@ -32,16 +42,16 @@ class Line(PaintedWidget):
         id: of the widget.
     """
 
-    def __init__(self, *pieces: tuple[str, str], id: str | None = None) -> None:
+    def __init__(self, *pieces: Piece, id: str | None = None) -> None:
         super().__init__(id=id)
         self._pieces = _filled(pieces)
 
     @property
     def text(self) -> str:
         """What is shown, without styles."""
-        return "".join(text for text, _ in self._pieces)
+        return row_text(self._pieces)
 
-    def set(self, *pieces: tuple[str, str]) -> None:
+    def set(self, *pieces: Piece) -> None:
         """Show other pieces (text, tone)."""
         before, self._pieces = self._pieces, _filled(pieces)
         if before != self._pieces:
@@ -89,9 +99,9 @@ class TextLines(PaintedScroll, can_focus=True):
     def draw(self, width: int) -> Sequence[Row]:
         rows: list[Row] = []
         for line in self._lines:
-            heading = line.startswith("# ")
+            tone = "accent" if line.startswith("# ") else ""
             text = self._glyphs.say(line.removeprefix("# ").expandtabs())
-            rows.extend([(part, "accent" if heading else "")] for part in _wrapped(text, width))
+            rows += [[(part, tone)] for part in _wrapped(text, width)]
         return rows
 
 
@@ -110,7 +120,7 @@ class StatusLine(Line):
         super().__init__(id=id)
         self._matrix = matrix
         self._said = ("", "")
-        self._progress: Sequence[tuple[str, str]] = ()
+        self._progress: Sequence[Piece] = ()
         self.explains_numbers = True
 
     def say(self, text: str, tone: str = "") -> None:
@@ -118,18 +128,16 @@ class StatusLine(Line):
         self._said = (text, tone)
         self.show()
 
-    def show_progress(self, pieces: Sequence[tuple[str, str]]) -> None:
+    def show_progress(self, pieces: Sequence[Piece]) -> None:
         """How far the jobs are; nothing where there are none."""
         self._progress = pieces
         self.show()
 
     def show(self) -> None:
         """Show the message and the progress, else the explanation."""
-        if self._progress or self._said[0]:
-            if self._progress and self._said[0]:
-                gap = "   "
-            else:
-                gap = ""
+        text, _ = self._said
+        if self._progress or text:
+            gap = "   " if self._progress and text else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
@@ -145,33 +153,25 @@ class StatusLine(Line):
 
     def _explain(self, quantity: Quantity, cells: RunCells) -> None:
         """How to read numbers and their shades."""
-        label, scale = (f" {quantity.label} ", "strong"), cells.scale_of(quantity)
+        label = (f" {quantity.label} ", "strong")
         if not cells.known(quantity):
             self.set(label, ("was measured on no run here", "warn"))
             return
-        span: Sequence[tuple[str, str]] = [("(no two runs differ)", "dim")]
-        if scale is not None:
-            shades = [(" ", f"shade-{number}") for number in range(SHADES)]
-            if self._matrix.style_of("shade-0"):
-                swatches = shades
-            else:
-                swatches = [("..", "dim")]
-            low, high = (quantity.say(end) for end in (scale.lo, scale.hi))
-            span = [
-                (f"{low} ", ""),
-                *swatches,
-                (f" {high}", ""),
-                (" log" if scale.log else "", "dim"),
-            ]
-        if quantity.letter:
-            fires = f"   ({quantity.letter}) fires"
-        else:
-            fires = ""
-        if cells.suffix_width:
-            several = "   ×3 median of 3"
-        else:
-            several = ""
+        fires = f"   ({quantity.letter}) fires" if quantity.letter else ""
+        several = "   ×3 median of 3" if cells.suffix_width else ""
+        span = self._span(quantity, cells.scale_of(quantity))
         self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
+
+    def _span(self, quantity: Quantity, scale: Scale | None) -> Row:
+        """The shades between the lowest and the highest number."""
+        if scale is None:
+            return [("(no two runs differ)", "dim")]
+        swatches = [("..", "dim")]
+        if self._matrix.style_of("shade-0"):
+            swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
+        low, high = quantity.say(scale.lo), quantity.say(scale.hi)
+        log = " log" if scale.log else ""
+        return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 
 
 class Choices(PaintedWidget):
@@ -189,12 +189,15 @@ class Choices(PaintedWidget):
         return [list(chain.from_iterable(self.options(width)))]
 
     def on_click(self, event: events.Click) -> None:
-        offset, options = event.get_content_offset(self), self.options(self.size.width)
-        if offset is not None:
-            ends = accumulate(sum(width_of(text) for text, _ in option) for option in options)
-            place = sum(offset.x >= end for end in ends)
-            if place < len(options):
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        end = 0
+        for place, option in enumerate(self.options(self.size.width)):
+            end += row_width(option)
+            if offset.x < end:
                 self.choose(place)
+                return
 
 
 class TabLine(Choices):
@@ -216,14 +219,11 @@ class TabLine(Choices):
         self.repaint()
 
     def options(self, width: int) -> Sequence[Row]:
-        return [
-            [
-                (f" {place + 1} ", "accent"),
-                (name, "entry" if place == self._open else "dim"),
-                ("  ", ""),
-            ]
-            for place, name in enumerate(self._names)
-        ]
+        tabs: list[Row] = []
+        for place, name in enumerate(self._names):
+            tone = "entry" if place == self._open else "dim"
+            tabs.append([(f" {place + 1} ", "accent"), (name, tone), ("  ", "")])
+        return tabs
 
     def choose(self, place: int) -> None:
         self.call_later(self.run_action, f"screen.open({place})")
@@ -250,6 +250,14 @@ def offered(
             yield active, binding.key_display or screen.app.get_key_display(binding)
 
 
+def _is_hinted(binding: Binding) -> bool:
+    return binding.show and bool(binding.description)
+
+
+def _is_palette(binding: Binding) -> bool:
+    return binding.action == _PALETTE
+
+
 class Hint(msgspec.Struct, frozen=True):
     """One key, as pressed and as shown, and what it does."""
 
@@ -271,6 +279,7 @@ class KeyBar(Choices):
 
     _hints: Sequence[Hint] = ()
     _more: Hint | None = None
+    _kept = 2
     _pinned = ""
 
     def pin(self, key: str) -> None:
@@ -284,26 +293,28 @@ class KeyBar(Choices):
     @property
     def left_out(self) -> set[str]:
         """The keys of the hints that there is no room for."""
-        return {hint.key for hint in self._hints} - {
-            hint.key for hint in self._fitting(self.size.width)
-        }
+        shown = self._fitting(self.size.width)
+        return {hint.key for hint in self._hints if hint not in shown}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        shown = offered(screen, lambda binding: binding.show and binding.description)
-        hints = [
-            Hint(active.binding.key, self._glyphs.say(key), active.binding.description)
-            for active, key in shown
-        ]
+        hints, pinned = list[Hint](), list[Hint]()
+        self._more = None
+        for active, key in offered(screen, _is_hinted):
+            binding = active.binding
+            hint = Hint(binding.key, self._glyphs.say(key), binding.description)
+            if binding.key == self._pinned:
+                pinned.append(hint)
+            else:
+                hints.append(hint)
         # before help and quit
-        pinned = [hint for hint in hints if hint.key == self._pinned]
-        others = [hint for hint in hints if hint.key != self._pinned]
-        self._hints = [*others[:-2], *pinned, *others[-2:]]
-        palette = offered(screen, lambda binding: binding.action == _PALETTE)
-        self._more = next((Hint(active.binding.key, "^p", "More") for active, _ in palette), None)
+        self._hints = [*hints[:-2], *pinned, *hints[-2:]]
+        self._kept = 2 + len(pinned)
+        for active, _ in offered(screen, _is_palette):
+            self._more = Hint(active.binding.key, "^p", "More")
         self.repaint()
 
     def options(self, width: int) -> Sequence[Row]:
@@ -316,12 +327,7 @@ class KeyBar(Choices):
         self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
     def _fitting(self, width: int) -> list[Hint]:
-        return fitting(
-            self._hints,
-            width,
-            self._more,
-            3 if self._pinned in [hint.key for hint in self._hints] else 2,
-        )
+        return fitting(self._hints, width, self._more, self._kept)
 
 
 def fitting(
@@ -345,7 +351,14 @@ def fitting(
     hints = list(hints)
     if sum(hint.width for hint in hints) <= width:
         return hints
-    last = [*([more] if more else []), *hints[-kept:]]
+    last = hints[-kept:]
+    if more is not None:
+        last = [more, *last]
     room = width - sum(hint.width for hint in last)
-    ends = accumulate(hint.width for hint in hints[:-kept])
-    return hints[: sum(end <= room for end in ends)] + last
+    first = []
+    for hint in hints[:-kept]:
+        room -= hint.width
+        if room < 0:
+            break
+        first.append(hint)
+    return first + last

@@ -22,7 +22,7 @@ from fa_tui.views.text import (
     padded_left,
     width_of,
 )
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, row_text
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
 _COUNT_TITLE = "walk-back"
@@ -35,11 +35,14 @@ def count_text(line: GridLine, session: Session) -> str:
     measured = [row for row in line.runs() if session.coverage[row]]
     if not measured:
         return "-"
-    if all(session.rows[row].is_control for row in measured):
+    claims = [row for row in measured if not session.rows[row].is_control]
+    if not claims:
         return CONTROL
-    measured = [row for row in measured if not session.rows[row].is_control]
-    walked = sum(1 for row in measured if session.flags[row])
-    return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
+    walked = sum(bool(session.flags[row]) for row in claims)
+    text = f"{walked}/{len(claims)}"
+    if 0 < walked < len(claims):
+        text += " MIXED"
+    return text
 
 
 def clipped(text: str, width: int, glyphs: Glyphs) -> str:
@@ -107,11 +110,10 @@ class Matrix(RunsView):
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
-        self._said = {
-            number: self._glyphs.say(line.label)
-            for number, line in enumerate(lines)
-            if not line.is_heading
-        }
+        self._said = {}
+        for number, line in enumerate(lines):
+            if not line.is_heading:
+                self._said[number] = self._glyphs.say(line.label)
         self._lengths = lengths([*self._said.values()])
         fullest = max((len(line.runs()) for line in lines), default=0)
         titles = [self._glyphs.say(title) for title in self._grid.columns]
@@ -129,29 +131,27 @@ class Matrix(RunsView):
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
-        columns, cell = self._grid.columns, self._cell_width
-        room = self._room - self._count_width - len(columns) * cell
-        self._gap = next(
-            (gap for gap in (4, 3) if self._whole_names + len(columns) * gap <= room), 2
-        )
+        count, cell = len(self._grid.columns), self._cell_width
+        room = self._room - self._count_width - count * cell
+        for gap in (4, 3, 2):
+            self._gap = gap
+            if self._whole_names + count * gap <= room:
+                break
         # with whole names, and with ever shorter ones; in the last, methods are cut
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
-        fitting = [width for width in widths if width <= room - len(columns) * self._gap + 1]
-        scrolled = (
-            max(0, len(columns) - _COLUMNS_KEPT) * cell
-            - min(len(columns), _COLUMNS_KEPT) * self._gap
-        )
-        if fitting:
-            chosen = fitting[0]
-        else:
-            chosen = min(widths[-1], room + scrolled)
+        fitting = [width for width in widths if width <= room - count * self._gap + 1]
+        kept = min(count, _COLUMNS_KEPT)
+        least = room + (count - kept) * cell - kept * self._gap
+        chosen = fitting[0] if fitting else min(widths[-1], least)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
         self._labels, room = self._said, self._name_width - self.lead - 1
         if self._lengths[0] > room:
             names = abbreviated([*self._said.values()], room, self._glyphs.ellipsis)
             self._labels = dict(zip(self._said, names, strict=True))
-        # behind the last column only a mark has to fit
-        each = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
+        each = [cell + self._gap] * count
+        if each:
+            # behind the last column only a mark has to fit
+            each[-1] = cell + 1
         self.set_widths(self._name_width + self._count_width, each)
 
     @property
@@ -164,11 +164,11 @@ class Matrix(RunsView):
         """Cells for names, counts and columns, without the scrollbar that so many lines will
         need."""
         width, height = self.size
-        if width:
-            return width - (
-                self.styles.scrollbar_size_vertical if self.line_count() >= height else 0
-            )
-        return 1000
+        if not width:
+            return 1000
+        if self.line_count() >= height:
+            width -= self.styles.scrollbar_size_vertical
+        return width
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
@@ -234,9 +234,10 @@ class Matrix(RunsView):
 
     def refresh_runs(self, rows: Collection[int]) -> None:
         on_screen = self.visible_lines()
-        places = {place for row in rows if (place := self.place_of(row)) and place[0] in on_screen}
-        self.refresh_cells(places)
-        self.refresh_frozen({line for line, _ in places})
+        places = {self._grid.places.get(row, (-1, 0)) for row in rows}
+        seen = [place for place in places if place[0] in on_screen]
+        self.refresh_cells(seen)
+        self.refresh_frozen({line for line, _ in seen})
 
     def row_changed(self, row: int) -> None:
         super().row_changed(row)
@@ -263,56 +264,46 @@ class Matrix(RunsView):
 
         Where the heading of the first line on screen has scrolled away, the header is its source.
         """
-        if line is not None:
-            count = count_text(self._grid.lines[line], self._session)
-            if count.endswith("MIXED"):
-                tone = "warn"
-            elif count.startswith(("0/", "-", CONTROL)):
-                tone = "dim"
-            else:
-                tone = "bad"
-            name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
-            return [(name, "text"), (count.ljust(self._count_width), tone)]
+        if line is None:
+            return self._header()
+        count = count_text(self._grid.lines[line], self._session)
+        if count.endswith("MIXED"):
+            tone = "warn"
+        elif count.startswith(("0/", "-", CONTROL)):
+            tone = "dim"
+        else:
+            tone = "bad"
+        name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
+        return [(name, "text"), (count.ljust(self._count_width), tone)]
+
+    def _header(self) -> Row:
         lines, top = self._grid.lines, self.scroll_offset.y
-        above = next(
-            (at for at in range(min(top, len(lines) - 1), -1, -1) if lines[at].is_heading), top
-        )
-        if above < top:
-            source = clipped(
-                lines[above].label.partition("  ")[0], self.frozen_width - 2, self._glyphs
-            )
+        headings = [at for at, entry in enumerate(lines[: top + 1]) if entry.is_heading]
+        if headings and headings[-1] < top:
+            source, _, _ = lines[headings[-1]].label.partition("  ")
+            source = clipped(source, self.frozen_width - 2, self._glyphs)
             return [(padded(f" {source}", self.frozen_width), "source")]
         title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
         return [(title + WALKS_BACK.ljust(self._count_width), "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
         # behind the text there is a mark
-        width = self.width_of(column) - (1 if column == self.column_count - 1 else self._gap)
+        gap = 1 if column == self.column_count - 1 else self._gap
+        width = self.width_of(column) - gap
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
             if self.quantity:
-                text = padded_left(title, width - self.cells.suffix_width)
-            else:
-                text = title
-            return [
-                (f"{padded(text, width)} ", "head"),
-                (" " * (self.width_of(column) - width - 1), "text"),
-            ]
+                title = padded_left(title, width - self.cells.suffix_width)
+            return [(f"{padded(title, width)} ", "head"), (" " * (gap - 1), "text")]
         rows = self._grid.lines[line].cells.get(column, [])
-        if rows:
-            row = self.cells.paint(rows, self.quantity, width)
-        else:
-            row = []
+        row = self.cells.paint(rows, self.quantity, width) if rows else []
         if not self.flipped.isdisjoint(rows):
             row = [(text, f"{tone}+flipped") for text, tone in row]
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
-        return [
-            *row,
-            (" " * (width - sum(len(text) for text, _ in row)), "text"),
-            (mark or " ", "accent"),
-        ]
+        blanks = " " * (width - len(row_text(row)))
+        return [*row, (blanks, "text"), (mark or " ", "accent")]
 
     def action_show_next(self, step: int) -> None:
         """Show the next quantity; after the last one the verdict letters again."""

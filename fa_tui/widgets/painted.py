@@ -27,12 +27,25 @@ from textual.widget import Widget
 from fa_tui.terminal.themes import TONES
 from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
-Row = list[tuple[str, str]]
-"""One line: pieces of text, each with its tone."""
+Piece = tuple[str, str]
+"""A text and its tone."""
+
+Row = list[Piece]
+"""The pieces of one line."""
 
 
 _OVERLAYS = {"flipped": Style(reverse=True), "bold": Style(bold=True)}
 """Tones that lie over others and leave their colours."""
+
+
+def row_text(row: Iterable[Piece]) -> str:
+    """The text of a row."""
+    return "".join([text for text, _ in row])
+
+
+def row_width(row: Iterable[Piece]) -> int:
+    """The cells that a row takes."""
+    return width_of(row_text(row))
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
@@ -41,7 +54,7 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
     """
-    if sum(width_of(text) for text, _ in row) <= width:
+    if row_width(row) <= width:
         return row
     kept: Row = []
     room = width - width_of(mark)
@@ -52,14 +65,14 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     return [*kept, (mark, style)]
 
 
-def joined(cells: Iterable[tuple[str, str]]) -> Row:
+def joined(cells: Iterable[Piece]) -> Row:
     """Neighbours of one tone as one piece.
 
     >>> joined([("a", "x"), ("b", "x"), ("c", "y")])
     [('ab', 'x'), ('c', 'y')]
     """
     pieces = groupby(cells, key=itemgetter(1))
-    return [("".join([text for text, _ in piece]), tone) for tone, piece in pieces]
+    return [(row_text(piece), tone) for tone, piece in pieces]
 
 
 # before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
@@ -91,14 +104,13 @@ class Toned(_Mixin):
         over the first."""
         style = self._styles.get(tone)
         if style is None:
-            first, joined_by, others = tone.partition("+")
-            if joined_by:
+            first, _, others = tone.partition("+")
+            if others:
                 style = self.style_of(first) + self.style_of(others)
+            elif tone:
+                style = self.mixed(tone)
             else:
-                if tone:
-                    style = self.mixed(tone)
-                else:
-                    style = self.rich_style
+                style = self.rich_style
             self._styles[tone] = style
         return style
 
@@ -120,8 +132,10 @@ class Toned(_Mixin):
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
-        pairs = enumerate(zip_longest(before, after))
-        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
+        regions = []
+        for y, (old, new) in enumerate(zip_longest(before, after)):
+            if old != new:
+                regions.append(Region(0, y, self.size.width, 1))
         if regions:
             self.refresh(*regions)
 
@@ -155,7 +169,8 @@ class PaintedWidget(Toned, Widget):
     def render_line(self, y: int) -> Strip:
         if self._drawn_for != self.size:
             self._rows = self._drawn()
-        return self.strip_of(self._rows[y] if y < len(self._rows) else [], self.size.width)
+        row = self._rows[y] if y < len(self._rows) else []
+        return self.strip_of(row, self.size.width)
 
     def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
@@ -230,13 +245,13 @@ class PaintedScroll(Toned, ScrollView):
         if self._rows is None:
             self._rows = self.draw(self._width)
         line = y + self.scroll_offset.y
-        if line >= len(self._rows):
+        hidden = len(self._rows) - line
+        if hidden <= 0:
             return Strip.blank(self.size.width, self.rich_style)
-        if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
-            return self.strip_of(
-                self.cut_row(len(self._rows) - line) or self._rows[line], self._width
-            )
-        return self.strip_of(self._rows[line], self._width)
+        row = self._rows[line]
+        if hidden > 1 and y == self.scrollable_content_region.height - 1:
+            row = self.cut_row(hidden) or row
+        return self.strip_of(row, self._width)
 
     def on_resize(self) -> None:
         self._rows = self.draw(self._width)

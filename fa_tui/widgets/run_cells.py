@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -24,7 +25,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -50,18 +51,21 @@ WIDTH = 5
 
 
 @lru_cache(maxsize=512)
-def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
+def verdict_pieces(cell: str) -> tuple[Piece, ...]:
     """A verdict's five characters in pieces of one tone: ``""`` is that of the verdict itself.
 
     >>> verdict_pieces("✗a-~·")
-    (('', '✗a'), ('dim', '-'), ('warn', '~'), ('dim', '·'))
+    (('✗a', ''), ('-', 'dim'), ('~', 'warn'), ('·', 'dim'))
     """
-    tones = [
-        "" if not place or sign.isalpha() else "warn" if sign == "~" else "dim"
-        for place, sign in enumerate(cell)
-    ]
-    pieces = groupby(zip(tones, cell, strict=True), key=lambda pair: pair[0])
-    return tuple((tone, "".join(sign for _, sign in pair)) for tone, pair in pieces)
+    return tuple(joined((sign, _sign_tone(place, sign)) for place, sign in enumerate(cell)))
+
+
+def _sign_tone(place: int, sign: str) -> str:
+    if place == 0 or sign.isalpha():
+        return ""
+    if sign == "~":
+        return "warn"
+    return "dim"
 
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
@@ -70,7 +74,7 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     if session.rows[row].is_control:
         own = "dim"
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
-    return [(text, tone or own) for tone, text in pieces]
+    return [(text, tone or own) for text, tone in pieces]
 
 
 def several_text(
@@ -87,9 +91,9 @@ def several_text(
     """
     if not measured:
         return f"{glyphs.unknown} -/{runs}"
-    return (
-        f"{glyphs.fires if walked else glyphs.passes}{'~' if doubtful else ' '}{walked}/{measured}"
-    )
+    sign = glyphs.fires if walked else glyphs.passes
+    gap = "~" if doubtful else " "
+    return f"{sign}{gap}{walked}/{measured}"
 
 
 def several_tone(fired: int, measured: int) -> str:
@@ -103,19 +107,27 @@ def several_tone(fired: int, measured: int) -> str:
     return "dim"
 
 
-def mark_of(session: Session, rows: Sequence[int], flipped: Collection[int], glyphs: Glyphs) -> str:
+def mark_of(
+    session: Session, rows: Sequence[int], flipped: AbstractSet[int], glyphs: Glyphs
+) -> str:
     """What is behind the runs of a cell, ``""`` for nothing: the first of these that holds for one
     of them."""
     if not rows:
         return ""
     if not session.marked.isdisjoint(rows):
         return glyphs.marked
-    if any(row in flipped for row in rows):
+    if not flipped.isdisjoint(rows):
         return glyphs.flipped
-    states = {session.states[row] for row in rows if row in session.states}
-    for state in ("running", "queued", "deviates", "agrees"):
+    states = {session.states.get(row) for row in rows}
+    signs = {
+        "running": glyphs.running,
+        "queued": glyphs.queued,
+        "deviates": glyphs.deviates,
+        "agrees": glyphs.agrees,
+    }
+    for state, sign in signs.items():
         if state in states:
-            return str(getattr(glyphs, state))
+            return sign
     if session.gone.issuperset(rows):
         return glyphs.gone
     return ""
@@ -182,37 +194,39 @@ class RunsView(LineTable):
     def show_flips(self, flips: Sequence[Flip]) -> None:
         """Highlight the runs whose letters changed until the next step; of a few, bring the first
         into view."""
-        before, self.flipped = (
-            self.flipped,
-            {flip.row for flip in flips if flip.before != flip.after},
-        )
+        before = self.flipped
+        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
         self.refresh_runs({flip.row for flip in flips} | before)
         if 0 < len(self.flipped) <= FEW_FLIPS:
-            places = [place for row in self.flipped if (place := self.place_of(row))]
-            if places:
-                self.bring_into_view(*min(places))
+            places = filter(None, map(self.place_of, self.flipped))
+            first = min(places, default=None)
+            if first is not None:
+                self.bring_into_view(*first)
 
     def action_mark(self) -> None:
         """Mark or unmark the runs under the cursor and go on to the line below."""
         marked, here = self._session.marked, {*self.here}
-        if here:
-            self._mark(marked - here if marked >= here else marked | here)
-            self.action_cursor(1, 0)
+        if not here:
+            return
+        if marked >= here:
+            self._mark(marked - here)
+        else:
+            self._mark(marked | here)
+        self.action_cursor(1, 0)
 
     def action_mark_open(self) -> None:
         """Mark every run in scope that can be measured and is not yet; or, where some are marked,
         unmark all."""
         session = self._session
-        unmeasured = {
-            row for row in session.measurable(session.in_scope) if not session.coverage[row]
-        }
-        if session.marked or unmeasured:
-            self._mark(set() if session.marked else unmeasured)
+        measurable = session.measurable(session.in_scope)
+        unmeasured = {row for row in measurable if not session.coverage[row]}
+        if session.marked:
+            self._mark(set())
+        elif unmeasured:
+            self._mark(unmeasured)
         else:
-            self.app.say(
-                "every run here is measured or has no checkpoint (open run folders); + marks all",
-                "dim",
-            )
+            why = "every run here is measured or has no checkpoint (open run folders); + marks all"
+            self.app.say(why, "dim")
 
     def action_mark_all(self) -> None:
         """Mark every run in scope."""
@@ -264,7 +278,9 @@ class RunCells:
         if quantity:
             return _NUMBER_WIDTH + self.suffix_width
         most = self._most
-        return max(WIDTH, len(several_text(most, most, most, self._glyphs)) if most > 1 else 0)
+        if most == 1:
+            return WIDTH
+        return max(WIDTH, len(several_text(most, most, most, self._glyphs)))
 
     @property
     def suffix_width(self) -> int:
@@ -279,57 +295,55 @@ class RunCells:
 
     def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> Row:
         """The runs of one cell, at most `width` wide."""
-        flags, coverage = self._session.flags, self._session.coverage
+        session = self._session
         if quantity:
             return [self._number(quantity, rows, width)]
         if len(rows) == 1:
-            return verdict_row(self._session, rows[0], self._glyphs)
-        claims = tuple(row for row in rows if not self._session.rows[row].is_control)
+            return verdict_row(session, rows[0], self._glyphs)
+        claims = [row for row in rows if not session.rows[row].is_control]
         if not claims:
             return [(f"{self._glyphs.control} {len(rows)}", "dim")]
-        rows = claims
-        walked, measured = (
-            sum(1 for row in rows if flags[row]),
-            sum(1 for row in rows if coverage[row]),
-        )
-        doubtful = any(self._session.undecided[row] for row in rows)
-        text = several_text(walked, measured, len(rows), self._glyphs, doubtful=doubtful)
+        walked = sum(bool(session.flags[row]) for row in claims)
+        measured = sum(bool(session.coverage[row]) for row in claims)
+        doubtful = any(session.undecided[row] for row in claims)
+        text = several_text(walked, measured, len(claims), self._glyphs, doubtful=doubtful)
         return [(text, several_tone(walked, measured))]
 
-    def _number(self, quantity: Quantity, rows: Cell, width: int) -> tuple[str, str]:
+    def _number(self, quantity: Quantity, rows: Cell, width: int) -> Piece:
         found = [value for value in values_of(quantity, self._session, rows) if value is not None]
         # NaN counts as the highest
         found.sort(key=lambda value: (value != value, value))
-        value = median(found) if found else None
+        value = None
+        if found:
+            value = median(found)
+        suffix = ""
         if len(rows) > 1 and found:
             suffix = self._glyphs.say(f" ×{len(found)}")
-        else:
-            suffix = ""
         room = width - self.suffix_width
         number = self._glyphs.say(quantity.say(value))
-        if value is not None and is_assumed(quantity, self._session, rows):
-            number = f"{number[: room - 1]}?"
-        scale = self.scale_of(quantity)
         tone = self._tone(quantity, rows)
-        if scale is not None and value is not None and not math.isnan(value):
-            tone += f"+shade-{scale.step(value, SHADES)}"
+        if value is not None:
+            if is_assumed(quantity, self._session, rows):
+                number = f"{number[: room - 1]}?"
+            scale = self.scale_of(quantity)
+            if scale is not None and not math.isnan(value):
+                tone += f"+shade-{scale.step(value, SHADES)}"
         return (number.rjust(room) + suffix).ljust(width), tone
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""
         if self._scale is None or self._scale[0] is not quantity:
-            self._scale = (
-                quantity,
-                scale_of(values_of(quantity, self._session, self._rows), log=quantity.log),
-            )
+            numbers = values_of(quantity, self._session, self._rows)
+            self._scale = quantity, scale_of(numbers, log=quantity.log)
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, rows: Cell) -> str:
         bit = BIT.get(quantity.letter)
         if bit is None:
             return "text"
-        fired = sum(1 for row in rows if self._session.flags[row] & bit)
-        measured = sum(1 for row in rows if self._session.coverage[row] & bit)
+        session = self._session
+        fired = sum(bool(session.flags[row] & bit) for row in rows)
+        measured = sum(bool(session.coverage[row] & bit) for row in rows)
         tone = several_tone(fired, measured)
         if tone == "good":
             return "text"

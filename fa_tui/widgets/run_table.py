@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
 from textual.binding import Binding
@@ -24,6 +24,10 @@ _MANY = 10_000
 """Runs whose sources are not looked at one by one."""
 _VERDICT = 7
 """Cells of a verdict, its gap included."""
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(width_of, texts), default=0)
 
 
 class RunTable(RunsView):
@@ -59,37 +63,24 @@ class RunTable(RunsView):
 
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
         """Show other rows (default: all), in the order chosen. The cursor stays on its run."""
-        kept = self.row
-        if shown is None:
-            self._read = range(len(self._session))
-        else:
-            self._read = shown
+        session, kept = self._session, self.row
+        self._read = range(len(session)) if shown is None else shown
         self._shown = self._ordered()
         # the verdict stays in sight, left of the columns
-        self._columns = [column for column in columns_of(self._session) if column.name != "verdict"]
-        methods, seeds = (
-            [getattr(row, name) for row in self._session.rows] for name in ("method", "seed")
-        )
+        self._columns = [column for column in columns_of(session) if column.name != "verdict"]
+        rows = session.rows
         if shown is not None:
-            methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
+            rows = [session.rows[row] for row in shown]
+        methods = {row.method for row in rows}
         # a heading, with its arrow, is at least as wide as that
-        longest = max(map(width_of, map(printable, {*methods})), default=0)
-        method = max(7, min(METHOD_LIMIT, longest)) + 2
-        seed = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
-        if len(self._session) <= _MANY:
-            places = {place_label(row) for row in self._session.rows}
-        else:
-            places = {""}
-        if len(places) > 1:
-            longest = min(_SOURCE_LIMIT, max(map(width_of, places), default=0))
-        else:
-            longest = 0
-        self._frozen = {
-            "method": method,
-            "seed": seed,
-            "verdict": _VERDICT,
-            "source": longest and longest + 2,
-        }
+        method = max(7, min(METHOD_LIMIT, _longest(map(printable, methods)))) + 2
+        seed = max(5, _longest({str(row.seed) for row in rows})) + 2
+        source = 0
+        if len(session) <= _MANY:
+            places = {place_label(row) for row in session.rows}
+            if len(places) > 1:
+                source = min(_SOURCE_LIMIT, _longest(places)) + 2
+        self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
         self.set_widths(2 + sum(self._frozen.values()), [column.width for column in self._columns])
         if kept is not None:
             self.go_to(kept)
@@ -132,48 +123,29 @@ class RunTable(RunsView):
 
     def frozen(self, line: int | None) -> Row:
         if line is None:
-            titles = (
-                ("judged" if name == "verdict" else name) + self._arrow(name)
-                for name in self._frozen
-            )
-            widths = self._frozen.values()
-            heading = "  " + "".join(
-                title[:width].ljust(width) for title, width in zip(titles, widths, strict=True)
-            )
+            heading = "  "
+            for name, width in self._frozen.items():
+                title = "judged" if name == "verdict" else name
+                heading += f"{title}{self._arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
-        row = self._session.rows[index]
+        row, widths, ellipsis = self._session.rows[index], self._frozen, self._glyphs.ellipsis
         mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
-        if row.seed is None:
-            seed = "-"
-        else:
-            seed = str(row.seed)
-        name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
-        if line == self.line:
-            tone = self.cursor_tone
-        else:
-            tone = "text"
+        method = cut(self._glyphs.say(row.method), METHOD_LIMIT, ellipsis)
+        seed = "-" if row.seed is None else str(row.seed)
+        called = padded(method, widths["method"]) + seed.ljust(widths["seed"])
+        tone = self.cursor_tone if line == self.line else "text"
+        verdict = verdict_row(self._session, index, self._glyphs)
         if index in self.flipped:
-            lit = "+flipped"
-        else:
-            lit = ""
-        verdict = [
-            (text, tone + lit) for text, tone in verdict_row(self._session, index, self._glyphs)
-        ]
-        room, called = (
-            self._frozen["source"],
-            padded(name, self._frozen["method"]) + seed.ljust(self._frozen["seed"]),
-        )
-        source = padded(
-            cut_middle(self._glyphs.say(place_label(row)), max(0, room - 2), self._glyphs.ellipsis),
-            room,
-        )
+            verdict = [(text, f"{own}+flipped") for text, own in verdict]
+        place = self._glyphs.say(place_label(row))
+        source = cut_middle(place, max(0, widths["source"] - 2), ellipsis)
         return [
             (f"{mark} ", "accent"),
             (called, tone),
             *verdict,
             ("  ", "text"),
-            (source, "source"),
+            (padded(source, widths["source"]), "source"),
         ]
 
     def cell(self, line: int | None, column: int) -> Row:

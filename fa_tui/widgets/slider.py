@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from textual import events
 from textual.binding import Binding
@@ -43,7 +44,7 @@ class Flips:
         self.values = values
         self._above = above
 
-    def plateau(self, threshold: float) -> tuple[float, float] | None:
+    def plateau(self, threshold: float) -> Interval | None:
         """The interval around the threshold in which no verdict changes (±inf where open), or None
         without runs.
 
@@ -86,16 +87,26 @@ class Flips:
 
     def _index(self, threshold: float) -> int:
         """How many flip values lie on the lower side of the threshold."""
-        if self._above:
-            find = bisect.bisect_right
-        else:
-            find = bisect.bisect_left
+        find = bisect.bisect_right if self._above else bisect.bisect_left
         return find(self.values, threshold)
 
 
 def finite(ticks: Sequence[float]) -> array[float]:
     """The finite values, sorted."""
     return array("d", sorted(filter(math.isfinite, ticks)))
+
+
+class _Span(NamedTuple):
+    """A plateau as text, and whether its ends are apart and hold the value between them."""
+
+    text: str
+    holds: bool
+
+
+def _end(value: float, digits: int) -> str:
+    if math.isfinite(value):
+        return short(value, digits)
+    return ""
 
 
 _STARTS = "0123456789.-+"
@@ -108,7 +119,12 @@ _WIDE = 100
 
 def widths(width: int) -> tuple[int, int, int]:
     """Cells for label, track and value."""
-    label, value = (25, 27) if width >= _WIDE else (22, 17) if width >= 70 else (4, 12)
+    if width >= _WIDE:
+        label, value = 25, 27
+    elif width >= 70:
+        label, value = 22, 17
+    else:
+        label, value = 4, 12
     return label, max(4, width - label - value), value
 
 
@@ -214,106 +230,116 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
-        scale = self._track.scale
         if len(self._marks) != cells:
             self._marks = self._draw_runs(cells)
-        marks = self._marks
-        plateau = self._flips.plateau(self.value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
-        refused: Row = (
-            [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
-        )
+        error = self._glyphs.say(self._error)[:cells].ljust(cells)
         if height < 2:
-            ticks = [
-                mark and (self._glyphs.tick if mark in self._glyphs.bars else mark)
-                for mark in marks
-            ]
-            return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
-        tones = self._tones(scale.cell(self.value, cells), cells)
-        runs = joined(
-            [(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)]
-        )
-        low, high = (scale.tick(end, self._glyphs) for end in (scale.lo, scale.hi))
-        low, high = (f"{low} ", f" {high}".ljust(8)) if width >= _WIDE else ("", "  ")
-        side, room = (
-            f"fires {'above' if self._diagnostic.fires_above else 'below'}",
-            label_width - 3 - len(low),
-        )
+            track = [(error, "bad")] if self._error else self._draw_track(self._ticks_of_marks())
+            return [[*label, *track, *value]]
+        runs = [(error, "bad")]
+        if not self._error:
+            tones = self._tones(self._track.scale.cell(self.value, cells), cells)
+            marks = zip(self._marks, tones, strict=True)
+            runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in marks])
+        return [[*label, *runs, *value], self._draw_scale(label_width, cells, value_width)]
+
+    def _ticks_of_marks(self) -> list[str]:
+        """The marks of the runs on a track of one row."""
+        bars = dict.fromkeys(self._glyphs.bars, self._glyphs.tick)
+        return [bars.get(mark, mark) for mark in self._marks]
+
+    def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
+        """The row of the track: on which side a run fires, the track, and the plateau."""
+        low, high = "", "  "
+        if cells + label_width + value_width >= _WIDE:
+            scale = self._track.scale
+            low = f"{scale.tick(scale.lo, self._glyphs)} "
+            high = f" {scale.tick(scale.hi, self._glyphs)}".ljust(8)
+        side = "fires above" if self._diagnostic.fires_above else "fires below"
+        room = label_width - 3 - len(low)
         # a part of it would look like a mark on the track
-        under = f"{side if len(side) < room else '':{room}}{low}"
-        track = [
-            *self._draw_track([""] * cells, plateau),
-            *self._draw_plateau(high, plateau, value_width),
-        ]
-        return [[*label, *(refused or runs), *value], [("   ", ""), (under, "dim"), *track]]
+        if len(side) >= room:
+            side = ""
+        track = self._draw_track([""] * cells)
+        plateau = self._draw_plateau(high, value_width)
+        return [("   ", ""), (f"{side:{room}}{low}", "dim"), *track, *plateau]
 
     def _draw_label(self, width: int) -> Row:
-        letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
-        text = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
-        at_low, at_high = (
-            self._diagnostic.beyond(end, self.value) for end in self._interval or (0.0, 0.0)
-        )
-        if at_low != at_high:
-            undecided = (self._glyphs.undecided, "warn")
-        else:
-            undecided = (" ", "")
-        return [(f" {self.letter} ", letter), (text, label), undecided]
+        name = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
+        undecided = (" ", "")
+        if self._interval is not None:
+            low, high = self._interval
+            fires_low = self._diagnostic.beyond(low, self.value)
+            if fires_low != self._diagnostic.beyond(high, self.value):
+                undecided = (self._glyphs.undecided, "warn")
+        if self.has_focus:
+            return [(f" {self.letter} ", "cursor"), (name, "cursor"), undecided]
+        return [(f" {self.letter} ", "accent"), (name, "text"), undecided]
 
     def _draw_value(self, width: int) -> Row:
-        sign = ("  > " if self._diagnostic.fires_above else "  < ", "dim")
+        sign = "  > " if self._diagnostic.fires_above else "  < "
         if self._entry is not None:
             # the end of a long entry is where typing happens
-            return [sign, (self._entry[-(width - 5) :], "entry"), (self._glyphs.cursor, "strong")]
+            typed = (self._entry[5 - width :], "entry")
+            return [(sign, "dim"), typed, (self._glyphs.cursor, "strong")]
         unit = self._glyphs.say(self._diagnostic.suffix)
         room = width - len(unit) - 4
-        texts = (exact(self.value), short(self.value, 6))
-        number = next((text for text in texts if len(text) <= room), short(self.value))
-        return [sign, (number, "strong"), (unit, "dim")]
+        number = exact(self.value)
+        for digits in (6, 3):
+            if len(number) > room:
+                number = short(self.value, digits)
+        return [(sign, "dim"), (number, "strong"), (unit, "dim")]
 
-    def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
+    def _draw_plateau(self, high: str, width: int) -> Row:
         """The upper end of the scale, and the plateau as two numbers: few digits, apart, the value
         between."""
+        plateau = self._flips.plateau(self.value)
+        room = width - len(high) - 2
         spans = []
-        for digits in (3, 4, 5, 6, 2, 1) if plateau else ():
-            low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
-            span = f"{low}{self._glyphs.ellipsis}{top}"
-            if len(high) + 2 + len(span) <= width:
-                without = low == top or not float(low or "-inf") <= self.value <= float(
-                    top or "inf"
-                )
-                spans.append((without, span))
-        if not spans:
+        if plateau is not None:
+            spans = [self._span(plateau, digits) for digits in (3, 4, 5, 6, 2, 1)]
+        fitting = [span for span in spans if len(span.text) <= room]
+        if not fitting:
             return [(high, "dim")]
-        span = next((span for without, span in spans if not without), spans[0][1])
-        return [(high, "dim"), (f"{self._glyphs.plateau_passing} ", "bar"), (span, "dim")]
+        chosen = next((span for span in fitting if span.holds), fitting[0])
+        sign = f"{self._glyphs.plateau_passing} "
+        return [(high, "dim"), (sign, "bar"), (chosen.text, "dim")]
 
-    def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
+    def _span(self, plateau: Interval, digits: int) -> _Span:
+        low, high = (_end(end, digits) for end in plateau)
+        inside = float(low or "-inf") <= self.value <= float(high or "inf")
+        return _Span(f"{low}{self._glyphs.ellipsis}{high}", low != high and inside)
+
+    def _draw_track(self, ticks: Sequence[str]) -> Row:
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
         knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
-        spans = (plateau or (), self._interval or ())
-        (low, high), (left, right) = (
-            [scale.cell(end, cells) for end in ends] or (cells, -1) for ends in spans
-        )
+        plateau = self._cells_of(self._flips.plateau(self.value), cells)
+        undecided = self._cells_of(self._interval, cells)
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
             if cell == knob:
-                if self.value == self._default:
-                    sign = glyphs.knob_home
-                else:
-                    sign = glyphs.knob
+                sign = glyphs.knob_home if self.value == self._default else glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
             elif cell == home:
                 row.append((glyphs.default, "text"))
             elif tick:
                 row.append((tick, tone))
-            elif left <= cell <= right:
+            elif cell in undecided:
                 row.append((glyphs.undecided, "warn"))
-            elif low <= cell <= high:
+            elif cell in plateau:
                 row.append((glyphs.plateau_firing if fires else glyphs.plateau_passing, "bar"))
             else:
                 row.append((glyphs.firing if fires else glyphs.passing, "dim"))
         return joined(row)
+
+    def _cells_of(self, interval: Interval | None, cells: int) -> range:
+        """The cells of the track that an interval covers."""
+        if interval is None:
+            return range(0)
+        low, high = (self._track.scale.cell(end, cells) for end in interval)
+        return range(low, high + 1)
 
     def _tones(self, knob: int, cells: int) -> list[str]:
         """Of the runs in each cell: they fire, or pass."""
@@ -341,19 +367,17 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a run's letters change, or its verdict."""
+        flips, what = self._flips, "no run's letters change"
         if verdict:
             flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
-        else:
-            flips = self._flips
+            what = "no verdict changes"
         target = flips.next(self._pending, upward=direction > 0)
-        if target is None:
-            if verdict:
-                what = "no verdict changes"
-            else:
-                what = "no run's letters change"
-            self._refuse(f"{what} {'above' if direction > 0 else 'below'} this value")
-        else:
+        if target is not None:
             self._set_pending(target, "flip")
+        elif direction > 0:
+            self._refuse(f"{what} above this value")
+        else:
+            self._refuse(f"{what} below this value")
 
     def action_restore(self) -> None:
         """Back to the default."""
@@ -374,15 +398,14 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         # while a value is typed no other character is a key: what belongs in no number is refused
-        return character is not None and (
-            character not in _MOVES if self._entry is not None else character in _STARTS
-        )
+        if character is None:
+            return False
+        if self._entry is None:
+            return character in _STARTS
+        return character not in _MOVES
 
     def on_key(self, event: events.Key) -> None:
-        if event.is_printable:
-            character = event.character
-        else:
-            character = None
+        character = event.character if event.is_printable else None
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
         entry = self._entry or ""

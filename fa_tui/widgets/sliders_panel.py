@@ -209,14 +209,13 @@ class SlidersPanel(Vertical):
         for slider in self._sliders.values():
             slider.catch_up()
         # in front: the counts may be cut
-        self._summary.set((f" {flips}  " if flips else "", "warn"), (f" {self._count}", "strong"))
+        flipped = f" {flips}  " if flips else ""
+        self._summary.set((flipped, "warn"), (f" {self._count}", "strong"))
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
-        sliders, focused = (
-            [slider for slider in self._sliders.values() if slider.display],
-            self.screen.focused,
-        )
+        sliders = [slider for slider in self._sliders.values() if slider.display]
+        focused = self.screen.focused
         if focused in sliders:
             to = max(0, min(sliders.index(focused) + direction, len(sliders) - 1))
             # at once, not `focus()`: the next key of a burst starts from there
@@ -244,16 +243,13 @@ class SlidersPanel(Vertical):
         message.stop()
         letter = message.slider.letter
         moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
-        if message.how == "set":
-            series = None
-        else:
+        series, drag = None, ""
+        if message.how != "set":
             series = f"{letter} {message.how}"
+        if series and message.how.startswith("drag"):
+            drag = series
         self._record(self._history.current._replace(thresholds=moved), series)
-        self.post_message(
-            ThresholdsChanged(
-                moved, drag=series if message.how.startswith("drag") and series else ""
-            )
-        )
+        self.post_message(ThresholdsChanged(moved, drag=drag))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be undone or redone is offered."""

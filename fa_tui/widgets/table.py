@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from rich.segment import Segment
 from textual import events
@@ -21,7 +21,7 @@ from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
-from fa_tui.widgets.painted import Row, Toned
+from fa_tui.widgets.painted import Row, Toned, row_text, row_width
 
 
 class LineTable(Toned, ScrollView, can_focus=True):
@@ -104,11 +104,12 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """Set the widths of the frozen part and of each column, and lay out again."""
         self.frozen_width = frozen_width
         self._edges = array("q", accumulate(widths, initial=0))
-        self.virtual_size = Size(frozen_width + self._edges[-1], self.header + self.line_count())
+        lines = self.line_count()
+        self.virtual_size = Size(frozen_width + self._edges[-1], self.header + lines)
         self.refresh()
-        self.line = max(0, min(self.line, self.line_count() - 1))
+        self.line = max(0, min(self.line, lines - 1))
         self.column = max(0, min(self.column, self.column_count - 1))
-        if self.line_count() and not self.rests_on(self.line):
+        if lines and not self.rests_on(self.line):
             self.line = self._resting_line(self.line, 1)
 
     @property
@@ -121,37 +122,39 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return "cursor-blurred"
 
     def render_line(self, y: int) -> Strip:
-        width, scroll_y = self.view.width, self.scroll_offset.y
-        if y < self.header:
-            line = None
-        else:
-            line = scroll_y + y - self.header
-        if line is not None and line >= self.line_count():
-            if self.line_count():
-                words = []
-            else:
-                words = self._empty_lines(width)
-            place = y - self.header - 1
-            return self.strip_of([(words[place] if 0 <= place < len(words) else "", "dim")], width)
-        if line is None:
-            whole = None
-        else:
-            whole = self.heading(line)
-        if whole is not None:
-            strip = self.strip_of(whole, max(width, sum(width_of(text) for text, _ in whole)))
-            if strip.cell_length > width:
-                return Strip([*strip.crop(0, width - 1), self._sign(line, self._glyphs.off_right)])
-            return strip
+        width = self.view.width
+        line = None
+        if y >= self.header:
+            line = self.scroll_offset.y + y - self.header
+            if line >= self.line_count():
+                return self.strip_of([(self._empty_text(y - self.header - 1), "dim")], width)
+            heading = self.heading(line)
+            if heading is not None:
+                return self._heading_strip(heading, width)
         moving = self._moving(line, width - self.frozen_width, second=y == 1)
         frozen = self._filled(self.frozen(line), self.frozen_width)
         return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
 
+    def _empty_text(self, place: int) -> str:
+        """A line of what is shown in an empty table."""
+        if self.line_count() or place < 0:
+            return ""
+        lines = wrapped(self._glyphs.say(self.empty_words()), self.view.width - 1)
+        if place < len(lines):
+            return f" {lines[place]}"
+        return ""
+
+    def _heading_strip(self, heading: Row, width: int) -> Strip:
+        strip = self.strip_of(heading, max(width, row_width(heading)))
+        if strip.cell_length <= width:
+            return strip
+        return Strip([*strip.crop(0, width - 1), self._sign(0, self._glyphs.off_right)])
+
     def _filled(self, row: Row, width: int) -> list[Segment]:
         """A part of a line, with blanks behind it up to its width."""
-        blanks = " " * (width - sum(width_of(text) for text, _ in row))
-        return [
-            Segment(text, self.style_of(tone)) for text, tone in (*row, (blanks, "text")) if text
-        ]
+        blanks = " " * (width - row_width(row))
+        pieces = [*row, (blanks, "text")]
+        return [Segment(text, self.style_of(tone)) for text, tone in pieces if text]
 
     def _cell(self, line: int | None, column: int, second: bool) -> list[Segment]:
         if line is None and second:
@@ -159,11 +162,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         else:
             row = self.cell(line, column)
         if self.highlights_cell and (line, column) == (self.line, self.column):
-            row = [("".join(text for text, _ in row), self.cursor_tone)]
+            row = [(row_text(row), self.cursor_tone)]
         return self._filled(row, self.width_of(column))
-
-    def _empty_lines(self, width: int) -> list[str]:
-        return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
 
     def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
         """The columns in `room` cells. Where text is cut there is a sign; the header says that
@@ -171,24 +171,23 @@ class LineTable(Toned, ScrollView, can_focus=True):
         first, last = self._visible_columns()
         if first >= last or room <= 0:
             return Strip([])
-        cells = [self._cell(line, column, second) for column in range(first, last)]
+        segments = self._cell(line, first, second)
         start = self.scroll_offset.x - self._edges[first]
-        end = start + room
-        strip = Strip([segment for cell in cells for segment in cell])
-        before = bool("".join(segment.text for segment in cells[0])[:start].strip())
-        after = bool(strip.text[end:].strip())
+        hidden = Strip(segments).text[:start]
+        for column in range(first + 1, last):
+            segments += self._cell(line, column, second)
+        strip, end = Strip(segments), start + room
+        before, after = bool(hidden.strip()), bool(strip.text[end:].strip())
         if line is None:
-            before, after = (
-                before or first > 0,
-                after or self._edges[-1] - self.scroll_offset.x > room,
-            )
+            before = before or first > 0
+            after = after or self._edges[-1] - self.scroll_offset.x > room
         visible = strip.crop(start, end)
         if before:
-            visible = Strip([self._sign(line, self._glyphs.off_left), *visible.crop(1, room)])
+            sign = self._sign(line, self._glyphs.off_left)
+            visible = Strip([sign, *visible.crop(1, room)])
         if after:
-            visible = Strip(
-                [*visible.crop_extend(0, room - 1, None), self._sign(line, self._glyphs.off_right)]
-            )
+            sign = self._sign(line, self._glyphs.off_right)
+            visible = Strip([*visible.crop_extend(0, room - 1, None), sign])
         return visible
 
     def _sign(self, line: int | None, sign: str) -> Segment:
@@ -196,24 +195,28 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint the cells (line, column) that are on screen."""
-        scroll_x, scroll_y = self.scroll_offset
-        seen = range(self.header, self.view.height)
-        regions = [
-            Region(self.frozen_width + self._edges[column] - scroll_x, y, self.width_of(column), 1)
-            for line, column in places
-            if (y := line + self.header - scroll_y) in seen and column < self.column_count
-        ]
+        left = self.frozen_width - self.scroll_offset.x
+        top = self.scroll_offset.y - self.header
+        regions = []
+        for line, column in places:
+            if line - top in self._seen and column < self.column_count:
+                x, width = left + self._edges[column], self.width_of(column)
+                regions.append(Region(x, line - top, width, 1))
         if regions:
             self.refresh(*regions)
 
     def refresh_frozen(self, lines: Iterable[int]) -> None:
         """Repaint the frozen part of the lines that are on screen."""
-        top, seen = self.scroll_offset.y - self.header, range(self.header, self.view.height)
-        regions = [
-            Region(0, line - top, self.frozen_width, 1) for line in lines if line - top in seen
-        ]
+        top = self.scroll_offset.y - self.header
+        width = self.frozen_width
+        regions = [Region(0, line - top, width, 1) for line in lines if line - top in self._seen]
         if regions:
             self.refresh(*regions)
+
+    @property
+    def _seen(self) -> range:
+        """The rows of the screen that show lines."""
+        return range(self.header, self.view.height)
 
     def visible_lines(self) -> range:
         """The lines on screen."""
@@ -224,9 +227,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         left = self.scroll_offset.x
         right = left + self.view.width - self.frozen_width
         first = max(0, bisect_right(self._edges, left) - 1)
-        return min(first, self.column_count), min(
-            self.column_count, bisect_right(self._edges, right)
-        )
+        last = bisect_right(self._edges, right)
+        return min(first, self.column_count), min(last, self.column_count)
 
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
@@ -255,17 +257,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def _resting_line(self, line: int, direction: int) -> int:
         """The nearest line the cursor may rest on, looking in one direction and then the other."""
-        if direction > 0:
-            ahead = range(line, self.line_count())
-        else:
-            ahead = range(line, -1, -1)
-        if direction > 0:
-            behind = range(line, -1, -1)
-        else:
-            behind = range(line, self.line_count())
-        return next(
-            (place for scan in (ahead, behind) for place in scan if self.rests_on(place)), self.line
-        )
+        down, up = range(line, self.line_count()), range(line, -1, -1)
+        scans = chain(down, up) if direction > 0 else chain(up, down)
+        return next(filter(self.rests_on, scans), self.line)
 
     def scroll_to_cursor(self) -> None:
         """Bring the cursor into view."""
@@ -304,8 +298,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        line, column = self.scroll_offset.y + offset.y - self.header, None
+        line = self.scroll_offset.y + offset.y - self.header
         along = offset.x - self.frozen_width + self.scroll_offset.x
+        column = None
         if offset.x >= self.frozen_width and along < self._edges[-1]:
             column = bisect_right(self._edges, along) - 1
         if offset.y < self.header:
@@ -353,9 +348,8 @@ class GridTable(LineTable):
             self._fit()
 
     def _fit(self) -> None:
-        name, *widths = [
-            max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)
-        ]
+        columns = zip(self._headings, *self._rows, strict=True)
+        name, *widths = [max(map(width_of, column)) for column in columns]
         # names give way to the other columns
         if self.view.width:
             name = min(name, max(_LEAST_NAME, self.view.width // 2))
@@ -374,27 +368,29 @@ class GridTable(LineTable):
         return len(self._rows)
 
     def frozen(self, line: int | None) -> Row:
-        if line is None:
-            name = self._headings[0]
-        else:
-            name = self._rows[line][0]
+        name = self._text(line, 0)
         text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
-        if line in self._marked:
+        if line is None:
+            tone = "head"
+        elif line == self.line:
+            tone = self.cursor_tone
+        elif line in self._marked:
             tone = "bad"
         else:
             tone = "text"
-        if line is None or line == self.line:
-            if line is None:
-                tone = "head"
-            else:
-                tone = self.cursor_tone
         return [(padded(text, self.frozen_width - _GAP), tone), (" " * _GAP, "text")]
+
+    def _text(self, line: int | None, column: int) -> str:
+        if line is None:
+            return self._headings[column]
+        return self._rows[line][column]
 
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column) - _GAP
-        text = (self._headings if line is None else self._rows[line])[column + 1]
-        text = (padded if column + 1 < self._words else padded_left)(text, width)
-        return [(text + " " * _GAP, "head" if line is None else "text")]
+        text, pad = self._text(line, column + 1), padded_left
+        if column + 1 < self._words:
+            pad = padded
+        return [(pad(text, width) + " " * _GAP, "head" if line is None else "text")]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Another line, or another column at the left edge."""

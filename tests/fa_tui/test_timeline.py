@@ -484,10 +484,10 @@ async def test_one_epoch_has_one_number_on_its_axis_and_what_is_not_recorded_is_
 
 def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one() -> None:
     accuracy = SHOWN[3]
-    calm = scale_of([[(1.0, 0.6101), (2.0, 0.6107)]], math.nan, accuracy)
+    calm = scale_of([0.6101, 0.6107], math.nan, accuracy)
     assert calm.hi - calm.lo > 0.0199
-    assert scale_of([[(1.0, 0.2), (2.0, 1.0)]], math.nan, accuracy).hi == 1.0
-    of_bp = scale_of([[(1.0, 1.0 + 2e-15), (2.0, 1.0 - 2e-15)]], math.nan, SHOWN[4])
+    assert scale_of([0.2, 1.0], math.nan, accuracy).hi == 1.0
+    of_bp = scale_of([1.0 + 2e-15, 1.0 - 2e-15], math.nan, SHOWN[4])
     assert of_bp.hi == 1.0 and of_bp.hi - of_bp.lo > 0.0099
 
 
