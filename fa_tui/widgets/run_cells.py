@@ -27,7 +27,7 @@ from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
+    from fa_tui.application import Application
 
 _FULL = 0.34
 
@@ -135,7 +135,7 @@ class RunsView(LineTable):
         flipped: the indices of these runs.
     """
 
-    app: ExplorerApp
+    app: Application
 
     BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),

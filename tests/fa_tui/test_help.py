@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec.toml
 import pytest
@@ -16,8 +16,8 @@ from fa_core.formats import scan
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
-from fa_tui import options
 from fa_tui.app import ExplorerApp
+from fa_tui.option_groups import ThresholdOptions
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
@@ -108,7 +108,8 @@ async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(
 @pytest.mark.parametrize("letter", DIAGNOSTICS)
 def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
     diagnostic = DIAGNOSTICS[letter]
-    (option,) = options._THRESHOLDS[diagnostic.threshold][0].__metadata__
+    hints = get_type_hints(ThresholdOptions, include_extras=True)
+    (option,) = hints[diagnostic.threshold].__metadata__
     protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
     sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())[
         "SlidersPanel"
