@@ -11,14 +11,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
 from textual import events
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.driver import Driver
@@ -30,7 +29,9 @@ from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
-from fa_tui.live import Following, Reading
+from fa_tui.live import Following
+from fa_tui.reading import Reading
+from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -77,7 +78,7 @@ class Lasting(Notification):
         return super().time_left <= 0
 
 
-class ExplorerApp(App[int]):
+class ExplorerApp(ExplorerApplication):
     """The explorer.
 
     Args:
@@ -91,12 +92,7 @@ class ExplorerApp(App[int]):
         setup: how to measure; the device ``auto`` of this machine is what the settings name.
 
     Attributes:
-        paths: what is open or followed.
-        painter: sends frames to the terminal.
         keys: hands on keys in the order in which they were typed.
-        following: watches the paths.
-        jobs: measures runs.
-        removed_presets: thresholds by the names that they had; the last can be brought back.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -279,7 +275,7 @@ class ExplorerApp(App[int]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
-            return getattr(self.screen, "judges", True)
+            return not isinstance(self.screen, ApplicationScreen) or self.screen.judges
         if action == "travel":
             return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems or self.session.uneven)
@@ -302,14 +298,7 @@ class ExplorerApp(App[int]):
         self.following.stop()
         self.jobs.close()
 
-    def post_call(self, callback: Callable[..., None], *values: object) -> None:
-        """Have something called in this thread, from another one, while there is an App to call
-        it."""
-        if self.is_running:
-            self.post_message(events.Callback(partial(callback, *values)))
-
     def folders_changed(self, readings: Sequence[Reading]) -> None:
-        """Show what places hold now."""
         news, text = self.following.take(readings)
         if news:
             self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
@@ -317,12 +306,6 @@ class ExplorerApp(App[int]):
             self.say(text, "warn" if news.gone else "accent")
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        """Show rows that came, changed, went or are judged otherwise.
-
-        Args:
-            flips: the verdicts that flipped with it.
-            only: the rows, where none came.
-        """
         from fa_tui.screens.threshold_screen import JudgedScreen
 
         self.explorer.rows_changed(flips, only)
@@ -330,8 +313,13 @@ class ExplorerApp(App[int]):
             # one that was just opened has nothing to show it on yet, and takes it then
             self.screen.call_later(self.screen.runs_changed)
 
+    def states_changed(self, rows: Iterable[int]) -> None:
+        self.explorer.states_changed(rows)
+
+    def marks_changed(self) -> None:
+        self.explorer.marks_changed()
+
     def baseline_changed(self, flips: Sequence[Flip]) -> None:
-        """Show the same rows judged by another frozen baseline, whose flips these are."""
         from fa_tui.screens.threshold_screen import JudgedScreen
 
         self.explorer.judged_otherwise(flips)
@@ -339,7 +327,6 @@ class ExplorerApp(App[int]):
             self.screen.call_later(self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
-        """Show how the jobs are."""
         self.explorer.jobs_changed(jobs)
         from fa_tui.screens.jobs import JobsScreen
 
@@ -348,13 +335,6 @@ class ExplorerApp(App[int]):
                 screen.jobs_changed()
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
-        """Say one line about what just happened.
-
-        Args:
-            text: the line.
-            tone: as `Line` takes it.
-            aloud: also on other screens than the main one.
-        """
         self.explorer.say(text, tone)
         if aloud and self.screen is not self.explorer:
             self.notify(
@@ -378,17 +358,11 @@ class ExplorerApp(App[int]):
         self.post_message(Notify(Lasting(message, title, severity, seconds, markup=markup)))
 
     def dress(self, theme: str) -> None:
-        """Change the colours, and say where that is kept."""
         self.theme = theme
         try:
             self.say(f"theme {theme}, kept in {remember('theme', theme)}", "good")
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
-
-    def send_soon(self, sequence: str) -> None:
-        """Send the terminal a sequence that shows nothing, from another thread."""
-        if self._driver is not None:
-            self.call_from_thread(self._driver.write, sequence)
 
     def action_show_jobs(self) -> None:
         """Open the jobs screen."""
@@ -463,8 +437,6 @@ class ExplorerApp(App[int]):
 
     @property
     def history(self) -> ThresholdHistory:
-        """What judges the runs, now and before: the sliders of every screen undo and redo the same
-        changes."""
         if self._history is None:
             # after the first paint
             from fa_tui.widgets.sliders_panel import Judging, ThresholdHistory
@@ -477,7 +449,9 @@ class ExplorerApp(App[int]):
     @property
     def _sliders(self) -> SlidersPanel | None:
         """Those of the screen that is open."""
-        return getattr(self.screen, "sliders", None)
+        if isinstance(self.screen, ApplicationScreen):
+            return self.screen.sliders
+        return None
 
     async def action_travel(self, where: str) -> None:
         """Back to the thresholds, and the baseline, before the last change; or take the last undo

@@ -18,19 +18,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import msgspec
-
-from fa_core.facts.runs import CREDIT, MANIFEST, RUN_FILES, run_place
+from fa_core.facts.runs import CREDIT, MANIFEST, RUN_FILES
 from fa_core.files import real_path
-from fa_core.formats import Scan, Trace, scan_again
+from fa_core.formats import Scan, scan_again
 from fa_core.formats.run_folder import sniff
-from fa_core.formats.scan import NOTHING_HERE, places
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.scan import places
+from fa_core.rows import Problem
+from fa_tui.reading import Reading
 from fa_tui.session import News, Session
 from fa_tui.settings import FILE
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
+    from fa_tui.application import Application
 
 STILL_SECONDS = 2.0
 """A file that cannot be read and has not changed for so long is broken, not being written."""
@@ -39,40 +38,6 @@ _CHUNK = 16
 """After so many files the screen's thread is let in: thousands may appear at once."""
 
 _Stamp: TypeAlias = tuple[int, float]
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """What a file or run folder holds now.
-
-    Attributes:
-        place: its path, as `scan` names it.
-        rows, traces, problems: what is in it.
-        gone: it is no longer there.
-    """
-
-    place: str
-    rows: Sequence[AuditRow] = []
-    traces: list[Trace] = []
-    problems: list[Problem] = []
-    gone: bool = False
-
-    def owns(self, path: str) -> bool:
-        """Whether what was read from a path was read from this place."""
-        return self.place in (path, run_place(path))
-
-    def settles(self, problem: Problem) -> bool:
-        """Whether what this place holds reports a problem again, or ends it.
-
-        Also that of a folder in which there was nothing, when this place in it holds something.
-        """
-        if self.owns(problem.path):
-            return True
-        found = self.rows or self.traces or self.problems
-        return (
-            bool(found)
-            and NOTHING_HERE in problem.message
-            and Path(problem.path) in Path(self.place).parents
-        )
 
 
 class Follower:
@@ -380,7 +345,7 @@ class Following:
             first.
     """
 
-    def __init__(self, app: ExplorerApp, since: float) -> None:
+    def __init__(self, app: Application, since: float) -> None:
         self._app, self._since = app, since
         self.watchers: list[Watcher] = []
         self.own_rows: set[int] = set()

@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, letters_of
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.judgement.baseline import FrozenBaseline
     from fa_core.table import AuditTable
-    from fa_tui.live import Reading
     from fa_tui.option_groups import Log
-    from fa_tui.views.filters import Filter
+    from fa_tui.reading import Reading
 
 
 class Flip(NamedTuple):
@@ -45,6 +44,21 @@ class Judgement(NamedTuple):
 
     flags: bytes
     undecided: bytes
+
+
+class RunFilter(Protocol):
+    """Which runs are looked at.
+
+    Attributes:
+        text: the filter as it was typed.
+        live: whether it depends on thresholds or marks.
+    """
+
+    text: str
+    live: bool
+
+    def rows(self, session: Session) -> list[int] | None:
+        """The rows that pass, rising; None for all."""
 
 
 class News(NamedTuple):
@@ -103,7 +117,7 @@ class Session:
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self.states: dict[int, str] = {}
-        self.filter: Filter | None = None
+        self.filter: RunFilter | None = None
         self.wide = False
         self.scope: list[int] | None = None
         self._counted: Sequence[int] | None = None
@@ -193,7 +207,7 @@ class Session:
         return flipped(before, self.judgement, rows)
 
     def narrow(
-        self, filter: Filter | None, rows: list[int] | None = None, *, wide: bool = False
+        self, filter: RunFilter | None, rows: list[int] | None = None, *, wide: bool = False
     ) -> None:
         """Look only at the runs that pass a filter (None: at all).
 

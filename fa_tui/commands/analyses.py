@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -79,7 +79,7 @@ def seeds_command(
 def _print(
     runs: inputs.Runs,
     format: options.Form,
-    record: Callable[[], Any],
+    record: Callable[[], object],
     blocks: Iterable[Block],
     groups: Mapping[str, str] | None = None,
 ) -> NoReturn:
@@ -92,7 +92,10 @@ def _print(
         blocks: it for reading; made one by one.
         groups: method → its group, if it sets one group against the other.
     """
-    output.print_result(format, record, chain(blocks, runs.left_out(groups)))
+    if format == "json":
+        output.print_json(record())
+    else:
+        output.print_blocks(chain(blocks, runs.left_out(groups)))
     raise typer.Exit(runs.exit_code)
 
 
@@ -239,7 +242,7 @@ def timeline_command(
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
         found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
         blocks = timeline_blocks(found)
-        output.print_result(format, lambda: timeline_record(found), blocks)
+        output.print_result(format, timeline_record(found), blocks)
         return runs.exit_code
 
     code = once()

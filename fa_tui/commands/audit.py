@@ -257,7 +257,7 @@ def verify_command(
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
     inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
-    output.print_result(format, lambda: list(map(verification_record, result.runs)), lines)
+    output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
     if result.failures or found.problems:
@@ -281,7 +281,9 @@ def verification_record(run: Verification) -> dict[str, Any]:
     """The outcome for one run as JSON."""
     comparison = run.comparison
     return {
-        **{name: getattr(run.row, name) for name in ("source", "method", "seed")},
+        "source": run.row.source,
+        "method": run.row.method,
+        "seed": run.row.seed,
         "agrees": comparison.agrees,
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,

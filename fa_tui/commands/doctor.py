@@ -90,9 +90,7 @@ def doctor_command(
     text = "\n\n".join(
         "\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0))
     )
-    output.print_result(
-        format, lambda: [{"area": area, **one._asdict()} for area, one in found], [text]
-    )
+    output.print_result(format, [{"area": area, **one._asdict()} for area, one in found], [text])
     raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 

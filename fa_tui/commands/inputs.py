@@ -159,8 +159,12 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     if chosen.filter and traces:
         from fa_tui.views.epochs import traces_of
 
-        named = ("source", "key", "method", "seed", "axes")
-        alone = [AuditRow(**{name: getattr(one, name) for name in named}) for one in traces]
+        alone = [
+            AuditRow(
+                source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes
+            )
+            for one in traces
+        ]
         traces = traces_of([*kept, *arranged(look, alone, judged)], traces)
     if not kept and (audits or not traces):
         raise _none_passes(chosen)

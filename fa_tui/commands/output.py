@@ -11,9 +11,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fa_core.errors import FaError, UsageError, printable
 from fa_core.files import real_path
@@ -51,7 +51,7 @@ def prepare(*, silent: bool) -> None:
 
 def speaks_unicode() -> bool:
     """Whether stdout can print every character."""
-    return "utf" in (getattr(sys.stdout, "encoding", None) or "utf").lower()
+    return "utf" in (sys.stdout.encoding or "utf").lower()
 
 
 def silence() -> None:
@@ -100,17 +100,16 @@ PIPE_WIDTH = 10_000
 _LEAST_NAME = 20
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one."""
     json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
     print()
 
 
-def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block | str]) -> None:
-    """A result as JSON with every digit, or as blocks and lines for reading; a generator runs only
-    for that."""
+def print_result(form: Form, record: object, blocks: Iterable[Block | str]) -> None:
+    """Print a result as JSON with every digit, or as blocks and lines for reading."""
     if form == "json":
-        print_json(record())
+        print_json(record)
     else:
         print_blocks(blocks)
 

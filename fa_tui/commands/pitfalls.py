@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,23 +41,23 @@ def pitfalls_command(
 
     shown = demonstrate(names or PITFALLS, run or options.sample_runs() / SAMPLE)
     text = "\n\n".join("\n".join(explained(one)) for one in shown)
-    output.print_result(format, lambda: [one.to_dict() for one in shown], [text])
+    output.print_result(format, [one.to_dict() for one in shown], [text])
 
 
 def explained(one: Demonstration) -> Iterator[str]:
     """A demonstration as text."""
     yield f"{one.number}. {one.name}: {one.texts['title']}"
-    yield (
-        f"   on {one.ran_on}, "
-        f"{', '.join(f'{name} {version}' for name, version in one.versions.items())}"
-    )
-    yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
-    yield from (f"   right  {what} = {_value(value)}" for what, value in one.right.items())
+    versions = ", ".join(f"{name} {version}" for name, version in one.versions.items())
+    yield f"   on {one.ran_on}, {versions}"
+    for what, value in one.wrong.items():
+        yield f"   wrong  {what} = {_value(value)}"
+    for what, value in one.right.items():
+        yield f"   right  {what} = {_value(value)}"
     yield f"   why    {one.texts['why']}"
     yield f"   write  {one.texts['instead']}"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return "N/A"
     if isinstance(value, float):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 from rich.progress import (
@@ -30,6 +31,7 @@ from fa_tui.commands.inputs import cause_of
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
+from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from fa_core.training.train import Moment
 
 
-_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALS = [signal.SIGTERM]
+if sys.platform != "win32":
+    _SIGNALS.append(signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
@@ -141,7 +145,7 @@ class AuditProgress(_Bars):
             again = f", {skipped} measured before"
         else:
             again = ""
-        self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
+        self.say(f"{runs_words(todo)} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
 
@@ -157,7 +161,9 @@ class AuditProgress(_Bars):
     def _take(self, view: JobView) -> None:
         if view.silent and view.pid not in self._silent:
             self.say(silence_words(view))
-        (self._silent.add if view.silent else self._silent.discard)(view.pid)
+            self._silent.add(view.pid)
+        elif not view.silent:
+            self._silent.discard(view.pid)
         # a worker notes the same of every run of a group, and a cluster of every run that waits
         if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
             self._said.add((view.note, view.log))
@@ -176,10 +182,15 @@ class AuditProgress(_Bars):
             self._running[view.job.id] = worker
         if worker not in self._tasks:
             self._tasks[worker] = self._bars.add_task("", total=None)
-        runs = sum(other == worker for other in self._running.values())
-        what = f"{self._name(view) if runs == 1 else f'{runs} runs'} {view.device}"
+        runs = list(self._running.values()).count(worker)
+        what = self._name(view)
+        if runs > 1:
+            what = runs_words(runs)
         self._bars.update(
-            self._tasks[worker], completed=view.done, total=view.total or None, description=what
+            self._tasks[worker],
+            completed=view.done,
+            total=view.total or None,
+            description=f"{what} {view.device}",
         )
 
     def _leave(self, job_id: str) -> None:
@@ -192,20 +203,21 @@ class AuditProgress(_Bars):
         self._over += 1
         # of a job that no worker was given, the last line of the command says why
         if view.state is not JobState.CANCELLED and (view.device or not view.error):
-            self.say(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
+            place = f"[{self._over}/{self._total}]"
+            self.say(f"{place} {self._name(view)}: {self._outcome(view)}")
         if self._overall is not None:
             self._bars.advance(self._overall)
 
     def _name(self, view: JobView) -> str:
         """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
         job = view.job
-        if name := self._names.get(job.checkpoint):
+        name = self._names.get(job.checkpoint)
+        if name:
             return name
-        if job.seed is None:
-            seed = ""
-        else:
-            seed = f"seed {job.seed}"
-        return " ".join(filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed]))
+        words = [job.method or job.checkpoint, axes_text(job.axes)]
+        if job.seed is not None:
+            words.append(f"seed {job.seed}")
+        return " ".join(filter(None, words))
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
@@ -240,14 +252,18 @@ class TrainingProgress(_Bars):
     def update(self, moment: Moment) -> None:
         """Show how far the run is."""
         done = (moment.epoch - 1) * moment.steps + moment.step
-        shown: dict[str, Any] = {"description": moment.run, "visible": True}
-        if moment.entry is not None:
-            fired = "".join(sorted(moment.flags)) or "none"
-            loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
-            shown["last"] = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
-            if not self._console.is_terminal:
-                self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {shown['last']}")
-        self._bars.update(self._run, completed=done, total=moment.epochs * moment.steps, **shown)
+        total = moment.epochs * moment.steps
+        self._bars.update(
+            self._run, completed=done, total=total, description=moment.run, visible=True
+        )
+        if moment.entry is None:
+            return
+        fired = "".join(sorted(moment.flags)) or "none"
+        loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
+        last = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
+        self._bars.update(self._run, last=last)
+        if not self._console.is_terminal:
+            self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {last}")
 
     def finished(self, result: str) -> None:
         """One more run is done; its result goes to stdout."""

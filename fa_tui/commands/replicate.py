@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +74,7 @@ def replicate_command(
     if name is None:
         known = [(one.name, one.title) for one in experiments()]
         listed = Grid(headings=("name", "experiment"), rows=tuple(known), words=2)
-        output.print_result(format, lambda: dict(known), [listed])
+        output.print_result(format, dict(known), [listed])
         return
     chosen = experiment(name)
     if quick:
@@ -89,8 +90,8 @@ def replicate_command(
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     shown = [{**msgspec.structs.asdict(figure), "outcome": figure.outcome} for figure in figures]
     record = {"commands": lines, "figures": shown, "notes": said}
-    output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures, said))
-    raise typer.Exit(1 if any(figure.agrees is False for figure in figures) else 0)
+    output.print_result(format, record, experiment_blocks(chosen, lines, figures, said))
+    raise typer.Exit(1 if any(map(_differs, figures)) else 0)
 
 
 QUICK = (
@@ -177,18 +178,25 @@ def experiment_blocks(
     if chosen.notes:
         yield Paragraph(chosen.notes)
     # nothing was trained yet: the page of published figures
-    shown = [*_COLUMNS][: None if any(one.outcome != "no figure yet" for one in figures) else 4]
+    columns = _PUBLISHED
+    if any(one.outcome != "no figure yet" for one in figures):
+        columns = {**_PUBLISHED, **_HERE}
     if figures:
-        columns = {name: _COLUMNS[name] for name in shown}
-        yield Grid.of(figures, columns, words=2, marked=lambda one: one.agrees is False)
+        yield Grid.of(figures, columns, words=2, marked=_differs)
     if said:
         yield Bullets(tuple(said))
 
 
+def _differs(one: Compared) -> bool:
+    return one.agrees is False
+
+
 def _band(one: Compared) -> str:
-    return one.unchecked or (
-        " … ".join(brief(end, 3) for end in one.band) if one.band else "the same"
-    )
+    if one.unchecked:
+        return one.unchecked
+    if not one.band:
+        return "the same"
+    return " … ".join(brief(end, 3) for end in one.band)
 
 
 def _published(one: Compared) -> str:
@@ -197,21 +205,40 @@ def _published(one: Compared) -> str:
     return _listed(one.published)
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _here(one: Compared) -> str:
+    return _listed(one.here)
+
+
+def _mean(one: Compared) -> str:
+    if one.mean is None:
+        return ""
+    return brief(one.mean)
+
+
+def _listed(values: Sequence[object]) -> str:
     """Seed by seed: 4/4/3, – for never or no letter, ? for a seed that is missing."""
-    shown = (brief(value) if isinstance(value, float) else str(value or "–") for value in values)
-    return "/".join(
-        "?" if value is None else text for value, text in zip(values, shown, strict=True)
-    )
+    return "/".join(map(_one_seed, values))
 
 
-_COLUMNS: Mapping[str, Callable[[Compared], str]] = {
-    "run": lambda one: one.run,
-    "number": lambda one: one.number,
+def _one_seed(value: object) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, float):
+        return brief(value)
+    return str(value or "–")
+
+
+_PUBLISHED: Mapping[str, Callable[[Compared], str]] = {
+    "run": attrgetter("run"),
+    "number": attrgetter("number"),
     "published": _published,
     "band": _band,
-    "here": lambda one: _listed(one.here),
-    "mean": lambda one: "" if one.mean is None else brief(one.mean),
-    "outcome": lambda one: one.outcome,
 }
-"""Of a table of figures; those of the runs here from the fifth on."""
+"""Columns of published figures."""
+
+_HERE: Mapping[str, Callable[[Compared], str]] = {
+    "here": _here,
+    "mean": _mean,
+    "outcome": attrgetter("outcome"),
+}
+"""Columns of the runs here."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from fa_core.errors import printable
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
@@ -122,7 +121,7 @@ class Remarks:
         self._standings = Standings()
         self._doubts = Doubts()
         self._has_evidence = False
-        self._conditions: Counter[tuple[Any, ...]] = Counter()
+        self._conditions: Counter[tuple[object, ...]] = Counter()
         self._counted: Counter[str] = Counter()
         self._caveats, self._causes = NotesByRun(), NotesByRun()
         self._modes, self._oddities = NotesByRun(), NotesByRun()

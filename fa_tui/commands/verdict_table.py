@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from rich.text import Text
 
 from fa_core.judgement.diagnostics import ASSUMED
 from fa_core.numbers import MISSING
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
@@ -37,24 +39,24 @@ class Column(NamedTuple):
 
     Attributes:
         heading: above it.
-        number: the attribute of a report.
+        number: reads it from a report.
         form: the format of the number.
         letter: the diagnostic that judges it, or ``""``.
     """
 
     heading: str
-    number: str
+    number: Callable[[DiagnosticReport], float | None]
     form: str
     letter: str = ""
 
 
 _NUMBERS = (
-    Column("acc", "headline_acc", ".3f"),
-    Column("(a) growth", "max_per_block_growth", ".4g", "a"),
-    Column("(b) ‖g_L‖", "g_L", ".3g", "b"),
-    Column("(c) drift", "cross_batch_stability", "+.3f", "c"),
-    Column("(d) pp", "margin_pp", "+.2f", "d"),
-    Column("‖h_L‖", "h_L", ".3g"),
+    Column("acc", attrgetter("headline_acc"), ".3f"),
+    Column("(a) growth", attrgetter("max_per_block_growth"), ".4g", "a"),
+    Column("(b) ‖g_L‖", attrgetter("g_L"), ".3g", "b"),
+    Column("(c) drift", attrgetter("cross_batch_stability"), "+.3f", "c"),
+    Column("(d) pp", attrgetter("margin_pp"), "+.2f", "d"),
+    Column("‖h_L‖", attrgetter("h_L"), ".3g"),
 )
 
 HEADINGS = ("method", "seed", "abcd", *(column.heading for column in _NUMBERS), "verdict")
@@ -132,7 +134,7 @@ def numbers(row: AuditRow) -> list[str]:
     kinds = evidence(row)
     cells = []
     for column in _NUMBERS:
-        value: float | None = getattr(row.report, column.number)
+        value = column.number(row.report)
         mark = ""
         if column.letter in kinds and value is not None:
             mark = MARKS.get(kinds[column.letter], "≈")
@@ -222,10 +224,13 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
     flat = {}
     for name, value in record.items():
         if name == "intervals":
-            value = {number: f"{low}..{high}" for number, (low, high) in value.items()}
-        if isinstance(value, Mapping):
+            ends = sorted(value.items())
+            value = " ".join(f"{number}={low}..{high}" for number, (low, high) in ends)
+        elif isinstance(value, Mapping):
             value = " ".join(f"{key}={each}" for key, each in sorted(value.items()))
-        flat[name] = "" if value is None else value
+        elif value is None:
+            value = ""
+        flat[name] = value
     return flat
 
 

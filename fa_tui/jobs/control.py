@@ -17,7 +17,7 @@ from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
-    from fa_tui.app import ExplorerApp
+    from fa_tui.application import Application
 
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
@@ -44,7 +44,7 @@ class JobControl:
         again: row → its new measurement next to its audit, until it replaces that.
     """
 
-    def __init__(self, app: ExplorerApp, setup: Setup) -> None:
+    def __init__(self, app: Application, setup: Setup) -> None:
         self._app, call = app, app.post_call  # what reports is a thread of the pool
         self.measuring = Measuring(
             setup,
@@ -101,7 +101,7 @@ class JobControl:
             app.say(str(error), "bad")
             return
         session.marked.clear()
-        app.explorer.marks_changed()
+        app.marks_changed()
         if started:
             queued = queued_words(session, [int(job) for job in started])
         else:
@@ -130,7 +130,7 @@ class JobControl:
         if app.screen_stack:  # else the app is closing
             over = {row: state for row, state in session.states.items() if row in self.again}
             before, session.states = session.states, {**over, **self.measuring.states()}
-            app.explorer.states_changed({row for row, _ in before.items() ^ session.states.items()})
+            app.states_changed({row for row, _ in before.items() ^ session.states.items()})
             app.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
@@ -188,7 +188,7 @@ class JobControl:
         self.again.update(again)
         deviating = [row for row, one in again.items() if not one.comparison.agrees]
         session.states.update((row, "deviates" if row in deviating else "agrees") for row in again)
-        app.explorer.states_changed(again)
+        app.states_changed(again)
         row = [*again, *deviating][-1]
         name, compared = run_name(session, row), again[row].comparison
         if len(again) > 1:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -17,6 +16,7 @@ from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
+from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
@@ -40,17 +40,15 @@ from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
-if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
 
-
-def shared_by(app: ExplorerApp) -> Shared:
+def shared_by(app: ExplorerApplication) -> Shared:
     """What can be copied from the open screen; of one without `shared`, its picture alone."""
-    shared: Shared = getattr(app.screen, "shared", lambda: Shared([]))()
-    return shared
+    if isinstance(app.screen, ApplicationScreen):
+        return app.screen.shared()
+    return Shared([])
 
 
-def look_now(app: ExplorerApp) -> Look:
+def look_now(app: ExplorerApplication) -> Look:
     """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
     if "is:marked" in app.session.scope_text:
@@ -58,7 +56,9 @@ def look_now(app: ExplorerApp) -> Look:
     return shown.look
 
 
-def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") -> list[Piece]:
+def commands(
+    app: ExplorerApplication, look: Look, *printing: str, unnamed: str = ""
+) -> list[Piece]:
     """The command lines that print what is on screen, and that open the explorer as it is, also
     where nothing is set.
 
@@ -90,7 +90,7 @@ def commands(app: ExplorerApp, look: Look, *printing: str, unnamed: str = "") ->
     return lines
 
 
-def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
+def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
     """Copies of the chosen runs; exports of the marked ones, or of all that are shown.
 
     Args:
@@ -124,7 +124,7 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     )
 
 
-async def copy_something(app: ExplorerApp) -> None:
+async def copy_something(app: ExplorerApplication) -> None:
     """Ask what to copy, and copy it."""
     text = "\n".join(
         strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
@@ -142,7 +142,7 @@ async def copy_something(app: ExplorerApp) -> None:
     app.say(f"{piece.what} {verb} {copied.where}", "good" if copied.in_clipboard else "warn")
 
 
-async def export_something(app: ExplorerApp) -> None:
+async def export_something(app: ExplorerApplication) -> None:
     """Ask for a kind of file and its name, and write it."""
     shared = shared_by(app)
     kinds = exporting.kinds_of(shared)
@@ -179,7 +179,7 @@ async def export_something(app: ExplorerApp) -> None:
     app.say(f"saved {here}{real_path(files[0])}{more}{left_out and f': {left_out}'}", "good")
 
 
-async def choose_preset(app: ExplorerApp) -> None:
+async def choose_preset(app: ExplorerApplication) -> None:
     """Ask for saved thresholds to use, to save or to remove."""
     presets = Presets()
     known, removed = presets.read(), app.removed_presets
@@ -211,7 +211,7 @@ async def choose_preset(app: ExplorerApp) -> None:
         use_preset(app, *answer)
 
 
-def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) -> None:
+def use_preset(app: ExplorerApplication, name: str, thresholds: DiagnosticThresholds) -> None:
     """Move the sliders of the screen; one step of undo brings them back."""
     for panel in app.screen.query(SlidersPanel):
         panel.set_thresholds(thresholds)
@@ -219,7 +219,7 @@ def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) ->
 
 
 async def _save_preset(
-    app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
+    app: ExplorerApplication, presets: Presets, known: Mapping[str, DiagnosticThresholds]
 ) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() != PROTOCOL
@@ -232,7 +232,7 @@ async def _save_preset(
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
-async def change_setting(app: ExplorerApp) -> None:
+async def change_setting(app: ExplorerApplication) -> None:
     """Ask which setting to change and to what: it is kept, and counts from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
@@ -247,7 +247,7 @@ async def change_setting(app: ExplorerApp) -> None:
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
-async def ask_what_if(app: ExplorerApp) -> None:
+async def ask_what_if(app: ExplorerApplication) -> None:
     """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
     now, check = pieces.baseline_text(app.session.baseline), partial(_baseline_problem, app.session)
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
@@ -262,7 +262,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
     assume(app, baseline)
 
 
-def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
+def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
     """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
     flips = app.session.set_baseline(baseline)
     app.baseline_changed(flips)
@@ -274,7 +274,7 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
-async def ask_factor(app: ExplorerApp) -> None:
+async def ask_factor(app: ExplorerApplication) -> None:
     """Ask from which factor on compared runs diverge."""
 
     def check(text: str) -> str:
@@ -294,7 +294,7 @@ _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Without h j k, which move the cursor in lists."""
 
 
-async def choose_axis(app: ExplorerApp, place: str) -> None:
+async def choose_axis(app: ExplorerApplication, place: str) -> None:
     """Ask what the columns or the lines of the matrix are."""
     session, matrix = app.session, app.explorer.matrix
     other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
@@ -316,7 +316,7 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
     app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
 
 
-async def choose_order(app: ExplorerApp) -> None:
+async def choose_order(app: ExplorerApplication) -> None:
     """Ask what the long view is sorted by."""
     # also where a key that was typed ahead has just left it
     table = app.explorer.shown_runs.table
@@ -331,7 +331,7 @@ async def choose_order(app: ExplorerApp) -> None:
     table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
 
 
-async def choose_flip(app: ExplorerApp) -> None:
+async def choose_flip(app: ExplorerApplication) -> None:
     """List the runs that flipped with the last step, and go to the one that is chosen."""
     session, explorer = app.session, app.explorer
     if not explorer.turned:
@@ -350,7 +350,7 @@ async def choose_flip(app: ExplorerApp) -> None:
     explorer.runs.go_to(row)
 
 
-async def replace_audits(app: ExplorerApp) -> None:
+async def replace_audits(app: ExplorerApplication) -> None:
     """Show how new measurements differ from the recorded audits, and replace these where that is
     asked for."""
     explorer, again = app.explorer, app.jobs.again
@@ -390,7 +390,7 @@ async def replace_audits(app: ExplorerApp) -> None:
     app.following.own_rows.difference_update(rows)
 
 
-DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
+DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
     "presets": choose_preset,
@@ -405,7 +405,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
 }
 
 
-async def converse(app: ExplorerApp, name: str) -> None:
+async def converse(app: ExplorerApplication, name: str) -> None:
     """One of `DIALOGS`; what goes wrong is said, not raised."""
     try:
         with suppress(Dismissed):

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.questions import Dialog, Question, leaving
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
@@ -27,7 +28,7 @@ from fa_tui.widgets.painted import Place
 from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
+    from fa_tui.screens.application import ExplorerApplication
 
 
 _TALL, _SLIDERS = 34, 11
@@ -61,7 +62,7 @@ class HelpScreen(Dialog[None]):
         self.set_focus(self.pane)
 
 
-class ProblemsScreen(Screen[None]):
+class ProblemsScreen(ApplicationScreen[None]):
     """The paths that could not be opened, or only in part, wrong settings, and mixed settings of
     measuring.
 
@@ -69,7 +70,6 @@ class ProblemsScreen(Screen[None]):
         session: has the problems, each with its message.
     """
 
-    app: ExplorerApp
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS
 
@@ -226,6 +226,11 @@ _LESS = 0.9
 class ExplorerCommands(Provider):
     """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
 
+    @property
+    def application(self) -> ExplorerApplication:
+        """The application with its own type: a provider's `app` is Textual's."""
+        return cast("ExplorerApplication", self.app)
+
     async def discover(self) -> Hits:
         for name, explains, callback in self._commands():
             yield DiscoveryHit(name, callback, help=explains)
@@ -239,7 +244,7 @@ class ExplorerCommands(Provider):
 
     def _commands(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
         """Name, explanation and what to call, in characters that the terminal shows."""
-        say = cast("ExplorerApp", self.app).terminal.glyphs.say
+        say = self.application.terminal.glyphs.say
         for name, explains, callback in self._found():
             yield say(name), say(explains), callback
 
@@ -249,7 +254,7 @@ class ExplorerCommands(Provider):
         from fa_tui.settings import Presets
         from fa_tui.views.columns import QUANTITIES
 
-        app = cast("ExplorerApp", self.app)
+        app = self.application
         # first what the line of keys has no room for, and leads here
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
         bindings = offered(self.screen, lambda binding: binding.tooltip)

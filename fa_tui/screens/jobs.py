@@ -11,11 +11,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
 from fa_tui.jobs.listing import Listed, Machine, MachineWatch
+from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
 from fa_tui.views.text import cut, padded, width_of
@@ -24,7 +24,6 @@ from fa_tui.widgets.painted import Place, Row
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
     from fa_tui.jobs.control import JobControl
 
 
@@ -233,14 +232,12 @@ class JobLog(TextLines):
     follows = True
 
 
-class JobsScreen(Screen[None]):
+class JobsScreen(ApplicationScreen[None]):
     """The jobs, how busy the machine is, and the log of the job under the cursor.
 
     Args:
         jobs: the jobs.
     """
-
-    app: ExplorerApp
 
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS

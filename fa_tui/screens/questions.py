@@ -22,7 +22,7 @@ from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
+    from fa_tui.screens.application import ExplorerApplication
 
 
 ResultT = TypeVar("ResultT")
@@ -42,7 +42,7 @@ class Question(ModalScreen[ResultT]):
     Textual would close the screen that is on top then: the one below, or the one that covers it.
     """
 
-    app: ExplorerApp
+    app: ExplorerApplication
     _answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
@@ -314,7 +314,7 @@ def _given(answer: ResultT | None) -> ResultT:
 
 
 async def choose(
-    app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select"
+    app: ExplorerApplication, title: str, choices: Sequence[Choice], does: str = "Select"
 ) -> Any:
     """The value of the entry that is chosen.
 
@@ -325,7 +325,12 @@ async def choose(
 
 
 async def ask(
-    app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+    app: ExplorerApplication,
+    asks: str,
+    *,
+    text: str = "",
+    hint: str = "",
+    check: Callable[[str], str],
 ) -> str:
     """A line of text in which `check` finds no fault.
 

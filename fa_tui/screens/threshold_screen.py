@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.geometry import Size
-from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import LETTERS
 from fa_core.rows import AuditRow
+from fa_tui.screens.application import ApplicationScreen
 from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.words import flipped_words, moved_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
@@ -47,7 +46,7 @@ def classes_at(
     return [[name for least, name in classes if length >= least][-1] for length, classes in sides]
 
 
-class SlidersScreen(Screen[None]):
+class SlidersScreen(ApplicationScreen[None]):
     """A title, and sliders that show the runs' numbers and how many need walk-back.
 
     Args:
@@ -57,8 +56,6 @@ class SlidersScreen(Screen[None]):
     Attributes:
         judged: the runs that the sliders show and count.
     """
-
-    app: ExplorerApp
 
     BINDINGS = [
         Binding(
@@ -77,7 +74,6 @@ class SlidersScreen(Screen[None]):
         # here and below: widgets that a method asks for are attributes, which a screen that closes
         # still has
         self.head = Line(id="title")
-        self.sliders: SlidersPanel | None = None
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
 

@@ -19,8 +19,8 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.screen import Screen
 
+from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import DIAGNOSTICS
-from fa_core.judgement.intervals import Interval
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session

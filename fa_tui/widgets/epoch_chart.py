@@ -17,11 +17,11 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
+from fa_core.facts.measurements import Interval
 from fa_core.facts.method_style import method_style
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LOGARITHMIC
 from fa_core.judgement.gamma import deep_gamma, deep_layers
-from fa_core.judgement.intervals import Interval
 from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.session import Session

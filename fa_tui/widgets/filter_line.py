@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from fa_core.errors import UsageError
-from fa_tui.session import Session
+from fa_tui.session import RunFilter, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
@@ -54,7 +54,7 @@ class FilterLine(Vertical):
         """Another filter (None: none), the rows that it leaves where that is known, and whether it
         is put aside."""
 
-        filter: Filter | None
+        filter: RunFilter | None
         rows: list[int] | None = None
         wide: bool = False
 

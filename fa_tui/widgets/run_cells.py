@@ -29,7 +29,7 @@ from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
+    from fa_tui.application import Application
 
 _FULL = 0.34
 
@@ -148,7 +148,7 @@ class RunsView(LineTable):
         flipped: the indices of these runs.
     """
 
-    app: ExplorerApp
+    app: Application
 
     BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),

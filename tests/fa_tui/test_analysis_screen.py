@@ -20,7 +20,7 @@ from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.live import Reading
+from fa_tui.reading import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from fa_tui.views.analysed import parts

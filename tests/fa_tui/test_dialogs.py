@@ -14,7 +14,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.live import Reading
+from fa_tui.reading import Reading
 from fa_tui.screens.help import ExplorerCommands, Palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session

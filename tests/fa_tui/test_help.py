@@ -108,8 +108,8 @@ async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(
 @pytest.mark.parametrize("letter", DIAGNOSTICS)
 def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
     diagnostic = DIAGNOSTICS[letter]
-    declared = get_type_hints(ThresholdOptions, include_extras=True)
-    (option,) = declared[diagnostic.threshold].__metadata__
+    hints = get_type_hints(ThresholdOptions, include_extras=True)
+    (option,) = hints[diagnostic.threshold].__metadata__
     protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
     sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())[
         "SlidersPanel"

@@ -13,7 +13,7 @@ from fa_core.formats import scan
 from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.live import Reading
+from fa_tui.reading import Reading
 from tests.fa_tui.looks import SIZE
 
 GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")

@@ -15,7 +15,7 @@ from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.live import Reading
+from fa_tui.reading import Reading
 from fa_tui.session import Session
 from fa_tui.views.words import flip_text
 

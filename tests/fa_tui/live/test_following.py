@@ -16,7 +16,8 @@ from fa_core.formats import scan
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.live import Reading, news_text
+from fa_tui.live import news_text
+from fa_tui.reading import Reading
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal

@@ -16,7 +16,8 @@ import pytest
 from fa_core.formats import scan, scan_again
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.live import STILL_SECONDS, Follower, Reading, Watcher, roots_of
+from fa_tui.live import STILL_SECONDS, Follower, Watcher, roots_of
+from fa_tui.reading import Reading
 
 LIMIT = 30.0
 """Seconds after which a test gives up: much more than a loaded machine needs."""

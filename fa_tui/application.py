@@ -1,0 +1,91 @@
+"""The part of the application that jobs, watchers and widgets use; `fa_tui.app` completes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import App
+
+if TYPE_CHECKING:
+    from fa_tui.jobs.control import JobControl
+    from fa_tui.jobs.listing import Listed
+    from fa_tui.jobs.measuring import Setup
+    from fa_tui.live import Following
+    from fa_tui.reading import Reading
+    from fa_tui.session import Flip, Session
+    from fa_tui.settings import Settings
+    from fa_tui.terminal.abilities import Terminal
+    from fa_tui.terminal.painting import Painter
+
+
+class Application(App[int]):
+    """Base of the explorer's application: its parts, and how they report changes to it.
+
+    Attributes:
+        session: the runs and their thresholds.
+        paths: what is open or followed.
+        settings: the user's settings.
+        setup: how to measure.
+        terminal: the abilities of the terminal.
+        painter: sends frames to the terminal.
+        following: watches the paths.
+        jobs: measures runs.
+    """
+
+    session: Session
+    paths: list[Path]
+    settings: Settings
+    setup: Setup
+    terminal: Terminal
+    painter: Painter
+    following: Following
+    jobs: JobControl
+
+    def post_call(self, callback: Callable[..., None], *values: object) -> None:
+        """Call a function in the application's thread, from another one, while it runs."""
+        if self.is_running:
+            self.post_message(events.Callback(partial(callback, *values)))
+
+    def send_soon(self, sequence: str) -> None:
+        """Send the terminal a sequence that shows nothing, from another thread."""
+        if self._driver is not None:
+            self.call_from_thread(self._driver.write, sequence)
+
+    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
+        """Show one line about what just happened.
+
+        Args:
+            text: the line.
+            tone: as `Line` takes it.
+            aloud: also on other screens than the main one.
+        """
+        raise NotImplementedError
+
+    def folders_changed(self, readings: Sequence[Reading]) -> None:
+        """Show the new contents of places."""
+        raise NotImplementedError
+
+    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+        """Show rows that came, changed, went or are judged otherwise.
+
+        Args:
+            flips: the verdicts that flipped with it.
+            only: the rows, where none came.
+        """
+        raise NotImplementedError
+
+    def states_changed(self, rows: Iterable[int]) -> None:
+        """Show runs that were queued, are measured, or were measured again."""
+        raise NotImplementedError
+
+    def marks_changed(self) -> None:
+        """Show that no run is marked any more."""
+        raise NotImplementedError
+
+    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        """Show the state of the jobs."""
+        raise NotImplementedError

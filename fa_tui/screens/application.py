@@ -1,0 +1,107 @@
+"""The application and its main screen, as other screens use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+
+from textual.screen import Screen
+
+from fa_tui.application import Application
+
+if TYPE_CHECKING:
+    from fa_core.facts.thresholds import DiagnosticThresholds
+    from fa_tui.screens.explorer_panes import RunsShown
+    from fa_tui.session import Flip
+    from fa_tui.sharing.pieces import Shared
+    from fa_tui.views.grid import Axes
+    from fa_tui.widgets.chart import LineCharts
+    from fa_tui.widgets.matrix import Matrix
+    from fa_tui.widgets.run_table import RunTable
+    from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdHistory
+
+
+ResultT = TypeVar("ResultT")
+
+
+class MainScreen(Protocol):
+    """The main screen: the runs, the chosen ones, and those that flipped last."""
+
+    shown_runs: RunsShown
+    matrix: Matrix
+    charts: LineCharts | None
+
+    @property
+    def runs(self) -> Matrix | RunTable:
+        """The view of the runs that is on screen."""
+
+    @property
+    def chosen(self) -> list[int]:
+        """The marked runs, or the one under the cursor."""
+
+    @property
+    def turned(self) -> list[Flip]:
+        """The runs whose letters changed with the last step."""
+
+    @property
+    def moved(self) -> str:
+        """Which thresholds the last step moved, and where to."""
+
+    def lay_out_along(self, axes: Axes) -> None:
+        """Lay the matrix out along other axes."""
+
+
+class ExplorerApplication(Application):
+    """Application with screens.
+
+    Attributes:
+        removed_presets: thresholds by the names that they had; the last can be brought back.
+    """
+
+    removed_presets: list[tuple[str, DiagnosticThresholds]]
+
+    @property
+    def explorer(self) -> MainScreen:
+        """The main screen."""
+        raise NotImplementedError
+
+    @property
+    def history(self) -> ThresholdHistory:
+        """Present and past thresholds: all screens undo and redo the same changes."""
+        raise NotImplementedError
+
+    @property
+    def themes_here(self) -> list[str]:
+        """The themes that this terminal can show."""
+        raise NotImplementedError
+
+    def dress(self, theme: str) -> None:
+        """Change the colours, and remember them."""
+        raise NotImplementedError
+
+    def baseline_changed(self, flips: Sequence[Flip]) -> None:
+        """Show the same rows judged by another frozen baseline."""
+        raise NotImplementedError
+
+    def action_ask(self, name: str) -> None:
+        """Begin a dialog."""
+        raise NotImplementedError
+
+
+class ApplicationScreen(Screen[ResultT]):
+    """A screen of the explorer that is not a question.
+
+    Attributes:
+        judges: whether thresholds can be changed here.
+        sliders: they change thresholds; None until they are on screen.
+    """
+
+    app: ExplorerApplication
+    judges: ClassVar[bool] = True
+    sliders: SlidersPanel | None = None
+
+    def shared(self) -> Shared:
+        """The texts and runs that can be copied and exported."""
+        from fa_tui.sharing.pieces import Shared
+
+        return Shared([])
