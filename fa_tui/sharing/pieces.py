@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,10 +70,10 @@ class Table(NamedTuple):
     @property
     def grid(self) -> Grid:
         """The first table of it."""
-        return next(
-            (block for block in self.blocks if isinstance(block, Grid)),
-            Grid(headings=("",), rows=()),
-        )
+        for block in self.blocks:
+            if isinstance(block, Grid):
+                return block
+        return Grid(headings=("",), rows=())
 
 
 class Shared(NamedTuple):
@@ -100,12 +101,13 @@ class Shared(NamedTuple):
 def cell_piece(text: str) -> Iterator[Piece]:
     """The cell under the cursor, if there is one."""
     if text:
-        yield Piece("c", "cell", shortened(text), lambda: text)
+        yield Piece("c", "cell", shortened(text), partial(str, text))
 
 
 def command_piece(line: str, key: str = "l", what: str = "command line to print it") -> Piece:
     """A command line, its beginning with the command in the note."""
-    return Piece(key, what, shortened(line, " ".join(line.split(" ", 2)[:2]) + " "), lambda: line)
+    program, command, *_ = f"{line} ".split(" ")
+    return Piece(key, what, shortened(line, f"{program} {command} "), partial(str, line))
 
 
 def opening_piece(line: str) -> Piece:
@@ -123,25 +125,25 @@ def run_pieces(
         what = "rows"
     else:
         what = "row"
-    yield Piece("r", what, f"{names}, as a Markdown table", lambda: _run_table(rows, thresholds))
-    yield Piece("m", "report in Markdown", names, lambda: _report(rows, thresholds))
-    yield Piece("f", "figure as SVG", names, lambda: _figure(rows, thresholds))
+    note = f"{names}, as a Markdown table"
+    yield Piece("r", what, note, partial(_run_table, rows, thresholds))
+    yield Piece("m", "report in Markdown", names, partial(_report, rows, thresholds))
+    yield Piece("f", "figure as SVG", names, partial(_figure, rows, thresholds))
 
 
 def table_pieces(table: Table) -> Iterator[Piece]:
     """A screen's table: its line under the cursor, all of it, all digits of it."""
     grid = table.grid
     if table.line is not None and table.line < len(grid.rows):
-        line = Grid(headings=grid.headings, rows=(grid.rows[table.line],), words=grid.words)
-        yield Piece(
-            "n",
-            "line",
-            f"{grid.rows[table.line][0]}, as a Markdown table",
-            lambda: to_markdown([line]),
-        )
-    yield Piece("t", "table", f"{table.name}, in Markdown", lambda: to_markdown(table.blocks))
+        row = grid.rows[table.line]
+        line = Grid(headings=grid.headings, rows=(row,), words=grid.words)
+        note = f"{row[0]}, as a Markdown table"
+        yield Piece("n", "line", note, partial(to_markdown, [line]))
+    note = f"{table.name}, in Markdown"
+    yield Piece("t", "table", note, partial(to_markdown, table.blocks))
     if table.record is not None:
-        yield Piece("j", "JSON", f"{table.name}, with every digit", lambda: table_json(table))
+        note = f"{table.name}, with every digit"
+        yield Piece("j", "JSON", note, partial(table_json, table))
 
 
 def table_csv(table: Table) -> str:
@@ -197,17 +199,24 @@ def compared_grid(
         lines: of the comparison.
         verdicts: of the runs.
     """
-    rows = tuple(_compared_cells(line, verdicts) for line in lines if line.kind != "heading")
-    return Grid(headings=("", *names, "max/min"), rows=rows)
+    rows = [_compared_cells(line, verdicts) for line in lines if line.kind != "heading"]
+    return Grid(headings=("", *names, "max/min"), rows=tuple(rows))
 
 
 def _compared_cells(line: ComparedLine, verdicts: Sequence[str]) -> tuple[str, ...]:
     if line.spread is None:
         return ("verdict", *verdicts, "")
-    cells = [MISSING if value is None else brief(value, 6) for value in line.spread.values]
-    for place in line.assumed:
-        cells[place] += " (assumed)" if cells[place] != MISSING else ""
-    return (line.name, *cells, "" if line.spread.ratio is None else brief(line.spread.ratio, 4))
+    cells = [line.name]
+    for place, value in enumerate(line.spread.values):
+        if value is None:
+            cells.append(MISSING)
+        elif place in line.assumed:
+            cells.append(f"{brief(value, 6)} (assumed)")
+        else:
+            cells.append(brief(value, 6))
+    ratio = line.spread.ratio
+    cells.append("" if ratio is None else brief(ratio, 4))
+    return tuple(cells)
 
 
 def command_line(
@@ -233,12 +242,14 @@ def command_line(
     "fa-tui show 'my runs' --h-norm-explosion-ratio 12 --frozen-baseline 0.349"
     """
     words = ["fa-tui", command, *map(_path, paths), *options]
-    protocol = DiagnosticThresholds()
+    protocol = msgspec.structs.asdict(DiagnosticThresholds())
+    taken = msgspec.structs.asdict(usual) if usual else protocol
     for name, value in msgspec.structs.asdict(thresholds).items():
-        if not value == getattr(protocol, name) == getattr(usual or protocol, name):
+        if not value == protocol[name] == taken[name]:
             words += [f"--{name.replace('_', '-')}", exact(value)]
-    given = baseline_text(baseline)
-    return shlex.join([*words, "--frozen-baseline", given] if given else words)
+    if baseline is not None:
+        words += ["--frozen-baseline", baseline_text(baseline)]
+    return shlex.join(words)
 
 
 def baseline_text(baseline: FrozenBaseline | None) -> str:
@@ -249,13 +260,12 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
     """
     if baseline is None:
         return ""
-    if baseline.default is None:
-        everyone = []
-    else:
-        everyone = [repr(baseline.default)]
-    return ",".join(
-        [*everyone, *(f"{method}={acc!r}" for method, acc in baseline.by_method.items())]
-    )
+    texts = []
+    if baseline.default is not None:
+        texts.append(repr(baseline.default))
+    for method, acc in baseline.by_method.items():
+        texts.append(f"{method}={acc!r}")
+    return ",".join(texts)
 
 
 def _path(path: Path) -> str:
@@ -276,8 +286,8 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
     found = timelines(
         epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline
     )
-    blocks = timeline_blocks(found)
-    return Table("timeline", list(blocks), record=lambda: timeline_record(found))
+    blocks = list(timeline_blocks(found))
+    return Table("timeline", blocks, record=partial(timeline_record, found))
 
 
 def shared_replay(
@@ -294,19 +304,15 @@ def shared_replay(
     runs = sorted(epochs.marked) or [chosen or 0]
     rows = [epochs.rows[run] for run in runs]
     at = f"at epoch {epochs.epoch}"
-    one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
     if len(runs) == 1:
-        named = one
+        named = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
     else:
         named = f"{len(runs)} marked runs {at}"
+    exported = epochs.rows
+    traces = list(epochs.replay.traces)
     if epochs.marked:
         exported = rows
-    else:
-        exported = epochs.rows
-    if epochs.marked:
-        traces = [epochs.replay.traces[run] for run in runs]
-    else:
-        traces = list(epochs.replay.traces)
+        traces = [traces[run] for run in runs]
     pieces = [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more]
     names = f"{runs_words(len(exported))} {at}"
-    return Shared(pieces, exported, names, epochs.thresholds, lambda: traces, table)
+    return Shared(pieces, exported, names, epochs.thresholds, partial(list, traces), table)

@@ -15,6 +15,7 @@ from fa_core.judgement.diagnostics import LOGARITHMIC, block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
@@ -30,15 +31,13 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
     Scale(lo=1.0, hi=3.0, log=True)
     """
-    finite = [
-        value
-        for value in values
-        if value is not None and math.isfinite(value) and not (log and value <= 0)
-    ]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    if low < high:
-        return Scale(low, high, log)
-    return None
+    shown = []
+    for value in values:
+        if value is not None and math.isfinite(value) and (value > 0 or not log):
+            shown.append(value)
+    if not shown or min(shown) == max(shown):
+        return None
+    return Scale(min(shown), max(shown), log)
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -178,16 +177,18 @@ def identity_columns() -> list[Column]:
 def columns_of(session: Session) -> list[Column]:
     """The columns that say something about these runs, after method and seed."""
     return [
-        Column("verdict", "verdict", 10, _judged, lambda session, row: ""),
+        Column("verdict", "verdict", 10, _judged, _nothing),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, _worded, Session.words),
-        Column(
-            "recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""
-        ),
+        Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
     ]
+
+
+def _nothing(session: Session, row: int) -> str:
+    return ""
 
 
 def _judged(session: Session, row: int) -> tuple[int, int]:
@@ -201,9 +202,8 @@ def _worded(session: Session, row: int) -> tuple[str, str]:
 
 def _fitting(session: Session, name: str, cells: range) -> int:
     """As wide as the longest text of a column, within limits, and a gap."""
-    longest = max(
-        map(width_of, map(printable, {getattr(row, name) for row in session.rows})), default=0
-    )
+    texts = set(map(attrgetter(name), session.rows))
+    longest = max(map(width_of, map(printable, texts)), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
@@ -230,21 +230,24 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     column = columns.get(order.lstrip("-"))
     if column is None:
         raise UsageError(f"no column {order.lstrip('-')}", hint=f"there are {', '.join(columns)}")
-    rows = list(rows)
-    quantity = BY_NAME.get(column.name)
-    keys: dict[int, Any]
-    if quantity is not None:
-        keys = dict(zip(rows, values_of(quantity, session, rows), strict=True))
-    else:
-        keys = {row: column.key(session, row) for row in rows}
-    known = [row for row, key in keys.items() if not _is_missing(key)]
-    missing = [row for row, key in keys.items() if _is_missing(key)]
-    return sorted(known, key=lambda row: keys[row], reverse=order.startswith("-")) + missing
+    keys: dict[int, Any] = {}
+    missing = []
+    for row in rows:
+        key = column.key(session, row)
+        if _is_missing(key):
+            missing.append(row)
+        else:
+            keys[row] = key
+    return sorted(keys, key=keys.__getitem__, reverse=order.startswith("-")) + missing
 
 
 def own(name: str) -> Callable[[Session, int], Any]:
-    """What a run itself has under a name."""
-    return lambda session, row: getattr(session.rows[row], name)
+    """The function that reads a field of a run's row."""
+    return partial(_field, attrgetter(name))
+
+
+def _field(read: Callable[[AuditRow], Any], session: Session, row: int) -> Any:
+    return read(session.rows[row])
 
 
 def _seed(session: Session, row: int) -> str:
@@ -255,10 +258,14 @@ def _seed(session: Session, row: int) -> str:
 
 
 def _of_quantity(quantity: Quantity) -> Column:
-    width = max(9, len(quantity.label) + 1) + 2
-    key, text = partial(value_of, quantity), partial(_number, quantity)
     return Column(
-        quantity.name, quantity.label, width, key, text, right=True, letter=quantity.letter
+        quantity.name,
+        quantity.label,
+        width=max(9, len(quantity.label) + 1) + 2,
+        key=partial(value_of, quantity),
+        text=partial(_number, quantity),
+        right=True,
+        letter=quantity.letter,
     )
 
 
@@ -272,24 +279,19 @@ def _number(quantity: Quantity, session: Session, row: int) -> str:
 
 def _of_axis(name: str) -> Column:
     def key(session: Session, row: int) -> Any:
-        return session.rows[row].axes.get(name)
+        value = session.rows[row].axes.get(name)
+        if value is None:
+            return None
+        # numbers before words, so that a column of both can be sorted
+        return rank(value)
 
     def text(session: Session, row: int) -> str:
-        value = key(session, row)
+        value = session.rows[row].axes.get(name)
         if value is None:
             return ""
         return plain(value)
 
-    return Column(
-        name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True
-    )
-
-
-def _sortable(value: Any) -> Any:
-    """Numbers before words, so that a column of both can be sorted."""
-    if value is None:
-        return None
-    return rank(value)
+    return Column(name, sign(name), 10, key, text, right=True)
 
 
 def _source(session: Session, row: int) -> str:
@@ -301,6 +303,10 @@ def _recorded(session: Session, row: int) -> str | None:
     if session.recorded_differs(row):
         return session.recorded(row)
     return None
+
+
+def _recorded_text(session: Session, row: int) -> str:
+    return _recorded(session, row) or ""
 
 
 def _is_missing(value: Any) -> bool:
@@ -315,13 +321,11 @@ def peak_block(norms: Sequence[float]) -> int | None:
     ...     peak_block([2.0, 1.0]))
     (1, 1, None)
     """
-    lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)
-    if lost is not None:
-        if lost:
-            return lost - 1
-        return None
+    for layer, norm in enumerate(norms):
+        if not math.isfinite(norm):
+            return layer - 1 if layer else None
     blocks = block_growths(norms)
-    largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
-    if largest is not None and blocks[largest] > 1:
-        return largest
+    largest = max(blocks, default=0.0)
+    if largest > 1:
+        return blocks.index(largest)
     return None

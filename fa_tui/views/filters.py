@@ -73,36 +73,67 @@ _COMPARE = {
     "=": operator.eq,
 }
 _TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
+_LIVE = ("flag", "undecided", "is", "verdict")
+"""Beginnings of the terms that depend on thresholds or marks."""
 _BREAKS = re.compile(r"[\s,]")
 """What a name cannot have in a filter."""
 _BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
 _LETTERS: dict[str, Callable[[Session], Sequence[int]]] = {
-    "flag": lambda session: session.flags,
-    "covers": lambda session: session.coverage,
-    "undecided": lambda session: session.undecided,
+    "flag": operator.attrgetter("flags"),
+    "covers": operator.attrgetter("coverage"),
+    "undecided": operator.attrgetter("undecided"),
 }
+
+
+def _full_key(row: AuditRow) -> str:
+    return f"{row.source}:{row.key}"
+
+
+def _run(session: Session, row: int) -> str:
+    return _full_key(session.rows[row])
 
 
 _WORDS: dict[str, Value] = {
     "method": own("method"),
     "source": own("source"),
     "key": own("key"),
-    "run": lambda session, row: f"{session.rows[row].source}:{session.rows[row].key}",
+    "run": _run,
     "verdict": Session.verdict,
 }
-_STATES: dict[str, Test] = {
-    "marked": lambda session, row: row in session.marked,
-    "measured": lambda session, row: bool(session.coverage[row]),
-    "trustworthy": lambda session, row: session.standing(row) == TRUSTWORTHY,
-    "walkback": lambda session, row: session.standing(row) == WALKS_BACK,
-    "control": lambda session, row: session.rows[row].is_control,
-    "undecided": lambda session, row: bool(session.undecided[row]),
-    "differs": lambda session, row: session.recorded_differs(row),
-    "nonfinite": lambda session, row: any(
-        (value := value_of(quantity, session, row)) is not None and not math.isfinite(value)
-        for quantity in QUANTITIES
-    ),
-}
+_STATES = (
+    "marked",
+    "measured",
+    "trustworthy",
+    "walkback",
+    "control",
+    "undecided",
+    "differs",
+    "nonfinite",
+)
+
+
+def _is_in_state(state: str, session: Session, row: int) -> bool:
+    """Whether a term ``is:state`` holds of a run."""
+    match state:
+        case "marked":
+            return row in session.marked
+        case "measured":
+            return bool(session.coverage[row])
+        case "trustworthy":
+            return session.standing(row) == TRUSTWORTHY
+        case "walkback":
+            return session.standing(row) == WALKS_BACK
+        case "control":
+            return session.rows[row].is_control
+        case "undecided":
+            return bool(session.undecided[row])
+        case "differs":
+            return session.recorded_differs(row)
+    for quantity in QUANTITIES:
+        value = value_of(quantity, session, row)
+        if value is not None and not math.isfinite(value):
+            return True
+    return False
 
 
 class Filter:
@@ -123,11 +154,11 @@ class Filter:
 
     def __init__(self, text: str, axes: Collection[str] = ()) -> None:
         self.text = " ".join(text.split())
-        terms = split(self.text)
-        self._tests = [_term(term, axes) for term in terms]
-        self.live = any(
-            term.lstrip("-").startswith(("flag", "undecided", "is", "verdict")) for term in terms
-        )
+        self._tests: list[Test] = []
+        self.live = False
+        for term in split(self.text):
+            self._tests.append(_term(term, axes))
+            self.live |= term.lstrip("-").startswith(_LIVE)
 
     def rows(self, session: Session) -> list[int] | None:
         """The rows that pass, in order; None where nothing is filtered."""
@@ -143,17 +174,21 @@ def split(text: str) -> list[str]:
     >>> split("method: dfa  growth > 100")
     ['method:dfa', 'growth>100']
     """
-    return _BLANKS.sub(lambda found: found[1] or ":", text).split()
+    return _BLANKS.sub(_without_blanks, text).split()
+
+
+def _without_blanks(sign: re.Match[str]) -> str:
+    return sign[1] or ":"
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
     """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be
     typed."""
     wanted = set(indices)
-    by_key, by_run = (lambda row: row.key), (lambda row: f"{row.source}:{row.key}")
-    for name, of in (("key", by_key), ("run", by_run)):
-        sought = {of(rows[index]) for index in wanted}
-        if wanted and wanted == {index for index, row in enumerate(rows) if of(row) in sought}:
+    for name, spelled in (("key", [row.key for row in rows]), ("run", list(map(_full_key, rows)))):
+        sought = {spelled[index] for index in wanted}
+        found = sum(text in sought for text in spelled)
+        if 0 < found == len(wanted):
             if any(map(_BREAKS.search, sought)):
                 return ""
             return f"{name}={','.join(sorted(sought))}"
@@ -186,13 +221,10 @@ def how_to_use(name: str) -> str:
 
 def _term(term: str, axes: Collection[str]) -> Test:
     if term.startswith("-") and len(term) > 1:
-        inner = _term(term[1:], axes)
-        return lambda session, row: not inner(session, row)
+        return partial(_fails, _term(term[1:], axes))
     found = _TERM.match(term)
     if not found:
-        sought = term.lower()
-        words = [_WORDS[name] for name in ("method", "key", "source")]
-        return lambda session, row: any(sought in of(session, row).lower() for of in words)
+        return partial(_names_hold, term.lower())
     name, sign, value = _known(found["name"], axes, term), found["sign"], found["value"]
     if not value:
         if sign in ":=":
@@ -205,7 +237,7 @@ def _term(term: str, axes: Collection[str]) -> Test:
     if name == "is":
         if value.lower() not in _STATES:
             raise UsageError(f"is:{value} is unknown", hint=f"there are {', '.join(_STATES)}")
-        return _STATES[value.lower()]
+        return partial(_is_in_state, value.lower())
     if name in _WORDS:
         return _text(name, sign, value)
     if sign == ":" and name in BY_NAME:
@@ -213,6 +245,16 @@ def _term(term: str, axes: Collection[str]) -> Test:
     if sign == ":" or (sign == "=" and not _is_number(value)):
         return _either(name, value)
     return _numeric(name, sign, value)
+
+
+def _fails(test: Test, session: Session, row: int) -> bool:
+    return not test(session, row)
+
+
+def _names_hold(text: str, session: Session, row: int) -> bool:
+    """Whether the method, the key or the source of a run contains a text."""
+    run = session.rows[row]
+    return any(text in name.lower() for name in (run.method, run.key, run.source))
 
 
 def _known(name: str, axes: Collection[str], term: str) -> str:
@@ -244,13 +286,19 @@ def _value(name: str) -> Value:
         return partial(value_of, BY_NAME[name])
     if name == "seed":
         return own(name)
-    return lambda session, row: session.rows[row].axes.get(name)
+    return partial(_on_axis, name)
+
+
+def _on_axis(axis: str, session: Session, row: int) -> Any:
+    return session.rows[row].axes.get(axis)
 
 
 def _numeric(name: str, sign: str, text: str) -> Test:
     if not _is_number(text):
         raise UsageError(f"{text!r} is not a number", hint=f"write {name}{sign}100")
-    bound, compare, own_value = float(text), _COMPARE[sign], _value(name)
+    bound = float(text)
+    compare = _COMPARE[sign]
+    own_value = _value(name)
 
     def test(session: Session, row: int) -> bool:
         value = own_value(session, row)
@@ -263,18 +311,24 @@ def _letters(name: str, text: str) -> Test:
     letters = set(text.lower())
     if not letters <= set(LETTERS):
         raise UsageError(f"{name}:{text}: the diagnostics are a, b, c and d")
-    masks, wanted = _LETTERS[name], mask_of(letters)
-    return lambda session, row: masks(session)[row] & wanted == wanted
+    masks = _LETTERS[name]
+    wanted = mask_of(letters)
+
+    def test(session: Session, row: int) -> bool:
+        return masks(session)[row] & wanted == wanted
+
+    return test
 
 
 def _text(name: str, sign: str, text: str) -> Test:
     """One of the words, whole (``=``) or inside the run's own."""
     if sign not in ":=":
         raise UsageError(f"{name} is a word", hint=f"write {name}:{text}")
-    sought, of = {word for word in text.lower().split(",") if word}, _WORDS[name]
+    sought = _words_of(text)
+    own_value = _WORDS[name]
 
     def test(session: Session, row: int) -> bool:
-        value = of(session, row).lower()
+        value = own_value(session, row).lower()
         if sign == "=":
             return value in sought
         return any(word in value for word in sought)
@@ -282,15 +336,20 @@ def _text(name: str, sign: str, text: str) -> Test:
     return test
 
 
+def _words_of(text: str) -> set[str]:
+    """The words between commas, in lower case."""
+    return set(text.lower().split(",")) - {""}
+
+
 def _either(name: str, text: str) -> Test:
     """A seed or an axis that is one of the words; numbers by their value, so that 0.010 is 0.01."""
-    sought = [word for word in text.lower().split(",") if word]
-    numbers, own_value = {float(word) for word in sought if _is_number(word)}, _value(name)
+    sought = _words_of(text)
+    numbers = set(map(float, filter(_is_number, sought)))
+    own_value = _value(name)
 
     def test(session: Session, row: int) -> bool:
         value = own_value(session, row)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if is_number:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return value in numbers
         return str(value).lower() in sought
 
@@ -341,11 +400,11 @@ class Look(NamedTuple):
         """
         if self.show and not self.show == usual == CELL_LETTERS:
             yield from ("--show", self.show)
-        for option, axis, default in zip(
-            ("--rows", "--columns"), self.axes, METHODS_BY_SEEDS, strict=True
-        ):
-            if axis != default:
-                yield from (option, axis)
+        axes = self.axes
+        if axes.lines != METHODS_BY_SEEDS.lines:
+            yield from ("--rows", axes.lines)
+        if axes.columns != METHODS_BY_SEEDS.columns:
+            yield from ("--columns", axes.columns)
         if self.filter:
             yield from ("--filter", self.filter)
         if self.sort:
@@ -373,14 +432,12 @@ def understood(look: Look, session: Session) -> Look:
     if look.filter:
         filter_of(look, session)
     if look.sort:
-        if look.sort.startswith("-"):
-            down = "-"
-        else:
-            down = ""
         names = [column.name for column in every_column(session)]
-        look = look._replace(
-            sort=down + _value_of_option("--sort", look.sort.removeprefix("-"), names), long=True
-        )
+        typed = look.sort.removeprefix("-")
+        sort = _value_of_option("--sort", typed, names)
+        if look.sort.startswith("-"):
+            sort = f"-{sort}"
+        look = look._replace(sort=sort, long=True)
     return look
 
 
@@ -406,10 +463,10 @@ def arranged(look: Look, rows: list[AuditRow], thresholds: DiagnosticThresholds)
         return rows
     session = Session(rows, thresholds=thresholds)
     look = understood(look, session)
-    kept = filter_of(look, session).rows(session)
-    return [
-        rows[row] for row in ordered(session, range(len(rows)) if kept is None else kept, look.sort)
-    ]
+    kept: Iterable[int] | None = filter_of(look, session).rows(session)
+    if kept is None:
+        kept = range(len(rows))
+    return [rows[row] for row in ordered(session, kept, look.sort)]
 
 
 def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:

@@ -14,7 +14,7 @@ from fa_core.errors import printable
 from fa_core.facts.runs import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
-from fa_core.numbers import short
+from fa_core.numbers import count_text, short
 from fa_core.rows import AuditRow, differing_axes
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
@@ -56,14 +56,10 @@ def title_pieces(
         opened: what is open, in so many cells.
     """
     count = f" {runs_words(len(session))}"
+    scope = f" {len(session.in_scope)} of{count}: {session.scope_text}"
     facts = (
         (session.filter is None, count, "", "dim"),
-        (
-            session.scope is not None,
-            f" {len(session.in_scope)} of{count}: {session.scope_text}",
-            "/ f",
-            "dim",
-        ),
+        (session.scope is not None, scope, "/ f", "dim"),
         (session.wide, f" all{count}", "f", "warn"),
         (session.marked, f"  {len(session.marked)} marked", "", "accent"),
         (session.problems, f"  {problem_words(session)}", "P", "warn"),
@@ -74,10 +70,11 @@ def title_pieces(
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
     )
-    keyed = [
-        (f"{text} ({key})" if key else text, tone) for holds, text, key, tone in facts if holds
-    ]
-    bare = [(text, tone) for holds, text, _, tone in facts if holds]
+    keyed, bare = [], []
+    for holds, text, key, tone in facts:
+        if holds:
+            bare.append((text, tone))
+            keyed.append((f"{text} ({key})" if key else text, tone))
     for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
         room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
         if room >= _LEAST_TITLE:
@@ -89,55 +86,51 @@ def scope_pieces(session: Session) -> Pieces:
     """How many runs another screen is of, and why not of all."""
     total = runs_words(len(session))
     if session.scope is None:
-        if session.wide:
-            widened = "   all, not only those that pass the filter (f)"
-        else:
-            widened = ""
+        widened = "   all, not only those that pass the filter (f)" if session.wide else ""
         return [(f" {total}", "dim"), (widened, "warn")]
     return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
 
 
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
-    if count == 1:
-        return "1 run"
-    return f"{count} runs"
+    return count_text(count, "run")
 
 
 def problem_words(session: Session) -> str:
     """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in
     part``."""
-    if not session.problems:
-        return ""
-    paths = {problem.path for problem in session.problems}
-    settings = {path for path in paths if PurePath(path).name == SETTINGS}
-    in_part = paths.intersection(row.source for row in session.rows)
-    in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
-    wrong, in_part = (
-        sum(problem.path in settings for problem in session.problems),
-        in_part - settings,
-    )
-    counts = (
-        (len(paths - settings - in_part), "not opened"),
-        (len(in_part), "in part"),
-        (wrong, "in settings"),
-    )
-    return ", ".join(f"{count} {what}" for count, what in counts if count)
+    read = {row.source for row in session.rows}
+    in_settings = 0
+    in_part, not_opened = set(), set()
+    for problem in session.problems:
+        if PurePath(problem.path).name == SETTINGS:
+            in_settings += 1
+        elif problem.path in read or problem.message.endswith(_LEFT_OUT):
+            in_part.add(problem.path)
+        else:
+            not_opened.add(problem.path)
+    counts = {
+        "not opened": len(not_opened - in_part),
+        "in part": len(in_part),
+        "in settings": in_settings,
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def walk_back_words(session: Session) -> str:
     """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs
     in scope."""
     measured, counted = session.measured(), len(session.counted)
+    text = f"{session.walk_backs()} of {measured} need walk-back"
+    doubtful = session.doubtful()
+    if doubtful:
+        text += f", {doubtful} undecided"
+    if counted > measured:
+        text += f", {counted - measured} not measured"
     controls = len(session.in_scope) - counted
-    called = f"control{'s' * (controls > 1)} not counted"
-    facts = (
-        (session.doubtful(), "undecided"),
-        (counted - measured, "not measured"),
-        (controls, called),
-    )
-    more = "".join(f", {count} {what}" for count, what in facts if count)
-    return f"{session.walk_backs()} of {measured} need walk-back{more}"
+    if controls:
+        text += f", {count_text(controls, 'control')} not counted"
+    return text
 
 
 def flipped_words(
@@ -152,10 +145,14 @@ def flipped_words(
         before: the thresholds before it, where it was they that changed.
     """
     text = flip_text(session, flips)
-    moved = text and before is not None and moved_words(session.thresholds, before)
-    if text:
-        return f"flipped{' at ' if moved else ''}{moved or ''}: {text}"
-    return ""
+    if not text:
+        return ""
+    moved = ""
+    if before is not None:
+        moved = moved_words(session.thresholds, before)
+    if moved:
+        return f"flipped at {moved}: {text}"
+    return f"flipped: {text}"
 
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
@@ -166,7 +163,8 @@ def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """When a diagnostic fires: ``a > 50``."""
-    return f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(thresholds))}"
+    sign = ">" if one.fires_above else "<"
+    return f"{one.letter} {sign} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
@@ -178,18 +176,28 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """
     flips = [flip for flip in flips if flip.before != flip.after]
     if len(flips) > limit:
-        counts = Counter((session.rows[flip.row].method, change_words(flip)) for flip in flips)
-        parts = [
-            f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)
-        ]
-        rest = len(flips) - sum(count for _, count in counts.most_common(limit))
-        return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
-    turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
-    return ", ".join(
-        f"{run_name(session, flip.row)} "
-        f"{change_words(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
-        for flip in turned
-    )
+        return _counted_flips(session, flips, limit)
+    turned, still = [], []
+    for flip in flips:
+        text = f"{run_name(session, flip.row)} {change_words(flip)}"
+        if flip.before and flip.after:
+            still.append(f"{text} (still ✗)")
+        else:
+            turned.append(text)
+    return ", ".join(turned + still)
+
+
+def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
+    """The most common changes of a method, each with the number of its runs."""
+    changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
+    rest = len(flips)
+    parts = []
+    for change, count in Counter(changes).most_common(limit):
+        parts.append(f"{change} on {count}")
+        rest -= count
+    if rest:
+        parts.append(f"{rest} more")
+    return ", ".join(parts)
 
 
 def flip_words(session: Session, flip: Flip) -> str:
@@ -209,22 +217,22 @@ def run_name(session: Session, index: int) -> str:
     if len(alike) > _TOLD_APART:
         return printable(f"{session.label(index)} {session.rows[index].key}")
     axes = session.differing_axes.get(session.rows[index].method, ())
-    return "".join(_told_apart([session.rows[row] for row in alike], axes)[alike.index(index)])
+    names = _told_apart([session.rows[row] for row in alike], axes)
+    return "".join(names[alike.index(index)])
 
 
 def queued_words(session: Session, rows: Sequence[int]) -> str:
     """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
     scope = session.scope
-    if scope is None:
-        hidden = 0
-    else:
+    hidden = 0
+    if scope is not None:
         hidden = len({*rows} - {*scope})
     if len(rows) == 1:
-        name = run_name(session, rows[0])
+        name, which = run_name(session, rows[0]), ""
     else:
-        name = runs_words(len(rows))
+        name, which = runs_words(len(rows)), f"{hidden} of them "
     if hidden:
-        return f"{name} ({f'{hidden} of them ' if len(rows) > 1 else ''}outside the filter)"
+        return f"{name} ({which}outside the filter)"
     return name
 
 
@@ -236,8 +244,9 @@ def change_words(flip: Flip) -> str:
 @cache
 def _turned(before: int, after: int) -> str:
     """The same of two masks: few are among very many flips."""
-    gained, lost = letters_of(after & ~before), letters_of(before & ~after)
-    return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
+    gained = [f"+{letter}" for letter in letters_of(after & ~before)]
+    lost = [f"−{letter}" for letter in letters_of(before & ~after)]
+    return " ".join(gained + lost)
 
 
 _KEYS = {
@@ -266,10 +275,7 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     """
     axes = _axes_of_methods(rows)
     names = [(row.method, _axes_behind(row, axes[row.method])) for row in rows]
-    return [
-        "".join(name)
-        for name in _extended(names, rows, (_places, lambda rows: [row.key for row in rows]))
-    ]
+    return list(map("".join, _extended(names, rows, (_places, _run_keys))))
 
 
 def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
@@ -284,7 +290,8 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
     for place, row in enumerate(rows):
         places_of.setdefault(row.method, []).append(place)
     for method, places in places_of.items():
-        names = _told_apart([rows[place] for place in places], axes[method], by_place)
+        own = [rows[place] for place in places]
+        names = _told_apart(own, axes[method], by_place)
         for place, name in zip(places, names, strict=True):
             found[place] = name
     return found
@@ -302,11 +309,10 @@ def _told_apart(
     """
     names = []
     for row in rows:
-        if row.seed is None:
-            seed = ""
-        else:
-            seed = f" s{row.seed}"
-        names.append((row.method, seed + _axes_behind(row, axes)))
+        rest = _axes_behind(row, axes)
+        if row.seed is not None:
+            rest = f" s{row.seed}{rest}"
+        names.append((row.method, rest))
     return _extended(names, rows, (_source, _numbers) if by_place else ())
 
 
@@ -331,8 +337,11 @@ def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
     """What `told_apart` calls one of the rows."""
     own = [each for each in rows if each.method == row.method]
     alike = [each for each in own if each.seed == row.seed]
-    place = next(place for place, each in enumerate(alike) if each is row)
-    return "".join(_told_apart(alike, _axes_of_methods(own)[row.method])[place])
+    names = _told_apart(alike, _axes_of_methods(own)[row.method])
+    for each, name in zip(alike, names, strict=True):
+        if each is row:
+            return "".join(name)
+    raise ValueError(f"no row {row.key}")
 
 
 def with_seed(label: str, row: AuditRow) -> str:
@@ -357,9 +366,8 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
             shared.setdefault((found[place], rows[place].seed), []).append(place)
         alike = [places for places in shared.values() if len(places) > 1]
         for places in alike:
-            for place, word in zip(
-                places, words_of([rows[place] for place in places]), strict=True
-            ):
+            words = words_of([rows[place] for place in places])
+            for place, word in zip(places, words, strict=True):
                 method, rest = found[place]
                 found[place] = (method, f"{rest} {word}".rstrip())
     return [(printable(method), printable(rest)) for method, rest in found]
@@ -368,20 +376,27 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
 def _source(rows: Sequence[AuditRow]) -> list[str]:
     """Of each row its file, or the heading that its folder has in the matrix, or its whole place if
     that says more."""
-    headed = zip(rows, homes_of([row.source for row in rows]), strict=True)
-    homes = [f"({place_label(row) if Path(row.source).suffix else home})" for row, home in headed]
-    places = _places(rows)
-    if len(set(places)) > len(set(homes)):
-        told = places
-    else:
-        told = homes
-    if len(set(told)) > 1:
+    homes = []
+    sources = [row.source for row in rows]
+    for row, home in zip(rows, homes_of(sources), strict=True):
+        is_file = Path(row.source).suffix
+        homes.append(f"({place_label(row)})" if is_file else f"({home})")
+    told = max(homes, _places(rows), key=_distinct)
+    if _distinct(told) > 1:
         return told
     return [""] * len(rows)
 
 
+def _distinct(texts: Iterable[str]) -> int:
+    return len(set(texts))
+
+
 def _numbers(rows: Sequence[AuditRow]) -> list[str]:
     return ["", *(f"#{number}" for number in range(2, len(rows) + 1))]
+
+
+def _run_keys(rows: Sequence[AuditRow]) -> list[str]:
+    return [row.key for row in rows]
 
 
 def _places(rows: Sequence[AuditRow]) -> list[str]:
