@@ -193,7 +193,8 @@ def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, flo
     mean, std = null_gamma(credit, method)
     if math.isfinite(std):
         return mean, std
-    d = (provenance.get("arch_args") or {}).get("d")
+    arch_args = provenance.get("arch_args") or {}
+    d = arch_args.get("d")
     classes = provenance.get("classes")
     if not isinstance(d, int) or not isinstance(classes, int):
         return None
@@ -229,13 +230,15 @@ def within_null(report: JudgedRun) -> bool | None:
     ...     0.07, -0.07)]
     [True, False, False]
     """
-    deep = deep_gamma(report.credit, report.method_name)
-    band = null_band(report.credit, report.method_name, report.provenance)
+    credit = report.credit
+    method = report.method_name
+    deep = deep_gamma(credit, method)
+    band = null_band(credit, method, report.provenance)
     if band is None or not math.isfinite(deep):
         return None
     mean, std = band
-    _, drawn_std = null_gamma(report.credit, report.method_name)
-    draws = null_draws(report.credit)
+    _, drawn_std = null_gamma(credit, method)
+    draws = null_draws(credit)
     if math.isfinite(drawn_std) and draws > 1:
         reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
     else:

@@ -202,8 +202,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         ends = self.interval(letter)
         if ends is None:
             return False
-        at_low, at_high = (DIAGNOSTICS[letter].fires(end, self.thresholds) for end in ends)
-        return at_low != at_high
+        low, high = ends
+        diagnostic = DIAGNOSTICS[letter]
+        fires_at_low = diagnostic.fires(low, self.thresholds)
+        return fires_at_low != diagnostic.fires(high, self.thresholds)
 
     @property
     def inconclusive(self) -> frozenset[str]:
