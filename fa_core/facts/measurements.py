@@ -38,7 +38,8 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        lengths = set(map(len, self._draws())) - {0}
+        lengths = set(map(len, self._draws()))
+        lengths.discard(0)
         if len(lengths) > 1:
             raise ValueError(f"resamples of different number: {sorted(lengths)}")
 

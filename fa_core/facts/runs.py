@@ -174,10 +174,13 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
     if network:
         rest = (method[: network.start()] + method[network.end() :]).strip("_")
         if known_method(rest):
-            axes["arch"], method = network[1], rest
+            axes["arch"] = network[1]
+            method = rest
     method, trained_by = control_of(method or canonical_method(key))
-    seed = int(at[1]) if at else None
-    return method, seed, {**trained_by, **axes}
+    axes = {**trained_by, **axes}
+    if at:
+        return method, int(at[1]), axes
+    return method, None, axes
 
 
 _CONTROL = re.compile(

@@ -75,8 +75,8 @@ def deep_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    layers = range(1, len(_entry(credit, "gamma") or ()))
-    return [l for l in layers if l not in free]
+    gamma = _entry(credit, "gamma") or ()
+    return [l for l in range(1, len(gamma)) if l not in free]
 
 
 def mean_gamma(credit: Credit) -> float:
@@ -159,7 +159,8 @@ def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
     recorded = _entry(credit, "free_layers")
     if null and not isinstance(recorded, list) and free_layers(credit, method):
         return deep_gamma(null, method), math.nan
-    return _number(null, "deep_gamma_mean"), _number(null, "deep_gamma_std")
+    mean = _number(null, "deep_gamma_mean")
+    return mean, _number(null, "deep_gamma_std")
 
 
 def _number(table: Json, name: str) -> float:

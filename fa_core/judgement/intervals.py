@@ -87,7 +87,8 @@ def growth_interval(
     covered = NormalDist().inv_cdf(1 - tail)
     errors = []
     for low, high in zip(lows, highs, strict=True):
-        errors.append((math.log(high) - math.log(low)) / (2 * covered))
+        width = math.log(high) - math.log(low)
+        errors.append(width / (2 * covered))
     comparisons = len(ratios)
     several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * comparisons))
     bounds_below, bounds_above = [], []
@@ -335,8 +336,9 @@ def _score_bound(b: int, c: int, n: int) -> float:
         linear = (2 * n - b + c) * delta - b - c
         root = math.sqrt(linear**2 + 8 * n * c * delta * (1 - delta))
         q = (root - linear) / (4 * n)
+        share = 2 * q + delta * (1 - delta)
         beyond = max(n * delta - b + c - 0.5, 0.0)
-        if beyond**2 <= _Z**2 * n * (2 * q + delta * (1 - delta)):
+        if beyond**2 <= _Z**2 * n * share:
             low = delta
         else:
             high = delta

@@ -50,7 +50,9 @@ def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
     >>> numbers_of(ReportFacts(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]))
     (2.0, 0.25, None, None)
     """
-    deepest = facts.bp_grad_norms[-1] if facts.bp_grad_norms else None
+    deepest = None
+    if facts.bp_grad_norms:
+        deepest = facts.bp_grad_norms[-1]
     return (
         largest_growth(facts.residual_norms, facts.growth_bound),
         deepest,
