@@ -29,7 +29,7 @@ from fa_core.judgement.diagnostics import (
     letters_of,
 )
 from fa_core.judgement.gamma import CREDIT, credit_numbers
-from fa_core.judgement.verdict import standing, verdict_text
+from fa_core.judgement.verdict import NOT_MEASURED, standing, verdict_text
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -232,9 +232,9 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
-            fired |= bits_of(
-                **{letter: diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))}
-            )
+            values = getattr(self, diagnostic.column)
+            fires = diagnostic.beyond(values, diagnostic.limit(t))
+            fired |= bits_of(**{letter: fires})
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
@@ -244,11 +244,13 @@ class AuditTable:
         found: Bits = np.zeros(len(self), np.uint8)
         if self.unproven.any():
             found = self.unproven & ~self.flags(t)
+        if not self.low.shape[1]:
+            return found & self.coverage & ~self.nonfinite
         for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
-            if self.low.shape[1]:
-                ends = self.low[:, place], self.high[:, place]
-                at_low, at_high = (diagnostic.beyond(end, diagnostic.limit(t)) for end in ends)
-                found |= bits_of(**{letter: at_low != at_high})
+            limit = diagnostic.limit(t)
+            at_low = diagnostic.beyond(self.low[:, place], limit)
+            at_high = diagnostic.beyond(self.high[:, place], limit)
+            found |= bits_of(**{letter: at_low != at_high})
         return found & self.coverage & ~self.nonfinite
 
     def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
@@ -276,12 +278,10 @@ class AuditTable:
     def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
         """The verdict text of each row."""
         t = thresholds or DiagnosticThresholds()
-        flags, none = self.flags(t), 1 << len(LETTERS)
-        texts = [verdict_text(letters_of(mask), LETTERS) for mask in range(none)] + [
-            verdict_text("", "")
-        ]
-        measured = self.coverage != 0
-        verdicts: list[str] = np.array(texts, object)[np.where(measured, flags, none)].tolist()
+        texts = [verdict_text(letters_of(mask), LETTERS) for mask in range(1 << len(LETTERS))]
+        verdicts = []
+        for flags, coverage in zip(self.flags(t).tolist(), self.coverage.tolist(), strict=True):
+            verdicts.append(texts[flags] if coverage else NOT_MEASURED)
         return verdicts
 
     def numbers(self, name: str) -> list[float | None]:
@@ -329,9 +329,8 @@ class AuditTable:
         """
         where = self.assumed
         methods: dict[float, list[str]] = {}
-        for acc, method in dict.fromkeys(
-            zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)
-        ):
+        pairs = zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)
+        for acc, method in dict.fromkeys(pairs):
             methods.setdefault(acc, []).append(method)
         if not methods:
             return ()
@@ -399,10 +398,7 @@ class AuditTable:
 
 
 def _classes(provenance: Mapping[str, object]) -> float | None:
-    if provenance:
-        found = provenance.get("classes")
-    else:
-        found = None
+    found = provenance.get("classes")
     if isinstance(found, int) and found > 0:
         return float(found)
     return None
@@ -430,11 +426,13 @@ _MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
 
 def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Floats, Floats]:
     """The lower and upper ends of the intervals of some reports, each (n, 5)."""
-    low, high = np.full((2, len(intervals), len(_ENDS) if any(intervals) else 0), np.nan)
-    for i, found in enumerate(intervals) if low.shape[1] else ():
-        for name in found:
+    width = len(_ENDS) if any(intervals) else 0
+    low, high = np.full((2, len(intervals), width), np.nan)
+    for row, found in enumerate(intervals):
+        for name, ends in found.items():
             if name in _ENDS:
-                low[i, _ENDS.index(name)], high[i, _ENDS.index(name)] = found[name]
+                place = _ENDS.index(name)
+                low[row, place], high[row, place] = ends
     return low, high
 
 
@@ -506,9 +504,10 @@ class Ragged:
     def take(self, indices: Indices) -> Ragged:
         """Some of the rows, in the order given."""
         begins = self.offsets[:-1][indices]
-        lengths = self.offsets[1:][indices] - begins
+        lengths = self.lengths[indices]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        positions = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
+        shifts = np.repeat(begins - offsets[:-1], lengths)
+        positions = np.arange(offsets[-1]) + shifts
         return Ragged(self.flat[positions], offsets)
 
     def last(self) -> Floats:
@@ -580,9 +579,8 @@ def growth_of(norms: Ragged, bounds: Floats) -> Floats:
         ratios = np.full(len(norms.flat), -np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
             ratios[:-1] = norms.flat[1:] / np.maximum(norms.flat[:-1], NORM_RATIO_EPS)
-        ratios[
-            norms.offsets[1:][norms.lengths > 0] - 1
-        ] = -np.inf  # from one row's end to the next row's start
+        # from one row's end to the next row's start
+        ratios[norms.offsets[1:][norms.lengths > 0] - 1] = -np.inf
         growth[several] = np.maximum.reduceat(ratios, norms.offsets[:-1][several])
     growth[norms.any_nonfinite()] = np.nan
     return growth

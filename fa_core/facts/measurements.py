@@ -38,13 +38,17 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        lengths = {len(draws) for draws in msgspec.structs.astuple(self)[:-1]} - {0}
+        lengths = set(map(len, self._draws()))
+        lengths.discard(0)
         if len(lengths) > 1:
             raise ValueError(f"resamples of different number: {sorted(lengths)}")
 
     def __len__(self) -> int:
         """R."""
-        return max(map(len, msgspec.structs.astuple(self)[:-1]))
+        return max(map(len, self._draws()))
+
+    def _draws(self) -> list[list[float]]:
+        return [self.growth, self.g_L, self.stability, self.headline_acc]
 
 
 class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ METHOD_STYLES = msgspec.json.decode(
 """Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white),
 grey and wine; then shades that show on white and on black: so many differ by the marker too."""
 
-_COLOURS = tuple(style.colour for style in METHOD_STYLES.values())[: len(MARKERS)]
+_COLOURS = [style.colour for style in METHOD_STYLES.values()][: len(MARKERS)]
 
 
 def method_style(method: str) -> MethodStyle:
@@ -54,7 +54,8 @@ def method_style(method: str) -> MethodStyle:
         return MethodStyle(_COLOURS[colour], MARKERS[turn % len(MARKERS)])
     base = METHOD_STYLES[known]
     others = MARKERS.replace(base.marker, "")
-    return MethodStyle(base.colour, others[checksum % len(others)])
+    marker = others[checksum % len(others)]
+    return MethodStyle(base.colour, marker)
 
 
 def known_method(method: str) -> str:
@@ -80,11 +81,14 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     """
     found = {name: method_style(name) for name in methods}
     taken: set[MethodStyle] = set()
-    known = METHOD_STYLES.keys() & found.keys()
-    for name in [*sorted(known), *sorted(found.keys() - known)]:
-        colour, marker = found[name]
-        before, own, after = MARKERS.partition(marker)
-        free = (MethodStyle(colour, other) for other in own + after + before)
-        found[name] = next((one for one in free if one not in taken), found[name])
+    known = sorted(METHOD_STYLES.keys() & found.keys())
+    others = sorted(found.keys() - METHOD_STYLES.keys())
+    for name in known + others:
+        before, own, after = MARKERS.partition(found[name].marker)
+        for marker in own + after + before:
+            style = MethodStyle(found[name].colour, marker)
+            if style not in taken:
+                found[name] = style
+                break
         taken.add(found[name])
     return found

@@ -74,7 +74,8 @@ def _check_layers(facts: ReportFacts, where: str) -> None:
     if longest > MOST_LAYERS:
         what = f"{longest:,} values where there is one for each layer"
         raise InvalidReport(what, where=where, hint=f"up to {MOST_LAYERS:,} layers are read")
-    h, g = len(facts.residual_norms), len(facts.bp_grad_norms)
+    h = len(facts.residual_norms)
+    g = len(facts.bp_grad_norms)
     if h and g and h != g and not facts.layers:
         what = f"layers of unequal number: {h} residual_norms, {g} bp_grad_norms"
         hint = "both must list h_0..h_L; leave one out if it was not measured"
@@ -110,7 +111,8 @@ def _check_members(found: Mapping[str, object], kind: object, name: str, where: 
         msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
-        raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
+        member = name + place.rstrip("`")
+        raise InvalidReport(f"{member}: {what}", where=where) from error
 
 
 def _with_cosine(facts: Facts, where: str) -> Facts:

@@ -50,7 +50,11 @@ def layers_in_order(layers: Iterable[str]) -> list[str]:
     >>> layers_in_order(["L", "10", "2", "2"])
     ['2', '10', 'L']
     """
-    return sorted(set(layers), key=lambda layer: (not layer.isdecimal(), len(layer), layer))
+    return sorted(set(layers), key=_order)
+
+
+def _order(layer: str) -> tuple[bool, int, str]:
+    return not layer.isdecimal(), len(layer), layer
 
 
 @refuse_changes
@@ -173,7 +177,9 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         >>> partial.by_layer("bp_grad_norms")
         {'2': 2.0}
         """
-        norms = self.residual_norms if field == "residual_norms" else self.bp_grad_norms
+        norms = self.residual_norms
+        if field == "bp_grad_norms":
+            norms = self.bp_grad_norms
         if field in self.layers or (len(norms) == 1 and not self.tap_names):
             return {self.layers.get(field, "?"): norm for norm in norms[:1]}
         return {str(layer): norm for layer, norm in enumerate(norms)}
@@ -237,7 +243,8 @@ def _with_plain_numbers(facts: ReportFacts) -> Json:
     for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
         for name in names:
             value = getattr(facts, name)
-            plain[name] = None if value is None else convert(value, name)
+            if value is not None:
+                plain[name] = convert(value, name)
     intervals = {}
     for name, ends in facts.intervals.items():
         low, high = as_floats(ends, f"intervals.{name}")

@@ -157,24 +157,30 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
         at = seeds[-1]
     axes: Json = {}
     parts = []
-    for part in (key[: at.start()], key[at.end() :]) if at else (key,):
+    sides = [key]
+    if at:
+        sides = [key[: at.start()], key[at.end() :]]
+    for part in sides:
         for axis, (kind, pattern) in _AXES.items():
             if found := pattern.search(part):
                 axes[axis] = kind(found[1])
                 part = part[: found.start()] + part[found.end() :]
         parts.append(canonical_method(part))
+    method = parts[0]
     if at:
-        method = next(filter(None, (part.strip("_") for part in parts)), "")
-    else:
-        method = parts[0]
+        names = [part.strip("_") for part in parts]
+        method = names[0] or names[1]
     network = _ARCH.search(method)
     if network:
         rest = (method[: network.start()] + method[network.end() :]).strip("_")
         if known_method(rest):
-            axes["arch"], method = network[1], rest
+            axes["arch"] = network[1]
+            method = rest
     method, trained_by = control_of(method or canonical_method(key))
-    seed = int(at[1]) if at else None
-    return method, seed, {**trained_by, **axes}
+    axes = {**trained_by, **axes}
+    if at:
+        return method, int(at[1]), axes
+    return method, None, axes
 
 
 _CONTROL = re.compile(
@@ -189,7 +195,8 @@ def is_control(method: str) -> bool:
     >>> is_control("Random-Init"), is_control("dfa_frozen"), is_control("dfa")
     (True, True, False)
     """
-    return method in CONTROLS or control_of(canonical_method(method))[0] in CONTROLS
+    control, _ = control_of(canonical_method(method))
+    return control in CONTROLS
 
 
 def control_of(method: str) -> tuple[str, Json]:
@@ -299,16 +306,17 @@ def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
     >>> run_names(["dfa_s42", "dfa_s42"], ["old/dfa_s42", "new/dfa_s42"])
     ('old/dfa_s42:dfa_s42', 'new/dfa_s42:dfa_s42')
     """
-    seen = Counter(keys)
     places: dict[str, list[str]] = {}
-    runs = list(zip(keys, sources, strict=True))
-    for key, source in runs:
-        if seen[key] > 1:
-            places.setdefault(key, []).append(run_place(source))
-    leads = {key: _leads(found) for key, found in places.items()}
-    names = (
-        key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}" for key, source in runs
-    )
+    for key, source in zip(keys, sources, strict=True):
+        places.setdefault(key, []).append(run_place(source))
+    leads = {key: _leads(found) for key, found in places.items() if len(found) > 1}
+    names = []
+    for key, source in zip(keys, sources, strict=True):
+        if key in leads:
+            lead = leads[key][run_place(source)]
+            names.append(f"{lead}:{key}")
+        else:
+            names.append(key)
     return tuple(numbered(names))
 
 
@@ -331,10 +339,11 @@ def numbered(names: Iterable[str]) -> list[str]:
 def _leads(places: Iterable[str]) -> dict[str, str]:
     """Each place by its file's name, or where others share that by the last parts of the path that
     no other ends in."""
-    stems = {place: PurePath(place).stem for place in places}
-    shared = Counter(stems.values())
-    tails = short_paths(place for place, stem in stems.items() if shared[stem] > 1)
-    return {place: tails.get(place, stem) for place, stem in stems.items()}
+    leads = {place: PurePath(place).stem for place in places}
+    count = Counter(leads.values())
+    alike = [place for place, stem in leads.items() if count[stem] > 1]
+    leads.update(short_paths(alike))
+    return leads
 
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
@@ -346,8 +355,10 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     seen = Counter(chain.from_iterable(tails.values()))
     names = {}
     for path, own in tails.items():
-        unique = [tail for tail in own if seen[tail] == 1]
-        names[path] = str(PurePath(*unique[-1])) if unique else path
+        names[path] = path
+        for tail in own:
+            if seen[tail] == 1:
+                names[path] = str(PurePath(*tail))
     return names
 
 

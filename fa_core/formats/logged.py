@@ -14,9 +14,9 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count, pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -111,7 +111,7 @@ def traces_of(
         elif len(runs) > 1:
             run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
         run = msgspec.structs.replace(run, method=method, seed=seed)
-        yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
+        yield trace_of(run, epochs, (*notes, *said), unfinished)
 
 
 def _run_label(fields: Mapping[str, object]) -> str:
@@ -123,29 +123,48 @@ def _run_label(fields: Mapping[str, object]) -> str:
     return ""
 
 
-def trace_of(run: AuditRow, epochs: list[TraceEpoch], **known: Any) -> Trace:
+def trace_of(
+    run: AuditRow, epochs: list[TraceEpoch], notes: tuple[str, ...], unfinished: bool = False
+) -> Trace:
     """The trace of the run that a row names."""
-    named = {name: getattr(run, name) for name in ("source", "key", "method", "seed", "axes")}
-    return Trace(**named, epochs=epochs, **known)
+    return Trace(
+        source=run.source,
+        key=run.key,
+        method=run.method,
+        seed=run.seed,
+        axes=run.axes,
+        epochs=epochs,
+        unfinished=unfinished,
+        notes=notes,
+    )
 
 
 def owner(fields: Mapping[str, object], name: AuditRow) -> tuple[str, int | None]:
     """Method and seed as an entry states them, or else as the file is named."""
-    method = next((fields[key] for key in NAMES["method"] if fields.get(key) is not None), None)
-    seed = fields.get("seed")
-    return (
-        canonical_method(method) if isinstance(method, str) and method.strip() else name.method,
-        seed if isinstance(seed, int) and not isinstance(seed, bool) else name.seed,
-    )
+    method, seed = name.method, name.seed
+    for key in NAMES["method"]:
+        stated = fields.get(key)
+        if stated is not None:
+            if isinstance(stated, str) and stated.strip():
+                method = canonical_method(stated)
+            break
+    number = fields.get("seed")
+    if isinstance(number, int) and not isinstance(number, bool):
+        seed = number
+    return method, seed
 
 
 def axes_of(fields: Mapping[str, object]) -> Json:
     """What a log's header or an entry says of the run's place in a sweep."""
+    axes: Json = {}
     gathered = fields.get("axes")
-    return {
-        **(gathered if isinstance(gathered, Mapping) else {}),
-        **{axis: fields[axis] for axis in _AXES if isinstance(fields.get(axis), (int, float, str))},
-    }
+    if isinstance(gathered, Mapping):
+        axes.update(gathered)
+    for axis in _AXES:
+        value = fields.get(axis)
+        if isinstance(value, (int, float, str)):
+            axes[axis] = value
+    return axes
 
 
 def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
@@ -172,36 +191,26 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     entries = _without(entries, outdone(names))
     columns = columns_of(tuple(dict.fromkeys(name for _, fields in entries for name in fields)))
     accuracy = columns.whole.get("test_acc", "")
-    percent = {
-        name
-        for field in _ACCURACIES
-        if (name := columns.whole.get(field, "")) and _in_percent(entries, name)
-    }
+    accuracies = [columns.whole.get(field, "") for field in _ACCURACIES]
+    percent = {name for name in accuracies if name and _in_percent(entries, name)}
     entries, notes = _positioned(entries, columns)
     numbers, how = _numbers(entries, columns)
     notes += how
     judged = [name for field, name in columns.whole.items() if field in JUDGED]
     merged: dict[int, tuple[str, Json]] = {}
-    unnumbered = 0
     attempt = Attempts(_file(entries[0][0]) if entries else "")
     epochs: list[TraceEpoch] = []
     problems: list[Problem] = []
-    repeated: dict[int, None] = {}
+    repeated: set[int] = set()
     for (where, fields), number in zip(entries, numbers, strict=True):
         if number is None:
-            unnumbered += 1
-            if unnumbered <= MOST_PROBLEMS:
-                problems.append(
-                    Problem(_file(where), f"{where}: names no epoch; the epoch is skipped")
-                )
+            if len(problems) < MOST_PROBLEMS:
+                why = f"{where}: names no epoch; the epoch is skipped"
+                problems.append(Problem(_file(where), why))
             continue
         _, known = merged.get(number, ("", {}))
-        # as text: NaN differs from itself
-        if any(
-            name in fields and repr(known.get(name, fields[name])) != repr(fields[name])
-            for name in judged
-        ):
-            repeated[number] = None
+        if _contradict(known, fields, judged):
+            repeated.add(number)
         known.update(fields)
         merged[number] = where, known
     for number, (where, fields) in sorted(merged.items()):
@@ -216,6 +225,17 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     notes += [f"{printable(name)} is in percent: divided by 100" for name in sorted(percent)]
     notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
     return epochs, problems, tuple(notes)
+
+
+def _contradict(
+    known: Mapping[str, object], fields: Mapping[str, object], names: Iterable[str]
+) -> bool:
+    """Whether two entries of one epoch hold different values under some of the names."""
+    for name in names:
+        # as text: NaN differs from itself
+        if name in known and name in fields and repr(known[name]) != repr(fields[name]):
+            return True
+    return False
 
 
 MOST_NAMES = 20_000
@@ -247,39 +267,36 @@ def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[En
 
 
 def _in_percent(entries: Sequence[Entry], name: str) -> bool:
-    values = [
-        value
-        for _, fields in entries
-        if (value := number_in(fields, name)) and math.isfinite(value)
-    ]
-    return max(values, default=0.0) <= 100.0 and 2 * sum(value > 1.0 for value in values) > len(
-        values
-    )
+    values = []
+    for _, fields in entries:
+        value = number_in(fields, name)
+        if value and math.isfinite(value):
+            values.append(value)
+    above_one = sum(value > 1.0 for value in values)
+    return max(values, default=0.0) <= 100.0 and 2 * above_one > len(values)
 
 
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
     """The epoch of each entry, or its step where epochs do not number what was measured; and what
     is said of it."""
-    epochs, steps = (
-        [number_in(fields, columns.whole.get(at, "")) for _, fields in entries]
-        for at in ("epoch", "step")
-    )
+    epoch, step = columns.whole.get("epoch", ""), columns.whole.get("step", "")
+    epochs = [number_in(fields, epoch) for _, fields in entries]
+    steps = [number_in(fields, step) for _, fields in entries]
     if columns.whole.keys().isdisjoint(("epoch", "step")):
         return [*range(1, len(entries) + 1)], [
             "numbered by entry: the log names neither epoch nor step"
         ]
-    if is_own(columns.whole.get("step", "")):
-        return [_at_end(step) for step in steps], []
-    if "epoch" not in columns.whole:
-        return [_at_end(step) for step in steps], ["numbered by step: the log names no epoch"]
+    by_step = [_at_end(position) for position in steps]
+    if is_own(step):
+        return by_step, []
+    if not epoch:
+        return by_step, ["numbered by step: the log names no epoch"]
     judged = {columns.whole[field] for field in JUDGED & columns.whole.keys()}
     measured = [i for i, (_, fields) in enumerate(entries) if not judged.isdisjoint(fields)]
     parted = any(_NEAR < (epochs[i] or 0.0) % 1.0 < 1.0 - _NEAR for i in measured)
     if parted and None not in [steps[i] for i in measured]:
-        return [_at_end(step) for step in steps], [
-            "numbered by step: measured at fractions of an epoch"
-        ]
-    return [_at_end(epoch) for epoch in epochs], []
+        return by_step, ["numbered by step: measured at fractions of an epoch"]
+    return [_at_end(position) for position in epochs], []
 
 
 _NEAR = 0.05
@@ -343,6 +360,9 @@ def _epoch(
     found["epoch"] = number
     found |= _by_layer(fields, found, columns)
     found |= {name: fields[name] for name in _OWN if name in fields}
+    gamma = _layers_of("gamma", fields, columns)
+    if gamma and not isinstance(found.get("gamma"), list):
+        found["gamma"] = _in_order(gamma)
     if is_number(found.get("gamma")):
         found["gamma"] = [found["gamma"]]
     epoch = convert_spelled(found, TraceEpoch, where, spelled)
@@ -354,7 +374,7 @@ def _epoch(
 
 
 def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns: Columns) -> Json:
-    """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
+    """(a) and (b) from norms that are logged layer by layer, and what they rest on.
 
     (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the
     geometric mean, from two layers and how many blocks lie between; else not measured. (b) is exact
@@ -364,16 +384,8 @@ def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns
     unmeasured: dict[str, str] = {}
     layers: dict[str, str] = {}
     new: Json = {"evidence": evidence, "unmeasured": unmeasured, "layers": layers}
-    h, g, gamma = (
-        {
-            layer: value
-            for layer, name in names.items()
-            if (value := number_in(fields, name)) is not None
-        }
-        for names in (
-            columns.layers.get(field, {}) for field in ("residual_norms", "bp_grad_norms", "gamma")
-        )
-    )
+    h = _layers_of("residual_norms", fields, columns)
+    g = _layers_of("bp_grad_norms", fields, columns)
     growth = number_in(fields, columns.whole.get("growth", ""))
     norms = found.get("residual_norms")
     h_0, depth = _ends_of(fields)
@@ -384,48 +396,72 @@ def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns
         new["residual_norms"] = norms
         if not last:
             depth = len(norms) - 1
-        if last:
+        else:
             layers["residual_norms"] = last
-            bounds = _bounds(h, depth, h_0)
-            if growth is None and bounds:
-                new["growth_bound"], evidence["a"] = (
-                    max(bounds, key=lambda bound: (math.isnan(bound), bound)),
-                    "bound",
-                )
-            elif growth is None:
-                logged = " and ".join(f"‖h_{layer}‖" for layer in h) + (
-                    " is" if len(h) == 1 else " are"
-                )
-                missing = "a bound on growth needs ‖h_0‖ and the number of blocks L too"
-                unmeasured["a"] = f"only {logged} logged: {missing}"
+        if last and growth is None:
+            bound = _bound(h, depth, h_0)
+            if bound is None:
+                unmeasured["a"] = _why_no_bound(h)
+            else:
+                new["growth_bound"], evidence["a"] = bound, "bound"
     if growth is not None:
         new["growth_bound"] = growth
     if g and "bp_grad_norms" not in found:
         new["bp_grad_norms"], last = _stream(g, depth, False)
         if last:
             layers["bp_grad_norms"] = last
-            evidence |= {} if last == DEEPEST else {"b": "proxy"}
+        if last not in ("", DEEPEST):
+            evidence["b"] = "proxy"
     elif "bp_grad_norms" not in found and "parameters_grad_norm" in columns.whole:
         unmeasured["b"] = (
             f"{columns.whole['parameters_grad_norm']} is a norm over all parameters, not ‖g_L‖"
         )
-    if gamma and not isinstance(found.get("gamma"), list):
-        numbered = [int(layer) for layer in gamma if layer != DEEPEST]
-        new["gamma"] = [
-            gamma.get(str(layer)) for layer in range(max(numbered, default=-1) + 1)
-        ] or [gamma[DEEPEST]]
     return new
 
 
-def _bounds(h: Mapping[str, float], depth: int | None, h_0: float | None) -> list[float]:
-    """Lower bounds on growth, one between each known layer and the next one that is known."""
+def _in_order(by_layer: Mapping[str, float]) -> list[float | None]:
+    """The numbers of layers 0, 1, …, None for what is missing; or the one of the deepest."""
+    numbered = [int(layer) for layer in by_layer if layer != DEEPEST]
+    if not numbered:
+        return [by_layer[DEEPEST]]
+    return [by_layer.get(str(layer)) for layer in range(max(numbered) + 1)]
+
+
+def _layers_of(field: str, fields: Mapping[str, object], columns: Columns) -> dict[str, float]:
+    """The numbers of a field that are logged layer by layer."""
+    found = {}
+    for layer, name in columns.layers.get(field, {}).items():
+        value = number_in(fields, name)
+        if value is not None:
+            found[layer] = value
+    return found
+
+
+def _why_no_bound(h: Iterable[str]) -> str:
+    """Why norms at these layers give no bound on growth."""
+    norms = [f"‖h_{layer}‖" for layer in h]
+    logged = f"{' and '.join(norms)} are"
+    if len(norms) == 1:
+        logged = f"{norms[0]} is"
+    return f"only {logged} logged: a bound on growth needs ‖h_0‖ and the number of blocks L too"
+
+
+def _bound(h: Mapping[str, float], depth: int | None, h_0: float | None) -> float | None:
+    """The largest lower bound on growth between each known layer and the next one that is known;
+    NaN if one is."""
     known = {int(layer): norm for layer, norm in h.items() if layer != DEEPEST}
-    known |= {0: h_0} if h_0 is not None and 0 not in known else {}
-    known |= {depth: h[DEEPEST]} if depth is not None and DEEPEST in h else {}
-    found = (
-        growth_bound(known[low], known[high], high - low) for low, high in pairwise(sorted(known))
-    )
-    return [bound for bound in found if bound is not None]
+    if h_0 is not None:
+        known.setdefault(0, h_0)
+    if depth is not None and DEEPEST in h:
+        known[depth] = h[DEEPEST]
+    bounds = []
+    for low, high in pairwise(sorted(known)):
+        bound = growth_bound(known[low], known[high], high - low)
+        if bound is not None:
+            bounds.append(bound)
+    if any(map(math.isnan, bounds)):
+        return math.nan
+    return max(bounds, default=None)
 
 
 def _stream(
@@ -439,18 +475,21 @@ def _stream(
         depth: L, where it is known.
         whole: whether norms without a gap are of all layers where L is not known.
     """
-    stream = [
-        by_layer[str(layer)] for layer in takewhile(lambda layer: str(layer) in by_layer, count())
-    ]
-    whole = whole and len(stream) == len(by_layer)
-    known = by_layer.get(DEEPEST, stream[-1] if whole and stream else None) in stream[-1:]
-    if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and known)):
-        return stream, ""
-    if DEEPEST in by_layer or str(depth) in by_layer:
-        last = DEEPEST
+    stream: list[float] = []
+    while str(len(stream)) in by_layer:
+        stream.append(by_layer[str(len(stream))])
+    if DEEPEST in by_layer:
+        ends_deepest = by_layer[DEEPEST] in stream[-1:]
     else:
-        last = max(by_layer, key=int)
-    return [by_layer[last if last in by_layer else str(depth)]], last
+        ends_deepest = whole and len(stream) == len(by_layer)
+    if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and ends_deepest)):
+        return stream, ""
+    if DEEPEST in by_layer:
+        return [by_layer[DEEPEST]], DEEPEST
+    if str(depth) in by_layer:
+        return [by_layer[str(depth)]], DEEPEST
+    last = max(by_layer, key=int)
+    return [by_layer[last]], last
 
 
 _SETTINGS = ("config", "args")
@@ -651,7 +690,7 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     yield msgspec.structs.replace(
         row, report=_final(header, epochs[-1].report(method, seed), row, notes)
     )
-    yield trace_of(row, epochs, notes=notes)
+    yield trace_of(row, epochs, notes)
 
 
 _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
@@ -671,8 +710,9 @@ def _final(
         {name: value for name, value in final.items() if value is not None}, row.source
     )
     given = {
-        name: getattr(stated, name)
-        for name in ("headline_acc", "frozen_baseline_acc", "recorded_verdict")
+        "headline_acc": stated.headline_acc,
+        "frozen_baseline_acc": stated.frozen_baseline_acc,
+        "recorded_verdict": stated.recorded_verdict,
     }
     return msgspec.structs.replace(
         last,

@@ -68,7 +68,7 @@ def confidence(report: JudgedRun) -> Confidence | None:
         intervals[DIAGNOSTICS[letter].column] = interval(values)
         own = letter in report.flags
         for draw, one in enumerate(fires):
-            same_verdict[draw] = same_verdict[draw] and one == own
+            same_verdict[draw] &= one == own
     if found.headline_acc:
         intervals["acc"] = interval(found.headline_acc)
     if not intervals:
@@ -125,7 +125,9 @@ def percent(share: float) -> str:
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
     place = share * (len(ordered) - 1)
-    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    before = math.floor(place)
+    low = ordered[before]
+    high = ordered[math.ceil(place)]
     if low == high:
         return low
-    return low + (place - math.floor(place)) * (high - low)
+    return low + (place - before) * (high - low)

@@ -84,7 +84,10 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
     facts[TRAINED_ON] = known.get(TRAINED_ON) or known.get("data_hash")
     for name in ("arch_args", "recipe"):
         value = known.get(name)
-        facts |= value if isinstance(value, Mapping) else {name: value}
+        if isinstance(value, Mapping):
+            facts.update(value)
+        else:
+            facts[name] = value
     if frozen and "epochs" in facts and known.get("epochs_done") is not None:
         facts["epochs"] = known["epochs_done"]
     facts.pop("lam", None)
@@ -132,9 +135,10 @@ class FrozenRuns:
         near = self._same_net.get((facts["seed"], facts["arch"]), [])
         if not near:
             return report
-        reasons = [_difference(run, facts) for run in near]
-        _, nearest = min(reasons, key=itemgetter(0))
-        return replace(report, unmeasured={**report.unmeasured, "d": nearest})
+        differences = [_difference(run, facts) for run in near]
+        _, why = min(differences, key=itemgetter(0))
+        reasons = {**report.unmeasured, "d": why}
+        return replace(report, unmeasured=reasons)
 
 
 def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[FrozenRun]) -> Facts:
@@ -162,7 +166,8 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
     found = []
     for name in {**facts, **run.facts}:
         if facts.get(name) != run.facts.get(name):
-            other, own = run.facts.get(name, "(none)"), facts.get(name, "(none)")
+            other = run.facts.get(name, "(none)")
+            own = facts.get(name, "(none)")
             found.append(f"{name} {other}, not {own}")
     listed = "; ".join(found)
     hint = "give its accuracy with --frozen-baseline to use it"

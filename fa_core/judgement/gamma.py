@@ -75,8 +75,8 @@ def deep_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    layers = range(1, len(_entry(credit, "gamma") or ()))
-    return [l for l in layers if l not in free]
+    gamma = _entry(credit, "gamma") or ()
+    return [l for l in range(1, len(gamma)) if l not in free]
 
 
 def mean_gamma(credit: Credit) -> float:
@@ -159,7 +159,8 @@ def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
     recorded = _entry(credit, "free_layers")
     if null and not isinstance(recorded, list) and free_layers(credit, method):
         return deep_gamma(null, method), math.nan
-    return _number(null, "deep_gamma_mean"), _number(null, "deep_gamma_std")
+    mean = _number(null, "deep_gamma_mean")
+    return mean, _number(null, "deep_gamma_std")
 
 
 def _number(table: Json, name: str) -> float:
@@ -193,7 +194,8 @@ def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, flo
     mean, std = null_gamma(credit, method)
     if math.isfinite(std):
         return mean, std
-    d = (provenance.get("arch_args") or {}).get("d")
+    arch_args = provenance.get("arch_args") or {}
+    d = arch_args.get("d")
     classes = provenance.get("classes")
     if not isinstance(d, int) or not isinstance(classes, int):
         return None
@@ -229,13 +231,15 @@ def within_null(report: JudgedRun) -> bool | None:
     ...     0.07, -0.07)]
     [True, False, False]
     """
-    deep = deep_gamma(report.credit, report.method_name)
-    band = null_band(report.credit, report.method_name, report.provenance)
+    credit = report.credit
+    method = report.method_name
+    deep = deep_gamma(credit, method)
+    band = null_band(credit, method, report.provenance)
     if band is None or not math.isfinite(deep):
         return None
     mean, std = band
-    _, drawn_std = null_gamma(report.credit, report.method_name)
-    draws = null_draws(report.credit)
+    _, drawn_std = null_gamma(credit, method)
+    draws = null_draws(credit)
     if math.isfinite(drawn_std) and draws > 1:
         reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
     else:

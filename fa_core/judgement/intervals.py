@@ -20,6 +20,9 @@ from fa_core.judgement.diagnostics import NORM_RATIO_EPS, block_growths
 LEVEL = 0.95
 """Probability that an interval holds the number it is about."""
 
+TAIL = (1 - LEVEL) / 2
+"""Probability that the number lies beyond one of its ends."""
+
 REFERENCE_BATCH = 128
 """B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
 
@@ -84,7 +87,8 @@ def growth_interval(
     covered = NormalDist().inv_cdf(1 - tail)
     errors = []
     for low, high in zip(lows, highs, strict=True):
-        errors.append((math.log(high) - math.log(low)) / (2 * covered))
+        width = math.log(high) - math.log(low)
+        errors.append(width / (2 * covered))
     comparisons = len(ratios)
     several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * comparisons))
     bounds_below, bounds_above = [], []
@@ -126,13 +130,14 @@ def median_ranks(samples: int) -> tuple[int, int] | None:
 def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
     """The places, and the probability that the median lies below the lower one."""
     if samples > _EXACT_UP_TO:
-        k = int((samples - _Z * math.sqrt(samples)) / 2)
+        deviation = math.sqrt(samples)
+        k = int((samples - _Z * deviation) / 2)
         distance = (samples + 1 - 2 * k) / math.sqrt(2 * samples)
         return (k - 1, samples - k), math.erfc(distance) / 2
     k, tail = 0, 0.0
-    outcomes = math.comb(samples, 0)
-    while outcomes / 2**samples <= (1 - LEVEL) / 2:
-        tail = outcomes / 2**samples
+    outcomes, all_outcomes = 1, 2**samples
+    while outcomes / all_outcomes <= TAIL:
+        tail = outcomes / all_outcomes
         k += 1
         outcomes += math.comb(samples, k)
     if k == 0:
@@ -253,8 +258,8 @@ def exact_share_interval(hits: int, samples: int) -> Interval:
     """
     if samples > _EXACT_UP_TO:
         return share_interval(hits, samples)
-    # the upper bound of the misses is the lower one of the hits
-    return 1 - _upper_bound(samples - hits, samples), _upper_bound(hits, samples)
+    most_misses = _upper_bound(samples - hits, samples)
+    return 1 - most_misses, _upper_bound(hits, samples)
 
 
 def _upper_bound(hits: int, samples: int) -> float:
@@ -267,7 +272,7 @@ def _upper_bound(hits: int, samples: int) -> float:
         at_most = 0.0
         for i in range(hits + 1):
             at_most += math.comb(samples, i) * p**i * (1 - p) ** (samples - i)
-        if at_most > (1 - LEVEL) / 2:
+        if at_most > TAIL:
             low = p
         else:
             high = p
@@ -283,7 +288,8 @@ def packed(right: Sequence[bool]) -> str:
     digits = "".join("1" if hit else "0" for hit in reversed(right))
     bits = int(digits or "0", 2)
     data = bits.to_bytes((len(right) + 7) // 8, "little")
-    return f"{len(right)}:{binascii.b2a_base64(data, newline=False).decode()}"
+    code = binascii.b2a_base64(data, newline=False)
+    return f"{len(right)}:{code.decode()}"
 
 
 def paired_margin(right: str, baseline_right: str) -> Interval | None:
@@ -315,7 +321,9 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
     b = (ours & ~theirs).bit_count()
     c = (theirs & ~ours).bit_count()
     # the lower end is the upper one of the difference the other way round
-    return -100 * _score_bound(c, b, samples), 100 * _score_bound(b, c, samples)
+    low = -_score_bound(c, b, samples)
+    high = _score_bound(b, c, samples)
+    return 100 * low, 100 * high
 
 
 def _score_bound(b: int, c: int, n: int) -> float:
@@ -328,8 +336,9 @@ def _score_bound(b: int, c: int, n: int) -> float:
         linear = (2 * n - b + c) * delta - b - c
         root = math.sqrt(linear**2 + 8 * n * c * delta * (1 - delta))
         q = (root - linear) / (4 * n)
+        share = 2 * q + delta * (1 - delta)
         beyond = max(n * delta - b + c - 0.5, 0.0)
-        if beyond**2 <= _Z**2 * n * (2 * q + delta * (1 - delta)):
+        if beyond**2 <= _Z**2 * n * share:
             low = delta
         else:
             high = delta

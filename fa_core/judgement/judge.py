@@ -113,7 +113,8 @@ class Judge:
         """Judge by other thresholds; the runs of which something may have changed."""
         touched: set[int] = set()
         for letter, diagnostic in DIAGNOSTICS.items():
-            limit, bit = diagnostic.limit(thresholds), BIT[letter]
+            limit = diagnostic.limit(thresholds)
+            bit = BIT[letter]
             for run in self.numbers[letter].move(limit):
                 self.flags[run] ^= bit
                 touched.add(run)
@@ -136,7 +137,8 @@ class Judge:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        order, bit = self.numbers[letter], BIT[letter]
+        order = self.numbers[letter]
+        bit = BIT[letter]
         if chosen is None:
             wanted: Container[int] = range(len(self.flags))
         else:

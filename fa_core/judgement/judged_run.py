@@ -50,7 +50,9 @@ def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
     >>> numbers_of(ReportFacts(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]))
     (2.0, 0.25, None, None)
     """
-    deepest = facts.bp_grad_norms[-1] if facts.bp_grad_norms else None
+    deepest = None
+    if facts.bp_grad_norms:
+        deepest = facts.bp_grad_norms[-1]
     return (
         largest_growth(facts.residual_norms, facts.growth_bound),
         deepest,
@@ -202,8 +204,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         ends = self.interval(letter)
         if ends is None:
             return False
-        at_low, at_high = (DIAGNOSTICS[letter].fires(end, self.thresholds) for end in ends)
-        return at_low != at_high
+        low, high = ends
+        diagnostic = DIAGNOSTICS[letter]
+        fires_at_low = diagnostic.fires(low, self.thresholds)
+        return fires_at_low != diagnostic.fires(high, self.thresholds)
 
     @property
     def inconclusive(self) -> frozenset[str]:
