@@ -25,14 +25,10 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
 
-_ENDS = {
-    f"{number}_{end}": (name, place)
-    for number, name in [
-        ("headline_acc", "acc"),
-        *((one.number, one.column) for one in DIAGNOSTICS.values()),
-    ]
-    for place, end in enumerate(("low", "high"))
-}
+_ENDS = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
+for _one in DIAGNOSTICS.values():
+    _ENDS[f"{_one.number}_low"] = (_one.column, 0)
+    _ENDS[f"{_one.number}_high"] = (_one.column, 1)
 """Columns of the ends of the 95 % intervals → what they are about, and which end."""
 
 
@@ -55,8 +51,14 @@ def records(
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
     """CSV with a header; lists and axes as JSON in their cells, an empty cell where not
     measured."""
-    rows = ([_cell(record[name]) for name in COLUMNS] for record in records(table, thresholds))
-    return csv_text([COLUMNS, *rows])
+    return _csv(COLUMNS, records(table, thresholds))
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    lines: list[Iterable[str]] = [columns]
+    for row in rows:
+        lines.append([_cell(row[name]) for name in columns])
+    return csv_text(lines)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
@@ -67,9 +69,9 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     "a,b",0.5
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
-        [_no_formula(cell) for cell in row] for row in rows
-    )
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(_no_formula, row))
     return text.getvalue()
 
 
@@ -152,20 +154,13 @@ def seeds_file(analysis: SeedTable, path: Path) -> bytes:
     Raises:
         UsageError: another ending, or pyarrow is not installed.
     """
-    rows = [
-        {
-            **{name: getattr(group, name) for name in [*_OVER_SEEDS][:4]},
-            "number": number,
-            **asdict(stat),
-        }
-        for group in analysis.groups
-        for number, stat in group.stats.items()
-    ]
+    rows = []
+    for group in analysis.groups:
+        for number, stat in group.stats.items():
+            rows.append({**asdict(group), "number": number, **asdict(stat)})
     if known_ending(path, (".csv", ".parquet")) == ".parquet":
         return _parquet(rows, _OVER_SEEDS)
-    return csv_text(
-        [_OVER_SEEDS, *([_cell(row[name]) for name in _OVER_SEEDS] for row in rows)]
-    ).encode()
+    return _csv(_OVER_SEEDS, rows).encode()
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
@@ -175,22 +170,23 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
         for letter, kind in sorted(report.kinds.items())
         if letter in report.coverage
     )
-    return {
+    record = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
         "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
-        **{
-            column: ends[name][place] if name in ends else None
-            for column, (name, place) in _ENDS.items()
-        },
-        **{
-            name: None if math.isnan(value) else value
-            for name, value in zip(CREDIT, credit, strict=True)
-        },
     }
+    for column, (name, place) in _ENDS.items():
+        record[column] = None
+        if name in ends:
+            record[column] = ends[name][place]
+    for name, value in zip(CREDIT, credit, strict=True):
+        record[name] = None
+        if not math.isnan(value):
+            record[name] = value
+    return record
 
 
 COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport()))

@@ -179,8 +179,8 @@ def experiment_blocks(
     # nothing was trained yet: the page of published figures
     shown = [*_COLUMNS][: None if any(one.outcome != "no figure yet" for one in figures) else 4]
     if figures:
-        columns = {name: _COLUMNS[name] for name in shown}
-        yield Grid.of(figures, columns, words=2, marked=lambda one: one.agrees is False)
+        records = [{name: _COLUMNS[name](one) for name in shown} for one in figures]
+        yield Grid.of(records, words=2, marked=[one.agrees is False for one in figures])
     if said:
         yield Bullets(tuple(said))
 
