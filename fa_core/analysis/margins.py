@@ -55,25 +55,15 @@ def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
 
 
 def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
-    letter, value, limit = (
-        diagnostic.letter,
-        diagnostic.measured(report),
-        diagnostic.limit(report.thresholds),
-    )
+    letter, value = diagnostic.letter, diagnostic.measured(report)
+    limit = diagnostic.limit(report.thresholds)
+    fires = room = factor = None
     if letter in report.coverage:
         fires = letter in report.flags
-    else:
-        fires = None
-    room = factor = None
     if value is not None and math.isfinite(value) and letter not in report.nonfinite:
-        if diagnostic.fires_above:
-            room = limit - value
-        else:
-            room = value - limit
+        room = limit - value if diagnostic.fires_above else value - limit
         if diagnostic.log and value > 0 and limit > 0:
             factor = max(value / limit, limit / value)
-        else:
-            factor = None
     return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
 
 
@@ -192,31 +182,26 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
 
 def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
     diagnostic = DIAGNOSTICS[letter]
-    limit = diagnostic.limit(report.thresholds)
     value = diagnostic.measured(report)
+    kind = report.kinds.get(letter, EXACT)
+    state = FIRES if letter in report.flags else PASSES
     if letter in report.nonfinite:
-        kind, state, why = (
-            report.kinds.get(letter, EXACT),
-            FIRES,
-            f"non-finite: {report.nonfinite[letter]}",
-        )
+        state, why = FIRES, f"non-finite: {report.nonfinite[letter]}"
     elif letter not in report.coverage:
-        kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, NO_REASON)
+        value, kind, state = None, "", UNMEASURED
+        why = report.unmeasured.get(letter, NO_REASON)
+    elif kind == BOUND and state == PASSES:
+        state = LIKELY_PASSES
+        why = "only a lower bound, which is below the limit: one block may still exceed it"
+    elif kind == ASSUMED:
+        why = f"against a frozen baseline of {baseline_text(report)}"
     else:
-        kind = report.kinds.get(letter, EXACT)
-        state, why = FIRES if letter in report.flags else PASSES, _BASIS.get(kind, _BASIS[EXACT])
-        if kind == BOUND and state == PASSES:
-            state, why = (
-                LIKELY_PASSES,
-                "only a lower bound, which is below the limit: one block may still exceed it",
-            )
-        if kind == ASSUMED:
-            why = f"against a frozen baseline of {baseline_text(report)}"
+        why = _BASIS.get(kind, _BASIS[EXACT])
     return Evidence(
         letter=letter,
-        value=value if kind else None,
+        value=value,
         kind=kind,
-        threshold=limit,
+        threshold=diagnostic.limit(report.thresholds),
         state=state,
         why=why,
     )

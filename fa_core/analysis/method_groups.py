@@ -129,7 +129,12 @@ def varying_axes(table: AuditTable) -> tuple[str, ...]:
     """
     axes: list[dict[str, Any]] = table.axes.tolist()
     names = {name for row in axes for name in row}
-    return tuple(sorted(name for name in names if len({repr(row.get(name)) for row in axes}) > 1))
+    varying = []
+    for name in sorted(names):
+        values = {repr(row.get(name)) for row in axes}
+        if len(values) > 1:
+            varying.append(name)
+    return tuple(varying)
 
 
 def collections(table: AuditTable) -> tuple[str, ...]:
@@ -180,30 +185,32 @@ def families(table: AuditTable, axis: str) -> tuple[Family, ...]:
         others = _without(table.axes[i], axis)
         key = repr((home, str(table.method[i]), others, _setup(table.report(i).provenance, axis)))
         found.setdefault(key, []).append(i)
-    made = (
-        Family(
-            method=str(table.method[rows[0]]),
-            axes=_without(table.axes[rows[0]], axis),
-            rows=tuple(rows),
-            points=len({repr(table.axes[i].get(axis)) for i in rows}),
-        )
-        for rows in found.values()
-    )
-    return tuple(family for family in made if family.points > 1)
+    made = []
+    for rows in found.values():
+        first, points = rows[0], {repr(table.axes[i].get(axis)) for i in rows}
+        if len(points) > 1:
+            family = Family(
+                method=str(table.method[first]),
+                axes=_without(table.axes[first], axis),
+                rows=tuple(rows),
+                points=len(points),
+            )
+            made.append(family)
+    return tuple(made)
 
 
 def _setup(provenance: Mapping[str, Any], axis: str) -> list[Any]:
     recipe = provenance.get("recipe")
     if not isinstance(recipe, Mapping):
         return []
+    setup: list[Any] = [_without(recipe, axis)]
     if axis in recipe:
-        fixed = [provenance.get(name) for name in SETUP]
-    else:
-        fixed = []
-    return [
-        _without(recipe, axis),
-        *(_without(one, axis) if isinstance(one, Mapping) else one for one in fixed),
-    ]
+        for name in SETUP:
+            value = provenance.get(name)
+            if isinstance(value, Mapping):
+                value = _without(value, axis)
+            setup.append(value)
+    return setup
 
 
 def _without(values: Mapping[str, Any], axis: str) -> dict[str, Any]:

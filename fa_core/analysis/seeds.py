@@ -23,7 +23,7 @@ from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.intervals import exact_share_interval
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.option_values import listed
-from fa_core.table import AuditTable, Floats, Indices, Mask
+from fa_core.table import AuditTable, Bits, Floats, Mask
 
 MIXED = "MIXED"
 
@@ -190,21 +190,26 @@ def _members(
     table: AuditTable, by: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
     """The second axes, and the rows of every condition."""
+    axes = varying_axes(table) if by is None else tuple(by)
     axes_present = sorted({name for row in table.axes for name in row})
-    for name in by or ():
+    for name in axes:
         if name not in axes_present:
-            listed = ", ".join(axes_present) or "none"
+            here = ", ".join(axes_present) or "none"
             raise UsageError(
-                f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}"
+                f"no run has an axis {name!r}", where="--by", hint=f"axes here: {here}"
             )
-    if by is None:
-        axes = varying_axes(table)
-    else:
-        axes = tuple(by)
-    homes = _telling_collections(table, axes)
+    homes = collections(table)
+    names: list[_Key] = []
+    for method, row in zip(table.method, table.axes, strict=True):
+        levels = [repr(row.get(axis)) for axis in axes]
+        names.append((str(method), *levels))
+    # collections are kept apart only where a run is in two of them
+    runs = set(zip(names, table.seed, strict=True))
+    if len(set(zip(names, table.seed, homes, strict=True))) == len(runs):
+        homes = ("",) * len(table)
     members: dict[_Key, list[int]] = defaultdict(list)
-    for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
-        key = (home, method, *(repr(row_axes.get(name)) for name in axes))
+    for i, (home, name_and_levels) in enumerate(zip(homes, names, strict=True)):
+        key = (home, *name_and_levels)
         members[key].append(i)
     return axes, members
 
@@ -245,23 +250,19 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
                     terms[1] = reference
                 if all(term in members for term in terms):
                     factors = tuple(("", "method", *axes)[place] for place in places)
-                    found.append(
-                        _difference(
-                            table, axes, factors, {term: np.array(members[term]) for term in terms}
-                        )
-                    )
+                    rows = {term: members[term] for term in terms}
+                    found.append(_difference(table, axes, factors, rows))
     return tuple(found)
 
 
 def _reference(keys: Sequence[_Key]) -> _Key:
     """The level of every factor that others are compared with: BP, an axis that is not set, or what
     comes first."""
+    reference = []
     usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
-    levels = zip(*keys, strict=True)
-    return tuple(
-        level if level in found else _lowest(found)
-        for level, found in zip(usual, levels, strict=True)
-    )
+    for level, found in zip(usual, zip(*keys, strict=True), strict=True):
+        reference.append(level if level in found else _lowest(found))
+    return tuple(reference)
 
 
 def _lowest(levels: Sequence[str]) -> str:
@@ -275,107 +276,68 @@ def _lowest(levels: Sequence[str]) -> str:
 def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
     """The conditions of a contrast: with no factor at its reference, the last one, the first one,
     both."""
-    for at_reference in product((False, True), repeat=len(places)):
-        chosen = {place for place, is_there in zip(places, at_reference, strict=True) if is_there}
-        yield tuple(
-            reference[place] if place in chosen else level for place, level in enumerate(key)
-        )
+    for levels in product(*[(key[place], reference[place]) for place in places]):
+        term = list(key)
+        for place, level in zip(places, levels, strict=True):
+            term[place] = level
+        yield tuple(term)
 
 
 def _difference(
-    table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, Indices]
+    table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, list[int]]
 ) -> Difference:
     runs = [table.select(rows) for rows in terms.values()]
     places = [dict(zip(part.seed, range(len(part)), strict=True)) for part in runs]
-    unique = all(len(part) == len(found) for part, found in zip(runs, places, strict=True))
-    if unique:
+    seeds: tuple[int, ...] = ()
+    if sum(map(len, places)) == sum(map(len, runs)):
         seeds = tuple(sorted(set.intersection(*map(set, places)) - {None}))
-    else:
-        seeds = ()
     if seeds:
-        runs = [
-            part.select([found[seed] for seed in seeds])
-            for part, found in zip(runs, places, strict=True)
-        ]
-    return Difference(
-        factors=factors,
-        conditions=tuple(
-            _condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)
-        ),
-        seeds=seeds,
-        stats={
-            name: _contrast(
-                [getattr(part, column) for part in runs], name in LOGARITHMIC, bool(seeds)
-            )
-            for name, (column, *_) in NUMBERS.items()
-        },
-    )
+        paired = [[place[seed] for seed in seeds] for place in places]
+        runs = [part.select(rows) for part, rows in zip(runs, paired, strict=True)]
+    stats = {}
+    for name, (column, *_) in NUMBERS.items():
+        parts = [getattr(part, column) for part in runs]
+        stats[name] = _contrast(parts, name in LOGARITHMIC, bool(seeds))
+    conditions = [_condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)]
+    return Difference(factors=factors, conditions=tuple(conditions), seeds=seeds, stats=stats)
 
 
 def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
     """x − y, or (x − y) − (z − w), of values that belong together one by one, or of their means."""
-    signs = (1, -1, -1, 1)[: len(parts)]
     with np.errstate(all="ignore"):
         if geometric:
             parts = [np.where(part > 0, np.log(part), np.nan) for part in parts]
-        else:
-            parts = list(parts)
-        terms = [sign * part for sign, part in zip(signs, parts, strict=True)]
-        terms = [term[np.isfinite(term)] for term in ([np.sum(terms, axis=0)] if paired else terms)]
+        terms = [sign * part for sign, part in zip((1, -1, -1, 1), parts, strict=False)]
+        if paired:
+            terms = [np.sum(terms, axis=0)]
+        terms = [term[np.isfinite(term)] for term in terms]
         n = min(map(len, terms))
         if not n:
             return Stat(n=0)
         mean = float(sum(term.mean() for term in terms))
+        std = None
         if n > 1:
             std = math.sqrt(sum(term.var(ddof=1) for term in terms))
-        else:
-            std = None
-        if geometric:
-            if std is None:
-                factor = None
-            else:
-                factor = float(np.exp(std))
-            return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
-    return Stat(n=n, mean=mean, std=std)
-
-
-def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
-    """The collection of each run if some run occurs in two collections, else nothing."""
-    homes = collections(table)
-    if len(set(homes)) < 2:
-        return ("",) * len(table)
-    first: dict[tuple[Any, ...], str] = {}
-    for method, seed, row_axes, home in zip(
-        table.method, table.seed, table.axes, homes, strict=True
-    ):
-        if (
-            first.setdefault((method, seed, *(repr(row_axes.get(name)) for name in axes)), home)
-            != home
-        ):
-            return homes
-    return ("",) * len(table)
+        if not geometric:
+            return Stat(n=n, mean=mean, std=std)
+        factor = None if std is None else float(np.exp(std))
+        return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
 
 
 def _group(
     runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
 ) -> SeedGroup:
-    flags = runs.flags(thresholds)
-    fired, measured, doubtful = (
-        {x: int(((bits & BIT[x]) != 0).sum()) for x in LETTERS}
-        for bits in (flags, runs.coverage, runs.undecided(thresholds))
-    )
+    fired = _counts(runs.flags(thresholds))
+    measured = _counts(runs.coverage)
+    doubtful = _counts(runs.undecided(thresholds))
+    stats = {}
+    for name, (column, letter, _) in NUMBERS.items():
+        marked = (runs.nonfinite & BIT.get(letter, 0)) != 0
+        stats[name] = stat_of(getattr(runs, column), name in LOGARITHMIC, marked, ddof)
     return SeedGroup(
         **structs.asdict(_condition(runs, axes, home)),
         seeds=tuple(runs.seed),
-        stats={
-            name: stat_of(
-                getattr(runs, column),
-                name in LOGARITHMIC,
-                (runs.nonfinite & BIT.get(letter, 0)) != 0,
-                ddof,
-            )
-            for name, (column, letter, _) in NUMBERS.items()
-        },
+        stats=stats,
         verdicts=dict(Counter(runs.verdicts(thresholds))),
         fired=fired,
         measured=measured,
@@ -386,6 +348,11 @@ def _group(
         evidence=runs.kinds,
         notes=_notes(runs, measured),
     )
+
+
+def _counts(bits: Bits) -> dict[str, int]:
+    """Letter → the runs that have its bit."""
+    return {letter: int(((bits & bit) != 0).sum()) for letter, bit in BIT.items()}
 
 
 def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
@@ -438,40 +405,33 @@ def _verdict(standings: Counter[str]) -> str:
     >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}))
     'undecided'
     """
-    found = {word for word in standings if word != NOT_MEASURED}
-    if WALKS_BACK in found:
-        if len(found) == 1:
-            return WALKS_BACK
+    found = set(standings) - {NOT_MEASURED}
+    if WALKS_BACK in found and len(found) > 1:
         return MIXED
-    return next((word for word in (CONTROL, UNDECIDED, TRUSTWORTHY) if word in found), NOT_MEASURED)
+    for word in (WALKS_BACK, CONTROL, UNDECIDED, TRUSTWORTHY):
+        if word in found:
+            return word
+    return NOT_MEASURED
 
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     n, unmeasured = len(runs), int((runs.coverage == 0).sum())
+    notes = []
     if n == 1:
-        said = ["one seed: no spread, and seeds cannot disagree"]
-    else:
-        said = []
-    repeated = sorted(
-        seed for seed, count in Counter(runs.seed).items() if seed is not None and count > 1
-    )
+        notes.append("one seed: no spread, and seeds cannot disagree")
+    seeds = Counter(seed for seed in runs.seed if seed is not None)
+    repeated = sorted(seed for seed, count in seeds.items() if count > 1)
     if repeated:
-        said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
+        notes.append(f"seed {listed(repeated)} more than once: are these the same runs?")
     if nonfinite := int((runs.nonfinite != 0).sum()):
-        said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
+        notes.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
-        said.append(f"{unmeasured} of {n} runs not measured")
-    for letter in measured:
-        if measured[letter] < n - unmeasured and not (
-            letter == "d" and why_no_baseline(runs.method[0])
-        ):
-            if letter == "d":
-                hint = baseline_hint(runs)
-            else:
-                hint = ""
-            if measured[letter]:
-                share = f"on {n - measured[letter]} of {n} runs"
-            else:
-                share = "on any run"
-            said.append(f"({letter}) not measured {share}{hint}")
-    return tuple(said)
+        notes.append(f"{unmeasured} of {n} runs not measured")
+    for letter, known in measured.items():
+        is_excused = letter == "d" and why_no_baseline(runs.method[0])
+        if known == n - unmeasured or is_excused:
+            continue
+        share = f"on {n - known} of {n} runs" if known else "on any run"
+        hint = baseline_hint(runs) if letter == "d" else ""
+        notes.append(f"({letter}) not measured {share}{hint}")
+    return tuple(notes)

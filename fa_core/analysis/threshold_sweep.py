@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
@@ -276,28 +277,23 @@ def sensitivities(
     degenerate: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of every diagnostic that is judged."""
-    judges = LETTERS
-    return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in judges)
+    return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in LETTERS)
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
     values, finite, always = runs.judged(diagnostic.letter)
-    inside, nonfinite = values[finite], int(always.sum())
-    if len(inside):
-        ends = {
-            "min": inside.min(),
-            "median": median(np.sort(inside).tolist()),
-            "max": inside.max(),
-        }
-    else:
-        ends = {}
-    return Spread(
+    inside, nonfinite = np.sort(values[finite]), int(always.sum())
+    spread = Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
         measured=len(inside) + nonfinite,
         nonfinite=nonfinite,
         fired=int(diagnostic.beyond(inside, limit).sum()) + nonfinite,
-        **{name: float(end) for name, end in ends.items()},
+    )
+    if not len(inside):
+        return spread
+    return structs.replace(
+        spread, min=float(inside[0]), median=median(inside.tolist()), max=float(inside[-1])
     )
 
 
@@ -332,22 +328,18 @@ def _skipped(
 ) -> tuple[str, ...]:
     if not good.runs and not bad.runs:
         return (f"no method is in a group: nothing to separate ({_CHOOSE})",)
-    said = []
+    letter, notes = diagnostic.letter, []
+    why = baseline_hint(table) if letter == "d" else ""
     for name, group in zip(GROUPS, (good, bad), strict=True):
+        count = group.nonfinite
         if not group.runs:
-            said.append(f"the {name} group is empty: no separation ({_CHOOSE})")
+            notes.append(f"the {name} group is empty: no separation ({_CHOOSE})")
         elif not group.measured:
-            if diagnostic.letter == "d":
-                why = baseline_hint(table)
-            else:
-                why = ""
-            said.append(
-                f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}"
-            )
-        elif group.nonfinite:
-            one = group.nonfinite == 1
-            who, they = ("run is", "it fires") if one else ("runs are", "they fire")
-            said.append(f"{group.nonfinite} {name} {who} NaN or inf: {they} at every threshold")
+            notes.append(f"({letter}) was not measured on any {name} run: no separation{why}")
+        elif count == 1:
+            notes.append(f"1 {name} run is NaN or inf: it fires at every threshold")
+        elif count:
+            notes.append(f"{count} {name} runs are NaN or inf: they fire at every threshold")
     if separable is False:
-        said.append("not separable: the groups overlap, no threshold parts them")
-    return tuple(said)
+        notes.append("not separable: the groups overlap, no threshold parts them")
+    return tuple(notes)

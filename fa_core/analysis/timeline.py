@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, TypeAlias
 
 import msgspec
@@ -190,29 +190,29 @@ def timeline(
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
     passing = np.flatnonzero(measured & ~fired)
-    if len(passing):
-        later = np.flatnonzero(fired[passing[-1] :]) + passing[-1]
-    else:
-        later = np.flatnonzero(fired)
-    return numbers[later[0]] if len(later) else None
+    start = int(passing[-1]) if len(passing) else 0
+    later: list[int] = np.flatnonzero(fired[start:]).tolist()
+    if later:
+        return numbers[start + later[0]]
+    return None
 
 
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
-    columns = {
-        name: table.numbers(name)
-        for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
-    }
-    return tuple(
-        EpochPoint(
+    names = ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
+    columns = [table.numbers(name) for name in names]
+    points = []
+    for i, epoch in enumerate(trace.epochs):
+        numbers = [column[i] for column in columns]
+        point = EpochPoint(
             epoch=epoch.epoch,
             gamma=tuple(epoch.gamma),
             deep_gamma=_mean([deep_gamma({"gamma": epoch.gamma}, trace.method)]),
             flags=letters_of(int(fired[i])),
             coverage=letters_of(int(table.coverage[i])),
-            **{name: values[i] for name, values in columns.items()},
+            **dict(zip(names, numbers, strict=True)),
         )
-        for i, epoch in enumerate(trace.epochs)
-    )
+        points.append(point)
+    return tuple(points)
 
 
 def epochs_done(trace: Trace, index: int) -> int:
@@ -274,21 +274,14 @@ def timelines(
         assumed: see `frozen_baselines`.
     """
     names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
+    baselines = frozen_baselines(traces, table, assumed)
+    nulls = null_bands(traces, table)
     found = []
-    of_all = zip(
-        traces,
-        names,
-        frozen_baselines(traces, table, assumed),
-        null_bands(traces, table),
-        strict=True,
-    )
-    for trace, name, baseline, null in of_all:
-        replayed = timeline(
-            msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs
-        )
-        if any(point.deep_gamma is not None for point in replayed.points):
-            replayed = msgspec.structs.replace(replayed, null=null)
-        found.append(replayed)
+    for trace, name, baseline, null in zip(traces, names, baselines, nulls, strict=True):
+        replayed = timeline(trace, thresholds, stop_on, baseline, total_epochs)
+        if all(point.deep_gamma is None for point in replayed.points):
+            null = None
+        found.append(msgspec.structs.replace(replayed, key=name, null=null))
     return found
 
 
@@ -296,16 +289,14 @@ def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, 
     """Of each trace's run `fa_core.judgement.gamma.null_band`, as its audit gives it; None where no
     audit is surely the run's."""
     audits = _audits(table)
-    found = []
+    found: list[tuple[float, float] | None] = []
     for trace in traces:
         audit = _audit_of(trace, audits)
         if audit is None:
-            report = None
+            found.append(None)
         else:
             report = table.report(audit)
-        found.append(
-            None if report is None else null_band(report.credit, trace.method, report.provenance)
-        )
+            found.append(null_band(report.credit, trace.method, report.provenance))
     return found
 
 
@@ -323,22 +314,18 @@ def frozen_baselines(
         assumed: frozen baselines to assume.
     """
     for_all = assumed or FrozenBaseline()
-    audits, is_assumed = _audits(table), table.assumed
-
-    def judging(trace: Trace) -> Baseline:
+    audits = _audits(table)
+    found: list[Baseline] = []
+    for trace in traces:
         row = _audit_of(trace, audits)
-        if (
-            trace.method in for_all.by_method
-            or row is None
-            or not math.isfinite(table.baseline[row])
-        ):
-            return for_all
-        acc = float(table.baseline[row])
-        if is_assumed[row]:
-            return FrozenBaseline(by_method={trace.method: acc})
-        return acc
-
-    return [judging(trace) for trace in traces]
+        acc = math.nan if row is None else float(table.baseline[row])
+        if trace.method in for_all.by_method or not math.isfinite(acc):
+            found.append(for_all)
+        elif table.assumed[row]:
+            found.append(FrozenBaseline(by_method={trace.method: acc}))
+        else:
+            found.append(acc)
+    return found
 
 
 def _audits(table: AuditTable) -> dict[str, int]:
@@ -403,22 +390,25 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
         members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    groups = (
-        sorted(group, key=lambda one: (one.seed is None, one.seed or 0))
-        for group in members.values()
-    )
-    return tuple(map(_method, groups))
+    return tuple(_method(sorted(group, key=_seed_order)) for group in members.values())
+
+
+def _seed_order(one: Timeline) -> tuple[bool, int]:
+    return one.seed is None, one.seed or 0
 
 
 def _method(group: list[Timeline]) -> MethodTimeline:
     stops = [one.stop for one in group if one.stop is not None]
     with_acc = [stop for stop in stops if stop.acc is not None and stop.final_acc is not None]
-    letters = [x for x in LETTERS if any(x in one.first_fire for one in group)]
+    first_fire = {}
+    for letter in LETTERS:
+        if any(letter in one.first_fire for one in group):
+            first_fire[letter] = tuple(one.first_fire.get(letter) for one in group)
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,
         seeds=tuple(one.seed for one in group),
-        first_fire={x: tuple(one.first_fire.get(x) for one in group) for x in letters},
+        first_fire=first_fire,
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
@@ -453,14 +443,15 @@ class Replay:
         pairs = zip(traces, baselines or [None] * len(traces), strict=True)
         kept = [(trace, baseline) for trace, baseline in pairs if trace.epochs]
         self.traces = [trace for trace, _ in kept]
-        self.table = AuditTable.from_rows(
-            _row(trace, _lent(baseline, epoch.report(trace.method, trace.seed), trace.method))
-            for trace, baseline in kept
-            for epoch in trace.epochs
-        )
+        rows = []
+        for trace, baseline in kept:
+            for epoch in trace.epochs:
+                report = epoch.report(trace.method, trace.seed)
+                rows.append(_row(trace, _lent(baseline, report, trace.method)))
+        self.table = AuditTable.from_rows(rows)
         self._starts = [0, *accumulate(len(trace.epochs) for trace in self.traces)]
         self._numbers = [[epoch.epoch for epoch in trace.epochs] for trace in self.traces]
-        self.epochs: list[int] = sorted({number for numbers in self._numbers for number in numbers})
+        self.epochs: list[int] = sorted(set(chain.from_iterable(self._numbers)))
 
     def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
         """The diagnostics that fire, as bits per (run, epoch); shape (n,)."""
@@ -501,12 +492,12 @@ class Replay:
             flags: of `flags`.
         """
         records = self.records(run)
-        mine, measured = (
-            flags[records],
-            int(np.bitwise_or.reduce(self.table.coverage[records], initial=0)),
-        )
-        places = {x: np.flatnonzero(mine & BIT[x]).tolist() for x in letters_of(measured)}
-        return {x: self._numbers[run][found[0]] if found else None for x, found in places.items()}
+        measured = int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
+        first: dict[str, int | None] = {}
+        for letter in letters_of(measured):
+            fired = np.flatnonzero(flags[records] & BIT[letter]).tolist()
+            first[letter] = self._numbers[run][fired[0]] if fired else None
+        return first
 
     def stop(
         self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None
@@ -528,27 +519,32 @@ class Replay:
         epochs, trained = trace.epochs, epochs_done(trace, at)
         total = max(total_epochs or 0, self.trained(run))
         accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
-        acc, final = epochs[at].test_acc, accs[-1] if accs else None
+        acc = epochs[at].test_acc
+        final = accs[-1] if accs else None
         later = [epoch.seconds for epoch in epochs[at + 1 :]]
+        known = [seconds for seconds in later if seconds is not None]
+        seconds_saved = acc_change = None
+        if later and len(known) == len(later):
+            seconds_saved = sum(known)
+        if acc is not None and final is not None:
+            acc_change = acc - final
         return EarlyStop(
             on=letters_of(int(chosen[at])),
             epoch=epochs[at].epoch,
             epochs_trained=trained,
             epochs_total=total,
             saved=1.0 - trained / total if total else 0.0,
-            seconds_saved=sum(s for s in later if s is not None)
-            if later and None not in later
-            else None,
+            seconds_saved=seconds_saved,
             acc=acc,
             final_acc=final,
-            acc_change=None if acc is None or final is None else acc - final,
+            acc_change=acc_change,
         )
 
     def flips(self, flags: Bits) -> list[int]:
         """The epochs at which some run's letters differ from those of its record before, sorted."""
         changed = np.flatnonzero(flags[1:] != flags[:-1]) + 1
         starts = set(self._starts)
-        numbers = [number for run in self._numbers for number in run]
+        numbers = list(chain.from_iterable(self._numbers))
         return sorted({numbers[record] for record in changed.tolist() if record not in starts})
 
 

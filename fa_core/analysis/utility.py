@@ -104,20 +104,24 @@ def decision_utility(
     )
     none_walked_back = dict.fromkeys(methods, 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
+    strategies = []
+    for name, (looks_at, caught, known) in rules.items():
+        agreement = None
+        if full.any():
+            agreement = float((caught & full).sum() / full.sum())
+        strategy = Strategy(
+            name=name,
+            looks_at=looks_at,
+            walked_back=tuple(names[caught]),
+            judged=int(known.sum()),
+            agreement=agreement,
+            by_method=none_walked_back | Counter(runs.method[caught].tolist()),
+        )
+        strategies.append(strategy)
     return Utility(
         runs=len(runs),
         chance=float(guessing[0]) if len(set(guessing.tolist())) == 1 else None,
-        strategies=tuple(
-            Strategy(
-                name=name,
-                looks_at=looks_at,
-                walked_back=tuple(names[caught]),
-                judged=int(known.sum()),
-                agreement=float((caught & full).sum() / full.sum()) if full.any() else None,
-                by_method=none_walked_back | Counter(runs.method[caught].tolist()),
-            )
-            for name, (looks_at, caught, known) in rules.items()
-        ),
+        strategies=tuple(strategies),
         smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
         missed_without={x: tuple(names[needs == BIT[x]]) for x in LETTERS},
         skipped=(
@@ -131,9 +135,12 @@ def decision_utility(
 
 def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     """All smallest letter sets that share a bit with every mask in ``needs``."""
-    masks = [mask for mask in range(1 << len(LETTERS)) if all(mask & bits for bits in needs)]
-    smallest = min(mask.bit_count() for mask in masks)
-    return tuple(sorted(letters_of(mask) for mask in masks if mask.bit_count() == smallest))
+    covers = []
+    for mask in range(1 << len(LETTERS)):
+        if all(mask & bits for bits in needs):
+            covers.append(letters_of(mask))
+    smallest = min(map(len, covers))
+    return tuple(sorted(letters for letters in covers if len(letters) == smallest))
 
 
 def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,9 +14,6 @@ from fa_core.errors import printable
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-
-
-T = TypeVar("T")
 
 
 class Heading(msgspec.Struct, frozen=True, tag=True):
@@ -65,25 +62,22 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
     @classmethod
     def of(
         cls,
-        things: Iterable[T],
-        columns: Mapping[str, Callable[[T], str]],
+        records: Sequence[Mapping[str, str]],
         caption: str = "",
         words: int = 1,
-        marked: Callable[[T], object] = lambda _: False,
+        marked: Iterable[object] = (),
     ) -> Grid:
-        """A table with a row for each of some things.
+        """A table of one or more records.
 
         Args:
-            things: what it is about.
-            columns: heading → what its cell says of a thing.
+            records: heading → cell, with the same headings in each.
             caption: above the table.
             words: how many leading columns hold words.
-            marked: whether a thing's row is set apart.
+            marked: per record, whether its row is set apart.
         """
-        shown = list(things)
-        rows = tuple(tuple(cell(thing) for cell in columns.values()) for thing in shown)
-        apart = frozenset(i for i, thing in enumerate(shown) if marked(thing))
-        return cls(tuple(columns), rows, caption, words, apart)
+        rows = tuple(tuple(record.values()) for record in records)
+        apart = frozenset(row for row, mark in enumerate(marked) if mark)
+        return cls(tuple(records[0]), rows, caption, words, apart)
 
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
@@ -178,17 +172,17 @@ def to_html(blocks: Iterable[Block]) -> str:
     figures = {f"figure:{at}": block for at, block in enumerate(parts) if isinstance(block, Figure)}
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     # every link is one of these: words from files are spelled out
-    parser.validateLink = lambda url: url in figures  # type: ignore[method-assign]
+    parser.validateLink = figures.__contains__  # type: ignore[method-assign, assignment]
     tokens = parser.parse(
         _written(parts, {block.name: name for name, block in figures.items()}, _literal, _literal)
     )
     _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
     # put in after parsing, which reads every character of a link several times
-    for image in (
-        child for token in tokens for child in token.children or () if child.type == "image"
-    ):
-        drawn = b64encode(rendered(figures[str(image.attrs["src"])].draw())).decode()
-        image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
+    inner = chain.from_iterable(token.children or () for token in tokens)
+    for image in inner:
+        if image.type == "image":
+            drawn = b64encode(rendered(figures[str(image.attrs["src"])].draw())).decode()
+            image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
     page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
@@ -201,11 +195,8 @@ def to_html(blocks: Iterable[Block]) -> str:
 
 def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
     """Name what Markdown has no notation for: rows that are set apart, and long cells."""
-    marked = (
-        mark
-        for grid in grids
-        for mark in (False, *(row in grid.marked for row in range(len(grid.rows))))
-    )
+    # a table's first line holds its headings
+    marked = (line - 1 in grid.marked for grid in grids for line in range(len(grid.rows) + 1))
     for token, following in pairwise(tokens):
         if token.type == "tr_open" and next(marked):
             token.attrSet("class", "marked")
@@ -216,9 +207,8 @@ def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
 def _written(
     blocks: Iterable[Block], paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling
 ) -> str:
-    return (
-        "\n\n".join("\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks) + "\n"
-    )
+    parts = ["\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks]
+    return "\n\n".join(parts) + "\n"
 
 
 def _lines(
@@ -241,11 +231,8 @@ def _lines(
             yield f"**{spell(block.caption)}**"
             yield ""
         yield _row(block.headings, spell_cell)
-        yield (
-            "|"
-            + "|".join("---" if i < block.words else "---:" for i in range(len(block.headings)))
-            + "|"
-        )
+        numbers = len(block.headings) - block.words
+        yield f"|{'---|' * block.words}{'---:|' * numbers}"
         yield from (_row(row, spell_cell) for row in block.rows)
 
 

@@ -149,21 +149,19 @@ def architecture_figure(
     figure, axes = page("Architectures", styles, 3, len(shown), signs, height=1.75, share=True)
     for column, kind in enumerate(shown):
         rows = np.flatnonzero(kinds == kind)
-        present = [name for name in styles if any(names[i] == name for i in rows.tolist())]
+        here = {names[i] for i in rows.tolist()}
+        present = [name for name in styles if name in here]
         xs = _side_by_side(names, present, rows)
         markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
         for panel, what in zip(
             axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True
         ):
-            if what is _STREAM:
-                title = printable(kind)[: 80 // len(shown)]
-            else:
-                title = ""
+            title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
+            unit = "" if column else what.unit
+            below = present if what is _ACCURACY else []
             panel.set_xlim(-0.6, len(present) - 0.4)
-            panels.name_places(
-                panel, present if what is _ACCURACY else [], letters=96 // len(shown)
-            )
-            own = what._replace(title=title, unit="" if column else what.unit)
+            panels.name_places(panel, below, letters=96 // len(shown))
+            own = what._replace(title=title, unit=unit)
             markers.draw(panel, own, also=getattr(table, what.column)[np.isin(kinds, shown)])
             for text in [*panel.texts] if column + 1 < len(shown) else ():
                 # the threshold that all columns share is named at the right
@@ -181,14 +179,13 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     baselines have marks at each run's instead.
     """
     thresholds = thresholds or DiagnosticThresholds()
-    rows = np.array(
-        sorted({i for family in families(table, "lam") for i in family.rows}), dtype=np.intp
-    )
+    drawn = [family.rows for family in families(table, "lam")]
+    rows = np.array(sorted(set(itertools.chain(*drawn))), dtype=np.intp)
     names, styles = _variants(table, rows.tolist())
     conditions = {
         name: (str(table.method[i]), table.axes[i].get("lam") or 0.0) for i, name in names.items()
     }
-    places = sorted(conditions, key=lambda name: conditions[name])
+    places = sorted(conditions, key=conditions.__getitem__)
     styles = {name: styles[name] for name in places}
     plain_bp = [
         i for i in range(len(table)) if table.method[i] == "bp" and not table.axes[i].get("lam")
@@ -210,10 +207,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
         panels.name_places(panel, places, letters=24)
-        if what.letter == "d":
-            crossed = levels
-        else:
-            crossed = {}
+        crossed = levels if what.letter == "d" else {}
         markers.draw(panel, what, also=[*crossed.values()], baselines=bool(different))
         panels.level_lines(panel, crossed)
     return laid_out(figure)
@@ -237,28 +231,22 @@ def axis_figure(
     signs = {**_faces(table, thresholds), **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page(f"Audit against {axis}", styles, 1, 3, signs)
     # a run without λ has no penalty; one without another axis has whatever its default is
-    if axis == "lam":
-        unset = "none"
-    else:
-        unset = "unset"
+    unset = "none" if axis == "lam" else "unset"
+    labels = [unset if value is None else str(value) for value in places]
     rows, xs = np.array([*names], dtype=np.intp), np.zeros(len(table))
     xs[rows] = [places.index(table.axes[i].get(axis)) for i in rows]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     for panel, what in zip(axes, _COURSES, strict=True):
         panel.set(xlabel=AXIS_NAMES.get(axis, axis), xlim=(-0.4, max(len(places), 1) - 0.6))
-        panels.name_places(
-            panel, [unset if value is None else str(value) for value in places], letters=24
-        )
+        panels.name_places(panel, labels, letters=24)
         markers.draw(panel, what)
         values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
-            means = {
-                position: _mean(values[mine[xs[mine] == position]])
-                for position in range(len(places))
-            }
-            known = {position: mean for position, mean in means.items() if math.isfinite(mean)}
-            plot(panel, [*known], [*known.values()], styles[name], alpha=panels.FAINT, marker="")
+            known = mine[np.isfinite(values[mine])]
+            at = sorted(set(xs[known].tolist()))
+            means = [_mean(values[known[xs[known] == x]]) for x in at]
+            plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
 
 
@@ -275,9 +263,9 @@ def timeline_figure(
         "Diagnostics over epochs", styles, 2, 2, {"first fires": {"linestyle": ":"}}
     )
     for panel, what in zip(axes, (_COURSES[0], _STREAM, *_COURSES[1:]), strict=True):
-        curves = [
-            _numbers(getattr(point, what.column) for point in one.points) for one in timelines
-        ]
+        curves = []
+        for one in timelines:
+            curves.append(_numbers(getattr(point, what.column) for point in one.points))
         prepare(
             panel,
             [*itertools.chain(*curves)],
@@ -303,31 +291,26 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
-    ends = [
-        mean + side * 2 * std
-        for one in drawn
-        if one.null
-        for mean, std in [one.null]
-        for side in (-1, 1)
-    ]
-    shown = [
-        -1,
-        *np.unique(
-            np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
-        ).tolist(),
-    ]
-    if ends:
-        signs = {"null ± 2 std": panels.NULL}
-    else:
-        signs = {}
+    ends = []
+    for one in drawn:
+        if one.null:
+            mean, std = one.null
+            ends += [mean - 2 * std, mean + 2 * std]
+    spaced = np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
+    shown = [-1, *np.unique(spaced).tolist()]
+    signs = {"null ± 2 std": panels.NULL} if ends else {}
     figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel, layer in itertools.zip_longest(axes, shown):
         if layer is None:
             panel.set_visible(False)
             continue
         panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", ylabel="cosine")
-        curves = [_numbers(_gamma_at(point, layer) for point in one.points) for one in drawn]
-        band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
+        curves = []
+        for one in drawn:
+            curves.append(_numbers(_gamma_at(point, layer) for point in one.points))
+        band = ends
+        if layer >= 0:
+            band = [end * math.sqrt(max(layers - 1, 1)) for end in ends]
         panels.fit(panel, [*itertools.chain(*curves), *band, 0.0])
         if band:
             panel.axhspan(min(band), max(band), color=panels.NULL, linewidth=0)
@@ -430,7 +413,9 @@ class Markers(NamedTuple):
             marks = {panels.MUTED: floors, panels.LIMIT: floors + margin}
         else:
             marks = {}
-        shown = [*values[rows], *also, *(value for mark in marks.values() for value in mark[rows])]
+        shown = [*values[rows], *also]
+        for mark in marks.values():
+            shown += [*mark[rows]]
         named = _as_known(what, table.kinds)
         prepare(panel, shown, named, self.thresholds, f"({what.letter}) not measured on any run")
         for colour, mark in marks.items():
@@ -500,10 +485,12 @@ def _variants(
 ) -> tuple[dict[int, str], dict[str, MethodStyle]]:
     """The names of some runs as `variants` gives them, and their styles; one axis may be left
     out."""
-    rows = list(rows)
-    axes = ({name: value for name, value in table.axes[i].items() if name != without} for i in rows)
-    names, styles = variants(zip((str(table.method[i]) for i in rows), axes, strict=True))
-    return dict(zip(rows, names, strict=True)), styles
+    runs = {}
+    for i in rows:
+        axes = {name: value for name, value in table.axes[i].items() if name != without}
+        runs[i] = (str(table.method[i]), axes)
+    names, styles = variants(runs.values())
+    return dict(zip(runs, names, strict=True)), styles
 
 
 def _side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
@@ -511,7 +498,9 @@ def _side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices
     xs = np.zeros(int(rows.max(initial=0)) + 1)
     for position, name in enumerate(places):
         mine = [i for i in rows.tolist() if names[i] == name]
-        xs[mine] = position + (np.linspace(-0.28, 0.28, len(mine)) if len(mine) > 1 else 0.0)
+        xs[mine] = position
+        if len(mine) > 1:
+            xs[mine] += np.linspace(-0.28, 0.28, len(mine))
     return xs
 
 
@@ -525,13 +514,11 @@ def _mean(values: Floats) -> float:
 def _assumed(table: AuditTable) -> str:
     """``, baseline assumed``, where it was not measured."""
     runs, judged_by_it = int(table.assumed.sum()), int(table.measured("margin_pp").sum())
+    if not runs:
+        return ""
     if runs == judged_by_it:
-        share = ""
-    else:
-        share = f" on {runs} of {judged_by_it} runs"
-    if runs:
-        return f", baseline assumed{share}"
-    return ""
+        return ", baseline assumed"
+    return f", baseline assumed on {runs} of {judged_by_it} runs"
 
 
 def _at_most(values: Floats, rows: Indices) -> Indices:
@@ -546,8 +533,9 @@ def _at_most(values: Floats, rows: Indices) -> Indices:
 def _places(found: Collection[object]) -> list[object]:
     """The values of an axis in order: none, numbers, words."""
     numbers = sorted(v for v in found if isinstance(v, (int, float)))
-    words = sorted(str(v) for v in found if v is not None and not isinstance(v, (int, float)))
-    return [*([None] if None in found else []), *numbers, *words]
+    words = sorted(map(str, {*found} - {None, *numbers}))
+    unset = {None}.intersection(found)
+    return [*unset, *numbers, *words]
 
 
 def _numbers(values: Iterable[float | None]) -> Floats:

@@ -152,10 +152,11 @@ def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
 
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
-    place = {method: position for position, method in enumerate(table.methods)}
-    methods = [place[method] for method in table.method.tolist()]
-    seeds = [math.inf if seed is None else seed for seed in table.seed.tolist()]
-    return table.select(sorted(range(len(table)), key=lambda i: (methods[i], seeds[i])))
+    places = {method: place for place, method in enumerate(table.methods)}
+    keys = []
+    for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
+        keys.append((places[method], math.inf if seed is None else seed, row))
+    return table.select([row for _, _, row in sorted(keys)])
 
 
 def _measured(table: AuditTable) -> AuditTable:

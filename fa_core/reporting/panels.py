@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fa_core.errors import printable
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
@@ -164,22 +164,21 @@ def page(
         Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name)
         for name, style in shown
     ]
-    for words, sign in signs.items() if styles else ():
-        is_colour = isinstance(sign, str)
-        look = {"linestyle": "none", "color": INK, "markersize": 4.5, **({} if is_colour else sign)}
-        handles.append(
-            Patch(color=sign, label=words) if is_colour else Line2D([], [], label=words, **look)
-        )
+    if not styles:
+        signs = {}
+    for words, sign in signs.items():
+        if isinstance(sign, str):
+            handles.append(Patch(color=sign, label=words))
+        else:
+            look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
+            handles.append(Line2D([], [], label=words, **look))
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
     size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
-    panels = (
-        figure.subplots(rows, columns, squeeze=False, sharey="row" if share else False)
-        .ravel()
-        .tolist()
-    )
+    sharey: Literal["none", "row"] = "row" if share else "none"
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel().tolist()
     if handles:
         figure.legend(
             handles=handles,
@@ -203,42 +202,47 @@ def variants(
     seen: dict[str, list[Mapping[str, Any]]] = {}
     for method, axes in found:
         seen.setdefault(method, []).append(axes)
-    differ = {
-        method: [
-            axis
-            for axis in sorted({*chain(*own)})
-            if len({repr(axes.get(axis)) for axes in own}) > 1
-        ]
-        for method, own in seen.items()
-    }
-    names = [
-        with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
-        for method, axes in found
-    ]
-    own = method_styles(method for method, _ in found)
-    of = dict(zip(names, (method for method, _ in found), strict=True))
+    differ = {method: _differing(own) for method, own in seen.items()}
+    of: dict[str, str] = {}
+    names = []
+    for method, axes in found:
+        name = with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
+        names.append(name)
+        of[name] = method
+    own = method_styles(seen)
     places: Counter[str] = Counter()
     styles = {}
-    for name, method in sorted(of.items(), key=lambda one: one[0] != one[1]):
+    plain = [name for name, method in of.items() if name == method]
+    for name in dict.fromkeys([*plain, *of]):
+        method = of[name]
         colour, marker = own[method]
-        styles[name] = MethodStyle(
-            colour, MARKERS[(MARKERS.index(marker) + places[method]) % len(MARKERS)]
-        )
+        place = MARKERS.index(marker) + places[method]
+        styles[name] = MethodStyle(colour, MARKERS[place % len(MARKERS)])
         places[method] += 1
     return names, {name: styles[name] for name in of}
+
+
+def _differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The axes whose values differ between some runs."""
+    differing = []
+    for axis in sorted(set(chain.from_iterable(runs))):
+        values = {repr(axes.get(axis)) for axes in runs}
+        if len(values) > 1:
+            differing.append(axis)
+    return differing
 
 
 def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
     """Lines across a panel, named at their right ends, the names apart from each other."""
     low, high = panel.get_ylim()
     above = -1.0
-    for name, level in sorted(levels.items(), key=lambda one: one[1]):
+    for name in sorted(levels, key=levels.__getitem__):
+        level = levels[name]
         above = max((level - low) / (high - low), above + 0.05)
         panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
+        label = name
         if "pp" not in name:
             label = f"{name} {brief(level, 3)}"
-        else:
-            label = name
         panel.text(
             AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6
         )
@@ -331,24 +335,20 @@ def plot(
 def threshold_line(panel: Axes, letter: str, value: float) -> None:
     """A diagnostic's threshold: a dashed line named at its right end, and the side that fires
     shaded."""
+    diagnostic = DIAGNOSTICS[letter]
     low, high = panel.get_ylim()
-    label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
+    number = f"{value:+g} pp" if letter == "d" else brief(value)
+    label = f"{diagnostic.bound}\n{number}"
     across, height = panel.get_yaxis_transform(), value
     if low <= value <= high:
-        panel.axhspan(
-            value,
-            high if DIAGNOSTICS[letter].fires_above else low,
-            color=LIMIT,
-            alpha=0.06,
-            linewidth=0,
-        )
+        end = high if diagnostic.fires_above else low
+        panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
         panel.axhline(value, color=LIMIT, **_DASHED)
     else:
-        across, (height, where) = (
-            panel.transAxes,
-            (1.0, "above") if value > high else (0.0, "below"),
-        )
-        label = f"{label}\n({where}\nthis axis)"
+        across, height, where = panel.transAxes, 0.0, "below"
+        if value > high:
+            height, where = 1.0, "above"
+        label += f"\n({where}\nthis axis)"
     panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
 
 

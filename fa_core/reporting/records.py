@@ -25,13 +25,11 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
 
-_INTERVALS = {"headline_acc": "acc"}
+_ENDS = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
 for _one in DIAGNOSTICS.values():
-    _INTERVALS[_one.number] = _one.column
-"""A number's column → the name of its 95 % interval in a report."""
-
-_ENDS = [f"{number}_{end}" for number in _INTERVALS for end in ("low", "high")]
-"""The columns of the ends of the intervals."""
+    _ENDS[f"{_one.number}_low"] = (_one.column, 0)
+    _ENDS[f"{_one.number}_high"] = (_one.column, 1)
+"""Columns of the ends of the 95 % intervals → what they are about, and which end."""
 
 
 def records(
@@ -53,15 +51,14 @@ def records(
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
     """CSV with a header; lists and axes as JSON in their cells, an empty cell where not
     measured."""
-    return _csv_of(records(table, thresholds), COLUMNS)
+    return _csv(COLUMNS, records(table, thresholds))
 
 
-def _csv_of(found: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """CSV of some columns of records."""
-    rows: list[Sequence[str]] = [columns]
-    for record in found:
-        rows.append([_cell(record[name]) for name in columns])
-    return csv_text(rows)
+def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    lines: list[Iterable[str]] = [columns]
+    for row in rows:
+        lines.append([_cell(row[name]) for name in columns])
+    return csv_text(lines)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
@@ -118,8 +115,9 @@ def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> byt
     except ImportError:
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     lists = pa.list_(pa.float64())
-    types = {"list<double>": lists}
-    columns = pa.schema([(name, types.get(kind, kind)) for name, kind in kinds.items()])
+    columns = pa.schema(
+        [(name, lists if kind == "list<double>" else kind) for name, kind in kinds.items()]
+    )
     content = io.BytesIO()
     plain = [{**row, "axes": _cell(row["axes"])} for row in rows]
     pq.write_table(pa.Table.from_pylist(plain, schema=columns), content)
@@ -141,14 +139,9 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     return kind
 
 
-_CONDITION = ("method", "axes", "collection", "verdict")
-"""What tells the conditions of a table over seeds apart, and their verdict."""
-_OVER_SEEDS = {
-    **dict.fromkeys([*_CONDITION, "number"], "string"),
-    **{field.name: "float64" for field in fields(Stat)},
-    **dict.fromkeys(("n", "nonfinite"), "int64"),
+_OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string") | {
+    field.name: "int64" if field.name in ("n", "nonfinite") else "float64" for field in fields(Stat)
 }
-"""Columns of a table over seeds, with their types."""
 
 
 def seeds_file(analysis: SeedTable, path: Path) -> bytes:
@@ -161,47 +154,39 @@ def seeds_file(analysis: SeedTable, path: Path) -> bytes:
     Raises:
         UsageError: another ending, or pyarrow is not installed.
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     for group in analysis.groups:
-        condition = {name: getattr(group, name) for name in _CONDITION}
         for number, stat in group.stats.items():
-            rows.append({**condition, "number": number, **asdict(stat)})
+            rows.append({**asdict(group), "number": number, **asdict(stat)})
     if known_ending(path, (".csv", ".parquet")) == ".parquet":
         return _parquet(rows, _OVER_SEEDS)
-    return _csv_of(rows, [*_OVER_SEEDS]).encode()
+    return _csv(_OVER_SEEDS, rows).encode()
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
-    inexact: list[str] = []
-    for letter, kind in sorted(report.kinds.items()):
-        if letter in report.coverage:
-            inexact.append(f"{letter}={kind}")
-    undecided = None
-    if report.intervals:
-        undecided = "".join(sorted(report.undecided))
-    credit = zip(CREDIT, credit_numbers(report.credit, report.method_name), strict=True)
-    known = {name: value for name, value in credit if not math.isnan(value)}
-    return {
+    ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
+    inexact = (
+        f"{letter}={kind}"
+        for letter, kind in sorted(report.kinds.items())
+        if letter in report.coverage
+    )
+    record = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
-        "undecided": undecided,
-        **_interval_ends(report),
-        **dict.fromkeys(CREDIT),
-        **known,
+        "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
     }
-
-
-def _interval_ends(report: DiagnosticReport) -> dict[str, float | None]:
-    """Both ends of every 95 % interval; None where there is no interval."""
-    ends: dict[str, float | None] = dict.fromkeys(_ENDS)
-    for number, name in _INTERVALS.items():
-        found = report.judged_intervals.get(name)
-        if found:
-            ends[f"{number}_low"], ends[f"{number}_high"] = found
-    return ends
+    for column, (name, place) in _ENDS.items():
+        record[column] = None
+        if name in ends:
+            record[column] = ends[name][place]
+    for name, value in zip(CREDIT, credit, strict=True):
+        record[name] = None
+        if not math.isnan(value):
+            record[name] = value
+    return record
 
 
 COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport()))
@@ -219,11 +204,10 @@ def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
 ) -> list[dict[str, Any]]:
     """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    found: list[dict[str, Any]] = []
-    for one in analysis:
-        counts = verdict_curve(table, one.letter, thresholds)
-        found.append({**one.to_dict(), "counts": counts.to_dict()})
-    return found
+    return [
+        {**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()}
+        for one in analysis
+    ]
 
 
 def seeds_record(
@@ -232,12 +216,11 @@ def seeds_record(
     analysis: SeedTable,
     apart: Sequence[Difference],
 ) -> dict[str, Any]:
-    """Every condition over its seeds, their differences, and the basis of numbers that are not
-    exact."""
-    partial: dict[str, Any] = {}
-    for row in rows:
-        if row.report.kinds:
-            partial[row.key] = partial_audit(row.report, thresholds).to_dict()
+    """Every condition over its seeds, their differences, and what numbers rest on where they are
+    not exact."""
+    partial = {
+        row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds
+    }
     return {
         **analysis.to_dict(),
         "differences": [one.to_dict() for one in apart],

@@ -182,7 +182,8 @@ def experiment_blocks(
     if any(one.outcome != "no figure yet" for one in figures):
         columns = {**_PUBLISHED, **_HERE}
     if figures:
-        yield Grid.of(figures, columns, words=2, marked=_differs)
+        records = [{name: say(one) for name, say in columns.items()} for one in figures]
+        yield Grid.of(records, words=2, marked=[_differs(one) for one in figures])
     if said:
         yield Bullets(tuple(said))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from fa_core.analysis.margins import BOUND
@@ -29,43 +28,44 @@ _RANGE_CELLS = 7
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
-    apart = any(group.collection for group in analysis.groups)
-    if analysis.ddof:
-        deviation = _SAMPLE
-    else:
-        deviation = "population standard deviation"
-    columns: dict[str, Callable[[SeedGroup], str]] = {"method": lambda group: group.method}
-    if apart:
-        columns["from"] = lambda group: PurePath(group.collection).name
-    columns |= {axis: partial(_axis, axis=axis) for axis in analysis.by}
-    columns |= {"verdict": _verdict, "fires on": fires_on}
-    columns["disagree"] = lambda group: ", ".join(group.disagree) or "–"
-    columns |= {
-        heading: partial(_stat, name=name)
-        for name, (_, letter, heading) in NUMBERS.items()
-        if letter
-    }
-    yield Grid.of(
-        analysis.groups,
-        columns,
+    groups = analysis.groups
+    apart = any(group.collection for group in groups)
+    deviation = _SAMPLE if analysis.ddof else "population standard deviation"
+    origin = ["from"] if apart else []
+    headings = ["method", *origin, *analysis.by, "verdict", "fires on", "disagree"]
+    words = len(headings)
+    headings += [heading for _, letter, heading in NUMBERS.values() if letter]
+    yield Grid(
+        tuple(headings),
+        tuple(tuple(_seed_cells(group, apart)) for group in groups),
         caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its "
-        "factor; "
-        "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics "
-        "that fire on some seeds "
-        "only.",
-        words=4 + apart + len(analysis.by),
-        marked=lambda group: any(group.fired.values()),
+        "factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
+        "diagnostics that fire on some seeds only.",
+        words=words,
+        marked=frozenset(row for row, group in enumerate(groups) if any(group.fired.values())),
     )
-    credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
-    yield from _stats_grid(
-        "method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
-    )
-    notes = by_note(
-        (note, group_name(group))
-        for group in analysis.groups
-        for note in (*group.notes, *_inexact(group))
-    )
-    yield from bullets((*analysis.notes, *_shares(analysis), *notes))
+    credited = [(_of_home(group, group_name(group)), group.stats) for group in groups]
+    caption = f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
+    yield from _stats_grid("method", credited, tuple(CREDIT), caption)
+    notes: list[tuple[str, str]] = []
+    for group in groups:
+        name = group_name(group)
+        notes += [(note, name) for note in (*group.notes, *_inexact(group))]
+    yield from bullets((*analysis.notes, *_shares(analysis), *by_note(notes)))
+
+
+def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
+    yield group.method
+    if apart:
+        yield PurePath(group.collection).name
+    for value in group.axes.values():
+        yield "–" if value is None else plain(value)
+    yield _verdict(group)
+    yield fires_on(group)
+    yield ", ".join(group.disagree) or "–"
+    for name, (_, letter, _) in NUMBERS.items():
+        if letter:
+            yield stat_words(group.stats[name])
 
 
 def _verdict(group: SeedGroup) -> str:
@@ -78,22 +78,16 @@ def _verdict(group: SeedGroup) -> str:
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
-    """What the counts of seeds say of other seeds: few seeds bound a share from one side at
-    best."""
-    shares = {
-        (one.fired[x], one.measured[x]): share
-        for one in analysis.groups
-        for x, share in one.fired_share.items()
-    }
-    said = [
-        f"{hits} of {n}: {share_words(share)}"
-        for (hits, n), share in sorted(shares.items())
-        if hits and n > 1
-    ]
-    if said:
+    """The share of all seeds that each count of seeds implies."""
+    shares = {}
+    for group in analysis.groups:
+        for x, share in group.fired_share.items():
+            shares[group.fired[x], group.measured[x]] = share_words(share)
+    known = [f"{hits} of {n}: {shares[hits, n]}" for hits, n in sorted(shares) if hits and n > 1]
+    if known:
         yield (
             "Share of all seeds that a count of seeds stands for (exact binomial, 95 %): "
-            f"{'; '.join(said)}"
+            f"{'; '.join(known)}"
         )
 
 
@@ -121,57 +115,46 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
             yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
-def _axis(group: SeedGroup, axis: str) -> str:
-    if group.axes[axis] is None:
-        return "–"
-    return plain(group.axes[axis])
-
-
-def _stat(group: SeedGroup, name: str) -> str:
-    return stat_words(group.stats[name])
-
-
 def _stats_grid(
     title: str,
     named: Sequence[tuple[str, Mapping[str, Stat]]],
     numbers: Sequence[str],
     caption: str,
 ) -> Iterator[Grid]:
-    """Those of some numbers over seeds that a row has; no table where none has any."""
-    shown = [name for name in numbers if any(stats[name].n for _, stats in named)]
+    """A table of the numbers that some row has; no table without any."""
+    shown = [number for number in numbers if any(stats[number].n for _, stats in named)]
+    records = []
+    for name, stats in named:
+        cells = {NUMBERS[number][2]: stat_words(stats[number]) for number in shown}
+        records.append({title: name, **cells})
     if shown:
-        rows = tuple(
-            (name, *(stat_words(stats[number]) for number in shown)) for name, stats in named
-        )
-        yield Grid((title, *(NUMBERS[name][2] for name in shown)), rows, caption)
+        yield Grid.of(records, caption)
 
 
 def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
     """The effect of every factor and every interaction, with its spread."""
+    paired = [one for one in found if one.seeds]
+    unpaired = [one for one in found if not one.seeds]
+    how = f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have"
+    yield from _differences_grid(paired, how)
+    how = "no seed in common: difference of means ± √(Σ s²) over the conditions"
+    yield from _differences_grid(unpaired, how)
+
+
+def _differences_grid(found: Sequence[Difference], how: str) -> Iterator[Grid]:
     named = [(_difference_name(one), one.stats) for one in found]
-    for paired, how in (
-        (
-            True,
-            f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have",
-        ),
-        (False, "no seed in common: difference of means ± √(Σ s²) over the conditions"),
-    ):
-        some = [each for each, one in zip(named, found, strict=True) if bool(one.seeds) == paired]
-        caption = (
-            f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
-        )
-        yield from _stats_grid("difference", some, tuple(NUMBERS), caption)
+    caption = f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
+    yield from _stats_grid("difference", named, tuple(NUMBERS), caption)
 
 
 def _difference_name(one: Difference) -> str:
     """``dfa (lam 0.01) − dfa, n = 3``; of an interaction ``(x − y) − (z − w), n = 3``."""
-    names = [group_name(each) for each in one.conditions]
-    pairs = [f"{first} − {second}" for first, second in zip(names[::2], names[1::2], strict=True)]
-    if len(pairs) == 1:
-        name = pairs[0]
-    else:
-        name = " − ".join(f"({pair})" for pair in pairs)
-    return _of_home(one.conditions[0], f"{name}, n = {max(stat.n for stat in one.stats.values())}")
+    first, second, *others = map(group_name, one.conditions)
+    name = f"{first} − {second}"
+    if others:
+        name = f"({name}) − ({' − '.join(others)})"
+    n = max(stat.n for stat in one.stats.values())
+    return _of_home(one.conditions[0], f"{name}, n = {n}")
 
 
 def _of_home(condition: Condition, name: str) -> str:
@@ -197,26 +180,24 @@ def fires_on(group: SeedGroup) -> str:
 
 def _basis(group: SeedGroup, letter: str) -> str:
     kind = group.evidence.get(letter)
-    if kind is None:
-        words = ""
-    elif kind == ASSUMED:
+    words = ""
+    if kind == ASSUMED:
         words = f" {kind}"
-    else:
+    elif kind:
         words = f" by {kind}"
     if letter in group.undecided:
-        return f"{words} ~{group.undecided[letter]}"
+        words += f" ~{group.undecided[letter]}"
     return words
 
 
 def stat_words(stat: Stat) -> str:
     """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
-    geometric = stat.geometric_mean is not None
-    if geometric:
-        words = factor_spread(stat.geometric_mean, stat.factor)
-    else:
+    if stat.geometric_mean is None:
         words = spread(stat.mean, stat.std)
+    else:
+        words = factor_spread(stat.geometric_mean, stat.factor)
     if stat.nonfinite:
-        return f"{words} ({stat.nonfinite} NaN/inf)"
+        words += f" ({stat.nonfinite} NaN/inf)"
     return words
 
 
@@ -236,30 +217,32 @@ _UNGROUPED = (
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges and the gap between them; of ungrouped runs one range."""
     grouped = any(one.grouped for one in analysis)
-    columns: dict[str, Callable[[Sensitivity], str]] = {"fires when": fires_when}
-    if grouped:
-        columns["healthy (median) fires"] = lambda one: group_range(one.healthy)
-        columns["degenerate (median) fires"] = lambda one: group_range(one.degenerate)
-        columns["gap"] = gap_words
-        caption = _GROUPED
-    else:
-        columns["all runs (median) fires"] = lambda one: group_range(one.every)
-        caption = _UNGROUPED
-    columns[NO_LETTER_CHANGES] = plateau_words
-    yield Grid.of(analysis, columns, caption=caption, words=len(columns))
+    records = [_sensitivity_record(one, grouped) for one in analysis]
+    caption = _GROUPED if grouped else _UNGROUPED
+    yield Grid.of(records, caption, words=len(records[0]))
+    first = analysis[0]
     if any(one.healthy.runs or one.degenerate.runs for one in analysis):
-        if analysis[0].neither:
-            neither = f" Neither: {', '.join(analysis[0].neither)}."
-        else:
-            neither = ""
-        healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
-        yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
-    notes = (
-        (note.removeprefix(f"({one.letter}) "), f"({one.letter})")
-        for one in analysis
-        for note in one.skipped
-    )
+        groups = f"Healthy: {_names(first.healthy)}. Degenerate: {_names(first.degenerate)}."
+        if first.neither:
+            groups += f" Neither: {', '.join(first.neither)}."
+        yield Paragraph(groups)
+    notes: list[tuple[str, str]] = []
+    for one in analysis:
+        letter = f"({one.letter})"
+        notes += [(note.removeprefix(f"{letter} "), letter) for note in one.skipped]
     yield from bullets(by_note(notes, "{} {}"))
+
+
+def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
+    record = {"fires when": fires_when(one)}
+    if grouped:
+        record["healthy (median) fires"] = group_range(one.healthy)
+        record["degenerate (median) fires"] = group_range(one.degenerate)
+        record["gap"] = gap_words(one)
+    else:
+        record["all runs (median) fires"] = group_range(one.every)
+    record[NO_LETTER_CHANGES] = plateau_words(one)
+    return record
 
 
 def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
@@ -280,14 +263,9 @@ def _names(group: Spread) -> str:
 
 def fires_when(one: Sensitivity) -> str:
     """``(a) growth > 50``: the diagnostic and its threshold, in few cells."""
-    if DIAGNOSTICS[one.letter].fires_above:
-        sign = ">"
-    else:
-        sign = "<"
-    return (
-        f"({one.letter}) {_BRIEFLY[one.letter]} {sign} "
-        f"{brief(one.threshold)}{' pp' if one.unit == 'pp' else ''}"
-    )
+    sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
+    unit = " pp" if one.unit == "pp" else ""
+    return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{unit}"
 
 
 def group_range(group: Spread) -> str:
@@ -328,23 +306,26 @@ def plateau_words(one: Sensitivity) -> str:
 
 def interval_words(lo: float | None, hi: float | None) -> str:
     """``(11, 694)``; an end that nothing bounds is an infinity."""
-    return f"({'−∞' if lo is None else brief(lo, 6)}, {'∞' if hi is None else brief(hi, 6)})"
+    low = "−∞" if lo is None else brief(lo, 6)
+    high = "∞" if hi is None else brief(hi, 6)
+    return f"({low}, {high})"
 
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
     """Which reporting habit would have withdrawn what."""
-    yield Grid.of(
-        analysis.strategies,
+    records = [
         {
-            "strategy": lambda one: one.name,
-            "looks at": lambda one: one.looks_at,
-            "walks back": lambda one: f"{len(one.walked_back)}/{analysis.runs}",
-            "agreement": lambda one: _share(one.agreement),
-        },
-        caption=(
-            "Decision utility: runs that each reporting habit would withdraw; agreement with "
-            "S_full."
-        ),
+            "strategy": one.name,
+            "looks at": one.looks_at,
+            "walks back": f"{len(one.walked_back)}/{analysis.runs}",
+            "agreement": _share(one.agreement),
+        }
+        for one in analysis.strategies
+    ]
+    yield Grid.of(
+        records,
+        caption="Decision utility: runs that each reporting habit would withdraw; agreement with "
+        "S_full.",
         words=2,
     )
     yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))
@@ -368,58 +349,64 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
-    inexact = any(one.evidence for one in timelines)
-    if inexact:
+    basis = undecided = gamma = ""
+    if any(one.evidence for one in timelines):
         basis = (
             " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
         )
-    else:
-        basis = ""
-    bounded = any(BOUND in one.evidence.values() for one in timelines)
-    if bounded:
+    if any(BOUND in one.evidence.values() for one in timelines):
         undecided = " ~: no lower bound was above the threshold, which says nothing."
-    else:
-        undecided = ""
     yield Grid.of(
-        by_method(timelines),
-        {
-            "method": group_name,
-            "seeds": lambda one: "/".join(map(_epoch, one.seeds)),
-            **{f"({x}) first fires": partial(_first_fires, letter=x) for x in LETTERS},
-            "runs stopped": lambda one: f"{one.stopped}/{len(one.seeds)}",
-            "epochs saved": lambda one: _share(one.saved),
-            "acc at stop": lambda one: fixed(one.acc_at_stop, 4),
-            "final acc": lambda one: fixed(one.final_acc, 4),
-        },
+        [_method_record(one) for one in by_method(timelines)],
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)."
-        + basis
-        + undecided,
+        f"{basis}{undecided}",
         words=2 + len(LETTERS),
     )
-    columns: dict[str, Callable[[Timeline], str]] = {
-        "run": lambda one: one.key,
-        "epochs": lambda one: f"{one.epochs}{' (growing)' if one.unfinished else ''}",
-        **{f"({x}) first fires": partial(_fire_text, letter=x) for x in LETTERS},
-        "stop": _stop_words,
-        "epochs saved": lambda one: _share(one.stop.saved if one.stop else None),
-        "acc at stop": lambda one: fixed(one.stop.acc if one.stop else None, 4),
-        "final acc": lambda one: fixed(one.final_acc, 4),
-    }
-    gamma = ""
-    if any(point.deep_gamma is not None for one in timelines for point in one.points):
-        columns |= {"null Γ": _null, "deep Γ": _gammas}
+    records = [_timeline_record(one) for one in timelines]
+    if any(map(_deep_gammas, timelines)):
         gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback."
+        for record, one in zip(records, timelines, strict=True):
+            record["null Γ"] = _null(one)
+            record["deep Γ"] = _gammas(one)
     yield Grid.of(
-        timelines,
-        columns,
-        caption="Per run; in brackets the epoch since which it fires to the end." + basis + gamma,
+        records,
+        caption=f"Per run; in brackets the epoch since which it fires to the end.{basis}{gamma}",
         words=2 + len(LETTERS),
-        marked=lambda one: one.stop,
+        marked=[one.stop for one in timelines],
     )
     notes = by_note((note, one.key) for one in timelines for note in one.skipped)
     if len(notes) > NOTES_AT_MOST:
         notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
     yield from bullets(notes)
+
+
+def _method_record(one: MethodTimeline) -> dict[str, str]:
+    return {
+        "method": group_name(one),
+        "seeds": "/".join(map(_epoch, one.seeds)),
+        **{f"({x}) first fires": _first_fires(one, x) for x in LETTERS},
+        "runs stopped": f"{one.stopped}/{len(one.seeds)}",
+        "epochs saved": _share(one.saved),
+        "acc at stop": fixed(one.acc_at_stop, 4),
+        "final acc": fixed(one.final_acc, 4),
+    }
+
+
+def _timeline_record(one: Timeline) -> dict[str, str]:
+    stop, saved, acc = "–", None, None
+    if one.stop:
+        letters = [_with_basis(one.evidence, x, x) for x in one.stop.on]
+        stop = f"{one.stop.epoch} ({', '.join(letters)})"
+        saved, acc = one.stop.saved, one.stop.acc
+    return {
+        "run": one.key,
+        "epochs": f"{one.epochs} (growing)" if one.unfinished else f"{one.epochs}",
+        **{f"({x}) first fires": _fire_text(one, x) for x in LETTERS},
+        "stop": stop,
+        "epochs saved": _share(saved),
+        "acc at stop": fixed(acc, 4),
+        "final acc": fixed(one.final_acc, 4),
+    }
 
 
 def _share(value: float | None) -> str:
@@ -435,19 +422,17 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
     return _with_basis(one.evidence, letter, "/".join(epochs))
 
 
-def _stop_words(one: Timeline) -> str:
-    stop = one.stop
-    if stop:
-        return f"{stop.epoch} ({', '.join(_with_basis(one.evidence, x, x) for x in stop.on)})"
-    return "–"
+def _deep_gammas(one: Timeline) -> list[float]:
+    return [point.deep_gamma for point in one.points if point.deep_gamma is not None]
 
 
 def _gammas(one: Timeline) -> str:
-    """Deep Γ as the training goes on; N/A where it is not defined, as of a method without
-    credit."""
-    known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
+    """Deep Γ at the first epoch, halfway and at the last; N/A where it is undefined."""
+    known = _deep_gammas(one)
+    last = len(known) - 1
+    places = sorted({0, len(known) // 2, last})
     if known:
-        return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1}))
+        return " → ".join(f"{known[place]:+.3f}" for place in places)
     return MISSING
 
 
@@ -463,7 +448,8 @@ def _fire_text(one: Timeline, letter: str) -> str:
     first, lasting = one.first_fire[letter], one.lasting[letter]
     text = _first(first, one.evidence, letter)
     if first != lasting:
-        text += " (healed)" if lasting is None else f" ({lasting})"
+        since = "healed" if lasting is None else lasting
+        text += f" ({since})"
     return _with_basis(one.evidence, letter, text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.facts.measurements import Interval
@@ -19,13 +19,18 @@ from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp")
-_SHOWN: Mapping[str, Callable[[float], str]] = {
-    "growth": lambda value: significant(value, 3) if value < 1000 else brief(value),
-    "g_L": lambda value: significant(value, 3),
-    "stability": lambda value: fixed(value, 3, sign=True),
-    "margin_pp": lambda value: fixed(value, 2, sign=True),
-    "acc": lambda value: fixed(value, 4),
-}
+_SHOWN = ("growth", "g_L", "stability", "margin_pp", "acc")
+
+
+def _number(name: str, value: float) -> str:
+    """An end of an interval of one of `_SHOWN`."""
+    if not math.isfinite(value) or (name == "growth" and value >= 1000):
+        return brief(value)
+    if name in ("growth", "g_L"):
+        return significant(value, 3)
+    if name == "acc":
+        return fixed(value, 4)
+    return fixed(value, 3 if name == "stability" else 2, sign=True)
 
 
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -40,54 +45,51 @@ def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> It
 
 
 def _intervals(known: Sequence[Run]) -> Iterator[Block]:
-    if known:
+    rows = []
+    for name, one, _ in known:
+        cells = [_interval(one.judged_intervals, number) for number in _SHOWN]
+        rows.append((name, "".join(sorted(one.undecided)) or "–", *cells))
+    if rows:
         yield Grid(
             headings=("run", "undecided", *_TITLES, "acc"),
-            rows=tuple(
-                (
-                    name,
-                    "".join(sorted(one.undecided)) or "–",
-                    *(_interval(one.judged_intervals, x) for x in _SHOWN),
-                )
-                for name, one, _ in known
-            ),
+            rows=tuple(rows),
             caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A "
-            "diagnostic is "
-            "undecided where its interval holds its threshold: on other samples it might fire or "
-            "not. An interval is "
-            "about other samples of the same network, not about networks from other training "
-            "seeds.",
-            marked=frozenset(row for row, (_, one, _) in enumerate(known) if one.undecided),
+            "diagnostic is undecided where its interval holds its threshold: on other samples it "
+            "might fire or not. An interval is about other samples of the same network, not about "
+            "networks from other training seeds.",
+            marked=frozenset(row for row, run in enumerate(known) if run.report.undecided),
         )
 
 
 def _resamples(shown: Sequence[Run]) -> Iterator[Block]:
-    found = [(run.name, confidence(run.report)) for run in shown]
-    known = [(name, one) for name, one in found if one is not None]
-    if not known:
+    rows: list[tuple[str, ...]] = []
+    missing: list[str] = []
+    marked: set[int] = set()
+    sizes: set[int] = set()
+    for run in shown:
+        one = confidence(run.report)
+        if one is None:
+            missing.append(run.name)
+            continue
+        if one.same_verdict < 0.95:
+            marked.add(len(rows))
+        sizes.add(one.resamples)
+        cells = [_judged(one, letter) for letter in LETTERS]
+        accuracy = _interval(one.intervals, "acc")
+        rows.append((run.name, percent(one.same_verdict), *cells, accuracy))
+    if not rows:
         yield Paragraph("Resamples: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
         return
-    sizes = sorted({one.resamples for _, one in known})
     yield Grid(
         headings=("run", "same verdict", *_TITLES, "acc"),
-        rows=tuple(
-            (
-                name,
-                percent(one.same_verdict),
-                *(_judged(one, x) for x in LETTERS),
-                _interval(one.intervals, "acc"),
-            )
-            for name, one in known
-        ),
-        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: "
-        "share with the same "
-        "verdict, and the central 95% of each number with the share in which it fires. (a), (b): "
-        "samples of the norm "
-        "batches; (c): batches; accuracy: samples of the test part. The baseline of (d) is taken "
-        "as exact.",
-        marked=frozenset(row for row, (_, one) in enumerate(known) if one.same_verdict < 0.95),
+        rows=tuple(rows),
+        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sorted(sizes)))} "
+        "resamples: share with the same verdict, and the central 95% of each number with the share "
+        "in which it fires. (a), (b): samples of the norm batches; (c): batches; accuracy: samples "
+        "of the test part. The baseline of (d) is taken as exact.",
+        marked=frozenset(marked),
     )
-    if missing := [name for name, one in found if one is None]:
+    if missing:
         yield Paragraph(f"Not resampled: {listed(missing)}.")
 
 
@@ -100,43 +102,31 @@ def _judged(one: Confidence, letter: str) -> str:
 def _interval(intervals: Mapping[str, Interval], name: str) -> str:
     if name not in intervals:
         return MISSING
-    low, high = (_SHOWN[name](end) if math.isfinite(end) else brief(end) for end in intervals[name])
-    return f"[{low}, {high}]"
+    low, high = intervals[name]
+    return f"[{_number(name, low)}, {_number(name, high)}]"
 
 
 def _precision(shown: Sequence[Run]) -> Iterator[Block]:
     known = [(run.name, one) for run in shown if (one := run.report.reference_precision)]
-    if not known:
-        why = "no gradient was compared with its float64 version (`fa-tui audit --precision`)"
-        yield Paragraph(f"Reference precision: N/A, {why}.")
-    else:
-        deepest = max(len(one.cosine) for _, one in known)
+    deepest = max((len(one.cosine) for _, one in known), default=0)
+    rows = []
+    for name, one in known:
+        layers = [*map(_apart, one.cosine), *[MISSING] * (deepest - len(one.cosine))]
+        rows.append((name, one.dtype, *layers, _apart(_lowest(one.worst)), str(sum(one.lost))))
+    if rows:
+        layers = [f"l = {l}" for l in range(deepest)]
         yield Grid(
-            headings=(
-                "run",
-                "arithmetic",
-                *(f"l = {l}" for l in range(deepest)),
-                "worst sample",
-                "lost",
-            ),
-            rows=tuple(
-                (
-                    *(
-                        name,
-                        one.dtype,
-                        *map(_apart, one.cosine),
-                        *[MISSING] * (deepest - len(one.cosine)),
-                    ),
-                    *(_apart(_lowest(one.worst)), str(sum(one.lost))),
-                )
-                for name, one in known
-            ),
+            headings=("run", "arithmetic", *layers, "worst sample", "lost"),
+            rows=tuple(rows),
             caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, "
-            "mean over samples; lost: "
-            "gradients that are 0 as measured and not in float64, over all layers.",
+            "mean over samples; lost: gradients that are 0 as measured and not in float64, over "
+            "all layers.",
             words=2,
             marked=frozenset(row for row, (_, one) in enumerate(known) if any(one.lost)),
         )
+    else:
+        why = "no gradient was compared with its float64 version (`fa-tui audit --precision`)"
+        yield Paragraph(f"Reference precision: N/A, {why}.")
     reasons = ((run.name, run.report.unmeasured.get("reference_precision")) for run in shown)
     yield from bullets(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why)
 
@@ -144,13 +134,15 @@ def _precision(shown: Sequence[Run]) -> Iterator[Block]:
 def _lowest(cosines: Sequence[float | None]) -> float | None:
     """The smallest, NaN before any number."""
     known = [cosine for cosine in cosines if cosine is not None]
-    return min(known, key=lambda cosine: (not math.isnan(cosine), cosine), default=None)
+    if any(map(math.isnan, known)):
+        return math.nan
+    return min(known, default=None)
 
 
 def _apart(cosine: float | None) -> str:
-    if cosine is None or math.isnan(cosine):
-        if cosine is None:
-            return MISSING
+    if cosine is None:
+        return MISSING
+    if math.isnan(cosine):
         return "NaN"
     return significant(max(0.0, 1 - cosine), 2)
 
@@ -179,19 +171,13 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and
     the null."""
     runs = shown_runs(table)
-    rows = [
-        (
-            run.name,
-            _METRICS.get(metric, metric),
-            _deep_mean(run.report, metric),
-            *(_shown(metric, v) for v in values),
-        )
-        for run in runs
-        for metric, values in (run.report.credit or {}).items()
-        # where no credit is lost, its zeros are not listed
-        if _per_layer(values)
-        and any(value if metric == "zeros" else value is not None for value in values)
-    ]
+    rows = []
+    for run in runs:
+        for metric, values in (run.report.credit or {}).items():
+            if _is_listed(metric, values):
+                layers = [_shown(metric, value) for value in values]
+                name, mean = _METRICS.get(metric, metric), _deep_mean(run.report, metric)
+                rows.append((run.name, name, mean, *layers))
     if rows:
         yield by_layer(
             ("run", "metric", "deep mean"),
@@ -211,12 +197,11 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "take no part.",
             words=2,
         )
-    pooled = ((run.name, aggregations(run.report.credit)) for run in runs)
-    known = [
-        (name, *(_shown("gamma", v) for v in by))
-        for name, by in pooled
-        if not all(map(math.isnan, by))
-    ]
+    known = []
+    for run in runs:
+        pooled = aggregations(run.report.credit)
+        if not all(map(math.isnan, pooled)):
+            known.append((run.name, *[_shown("gamma", value) for value in pooled]))
     if known:
         yield Grid(
             headings=("run", *AGGREGATIONS),
@@ -228,6 +213,15 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
         )
     yield from _nulls(runs)
     yield from _reasons(runs, table.method.tolist())
+
+
+def _is_listed(metric: str, values: Any) -> bool:
+    """Whether a metric has a row: its zeros only where some credit is lost."""
+    if not _per_layer(values):
+        return False
+    if metric == "zeros":
+        return any(values)
+    return any(value is not None for value in values)
 
 
 def _per_layer(values: Any) -> bool:

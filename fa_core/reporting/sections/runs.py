@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
+from fa_core.analysis.margins import Margin, margins_to_flip, unmeasured_letters
 from fa_core.analysis.method_groups import run_names
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -82,25 +81,18 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
-    said = [
-        f"{count_text(n, 'run')} of {count_text(len(methods), 'method')} ({listed(methods, 24)})"
-    ]
-    if seeds:
-        if len(seeds) == 1:
-            word = "seed"
-        else:
-            word = "seeds"
-        said.append(
-            f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds"
-        )
-    yield Paragraph("; ".join(said) + ".")
-    on = "some diagnostic"
+    of = count_text(len(methods), "method")
+    contents = f"{count_text(n, 'run')} of {of} ({listed(methods, 24)})"
+    if len(seeds) > 12:
+        contents += f"; {len(seeds)} seeds"
+    elif seeds:
+        word = "seed" if len(seeds) == 1 else "seeds"
+        contents += f"; {word} {', '.join(map(str, seeds))}"
+    yield Paragraph(f"{contents}.")
+    outcome = counts_text(counts, _grounds(table, thresholds))
     if doubtful:
-        more = f"; {doubtful} of the others undecided on {on}"
-    else:
-        more = ""
-    counted = counts_text(counts, _grounds(table, thresholds))
-    yield Paragraph(f"{counted}{more}.")
+        outcome += f"; {doubtful} of the others undecided on some diagnostic"
+    yield Paragraph(f"{outcome}.")
     yield from _caveats(table, thresholds)
 
 
@@ -128,7 +120,8 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             said.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
-    said += [f"{run.name}: {words}" for run in shown_runs(table) for words in caveats(run.report)]
+    for run in shown_runs(table):
+        said += [f"{run.name}: {words}" for words in caveats(run.report)]
     said += table.uneven_notes
     yield from bullets(said)
 
@@ -144,37 +137,42 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     """One row per run: the numbers that decide, and the verdict."""
     runs = shown_runs(table, thresholds)
     yield Grid.of(
-        runs,
-        {
-            "run": lambda run: run.name,
-            LETTERS: _cell,
-            "verdict": lambda run: verdict_words(run.report, run.is_control, short=True),
-            "acc": lambda run: fixed(run.report.headline_acc, 4),
-            "(a) growth": lambda run: significant(run.report.max_per_block_growth, unit="×"),
-            "‖h_L‖": lambda run: significant(run.report.h_L),
-            "(b) ‖g_L‖": lambda run: significant(run.report.g_L),
-            "(c) drift": lambda run: fixed(run.report.cross_batch_stability, 3, sign=True),
-            "(d) pp": _margin,
-        },
+        [_verdict_record(run) for run in runs],
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
-        "ratio of median "
-        "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest "
-        "layer; drift: mean "
-        "cosine over pairs of batches; pp: 100·(acc − frozen baseline). "
+        "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
+        "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
+        "baseline). "
         f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
-        marked=lambda run: run.report.flags and not run.is_control,
+        marked=[run.report.flags and not run.is_control for run in runs],
     )
-    if (left := len(table) - ROWS_AT_MOST) > 0:
-        yield Paragraph(
-            f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms."
-        )
+    left = len(table) - ROWS_AT_MOST
+    if left > 0:
+        are = "run is" if left == 1 else "runs are"
+        yield Paragraph(f"{left} more {are} in the CSV and Parquet forms.")
+
+
+def _verdict_record(run: Run) -> dict[str, str]:
+    report = run.report
+    return {
+        "run": run.name,
+        LETTERS: _cell(run),
+        "verdict": verdict_words(report, run.is_control, short=True),
+        "acc": fixed(report.headline_acc, 4),
+        "(a) growth": significant(report.max_per_block_growth, unit="×"),
+        "‖h_L‖": significant(report.h_L),
+        "(b) ‖g_L‖": significant(report.g_L),
+        "(c) drift": fixed(report.cross_batch_stability, 3, sign=True),
+        "(d) pp": _margin(run),
+    }
 
 
 def _cell(run: Run) -> str:
     cell = run_cell(run.report, control=run.is_control)
-    return f"{cell}{'*' if run.report.evidence else ''}{_if_assumed(run, ', d assumed')}"
+    if run.report.evidence:
+        cell += "*"
+    return cell + _if_assumed(run, ", d assumed")
 
 
 def _margin(run: Run) -> str:
@@ -216,14 +214,17 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
     )
     streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
     for field, symbol, what in streams:
-        rows = {run.name: row for run in shown if (row := run.report.by_layer(field))}
-        layers = layers_in_order(layer for row in rows.values() for layer in row)
-        cells = [
-            (run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()
-        ]
-        headings = ("run", *(f"l = {layer}" for layer in layers))
-        grid = Grid(headings=headings, rows=tuple(cells), caption=f"{what}, {symbol}.")
-        yield grid if cells else Paragraph(f"{what}: not measured on any run.")
+        norms = {run.name: run.report.by_layer(field) for run in shown}
+        layers = layers_in_order(chain.from_iterable(norms.values()))
+        records = []
+        for name, row in norms.items():
+            if row:
+                cells = {f"l = {layer}": significant(row.get(layer)) for layer in layers}
+                records.append({"run": name, **cells})
+        if records:
+            yield Grid.of(records, f"{what}, {symbol}.")
+        else:
+            yield Paragraph(f"{what}: not measured on any run.")
 
 
 def by_layer(
@@ -239,44 +240,42 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode,
     why (b) fired."""
     runs = shown_runs(table, thresholds)
-    yield Grid.of(
-        runs,
-        {
-            "run": lambda run: run.name,
-            **{
-                f"({letter}) room": partial(_room, place=place)
-                for place, letter in enumerate(LETTERS)
-            },
-            "γ_L": lambda run: significant(next(reversed(backward_gain(run.report)), None), 3),
-            "‖e_T‖": lambda run: significant(run.report.error_norm, 3),
-            "mode": lambda run: failure_mode(run.report) or "–",
-            "(b) fired because": lambda run: cause_of_floor(run.report) or "–",
-        },
-        caption="Margin to flip: how far each number is from its threshold (+: passes with this "
-        "room, −: fires by it; "
-        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: "
-        "median output error. "
-        "mode: scale ((a), (b)) or direction ((d) alone), then drift or noise of the gradient, if "
-        "judged."
-        + (" ?: by an assumed frozen baseline." if table.assumed[: len(runs)].any() else ""),
+    caption = (
+        "Margin to flip: how far each number is from its threshold (+: passes with this room, "
+        "−: fires by it; (a) and (b) as a factor). γ_L: backward gain at the deepest layer, "
+        "‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: scale ((a), (b)) or direction ((d) "
+        "alone), then drift or noise of the gradient, if judged."
     )
+    if table.assumed[: len(runs)].any():
+        caption += " ?: by an assumed frozen baseline."
+    yield Grid.of([_beyond_record(run) for run in runs], caption)
 
 
-def _room(run: Run, place: int) -> str:
-    margin = margins_to_flip(run.report)[place]
+def _beyond_record(run: Run) -> dict[str, str]:
+    report = run.report
+    record = {"run": run.name}
+    for margin in margins_to_flip(report):
+        record[f"({margin.letter}) room"] = _room(run, margin)
+    record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
+    record["‖e_T‖"] = significant(report.error_norm, 3)
+    record["mode"] = failure_mode(report) or "–"
+    record["(b) fired because"] = cause_of_floor(report) or "–"
+    return record
+
+
+def _room(run: Run, margin: Margin) -> str:
+    doubt = ""
     if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED:
         doubt = "?"
-    else:
-        doubt = ""
+    if margin.room is None and margin.fires:
+        return f"fires always{doubt}"
     if margin.room is None:
-        return ("fires always" if margin.fires else MISSING) + doubt
-    if margin.fires:
-        sign = "−"
-    else:
-        sign = "+"
+        return f"{MISSING}{doubt}"
+    sign = "−" if margin.fires else "+"
     if margin.factor is not None:
         return f"{sign}{brief(margin.factor, 3)}x{doubt}"
-    return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}{doubt}"
+    unit = " pp" if margin.unit == "pp" else ""
+    return f"{sign}{brief(abs(margin.room), 3)}{unit}{doubt}"
 
 
 PITFALLS = (
@@ -354,5 +353,7 @@ def _recorded(value: Any) -> str:
 def _extra(name: str, values: Counter[str]) -> str:
     if len(values) == 1:
         return f"{name}: {next(iter(values))}"
-    listed = "; ".join(f"{value} ({count})" for value, count in values.most_common(4))
-    return f"{name}: {len(values)} values: {listed}" + ("; …" if len(values) > 4 else "")
+    shown = [f"{value} ({count})" for value, count in values.most_common(4)]
+    if len(values) > len(shown):
+        shown.append("…")
+    return f"{name}: {len(values)} values: {'; '.join(shown)}"
