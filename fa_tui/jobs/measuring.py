@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -261,7 +262,7 @@ class Measuring:
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
-        on_saving: Callable[[int], None] = lambda index: None,
+        on_saving: Callable[[int], None],
     ) -> None:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
@@ -314,10 +315,8 @@ class Measuring:
         names = told_apart([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
-            options, checkpoint = (
-                self._setup.options or MeasureOptions(),
-                real_path(str(row.checkpoint)),
-            )
+            options = self._setup.options or MeasureOptions()
+            checkpoint = real_path(str(row.checkpoint))
             if row.report.coverage:
                 options = recorded_options(row, options)
                 checkpoint = find_checkpoint(row)
@@ -388,7 +387,7 @@ class Measuring:
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.add(job_id)
-        future.add_done_callback(lambda done: self._ended(job_id, done))
+        future.add_done_callback(partial(self._ended, job_id))
 
     def _ended(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.discard(job_id)

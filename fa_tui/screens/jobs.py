@@ -329,14 +329,16 @@ class JobsScreen(ApplicationScreen[None]):
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active, failed = (
-            [job for job in jobs if not job.over],
-            [job for job in jobs if job.can_retry],
-        )
+        active = [job for job in jobs if not job.over]
+        failed = [job for job in jobs if job.can_retry]
         # the line under the cursor may be a tenth of a second old
-        here = [job for job in jobs if under is not None and job.id == under.id]
-        cancel, retry = ([job for job in here if job in some] for some in (active, failed))
-        return {"cancel": cancel, "cancel_all": active[::-1], "retry": retry, "retry_all": failed}
+        here = under.id if under is not None else ""
+        return {
+            "cancel": [job for job in active if job.id == here],
+            "cancel_all": active[::-1],
+            "retry": [job for job in failed if job.id == here],
+            "retry_all": failed,
+        }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
@@ -358,15 +360,13 @@ class JobsScreen(ApplicationScreen[None]):
         grid = Grid(
             headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
         )
-        if jobs:
-            table = Table("jobs", [grid])
-        else:
-            table = None
+        pieces = []
         if job is not None and log:
-            pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")]
-        else:
-            pieces = []
-        return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
+            pieces.append(Piece("g", "log", job.log, lambda: f"{log}\n"))
+        if not jobs:
+            return Shared(pieces)
+        table = Table("jobs", [grid])
+        return Shared([*pieces, *table_pieces(table)], table=table)
 
     def action_cancel(self, which: str = "cancel") -> None:
         """Cancel the job under the cursor, or every job that is not finished."""

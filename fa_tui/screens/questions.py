@@ -123,10 +123,13 @@ class ChoiceList(PaintedScroll, can_focus=True):
         longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
-            key, text = f" {choice.key or ' '} ", f" {padded(say(choice.text), longest)}  "
+            key = f" {choice.key or ' '} "
+            text = f" {padded(say(choice.text), longest)}  "
             pieces: Row = [(key, "accent"), (text, "text"), (say(choice.note), "dim")]
             pieces = ending(pieces, width, self._glyphs.ellipsis, "dim")
-            rows.append([(text, "cursor") for text, _ in pieces] if index == self.at else pieces)
+            if index == self.at:
+                pieces = [(text, "cursor") for text, _ in pieces]
+            rows.append(pieces)
         return rows
 
     def action_move(self, step: int) -> None:
@@ -303,6 +306,11 @@ class QuitScreen(Dialog[bool]):
         yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
 
 
+def _no_fault(text: str) -> str:
+    """The check of a text that may be anything."""
+    return ""
+
+
 class Dismissed(Exception):
     """A question was closed without an answer: what asked it ends."""
 
@@ -330,7 +338,7 @@ async def ask(
     *,
     text: str = "",
     hint: str = "",
-    check: Callable[[str], str],
+    check: Callable[[str], str] = _no_fault,
 ) -> str:
     """A line of text in which `check` finds no fault.
 
