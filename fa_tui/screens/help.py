@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Dialog, Question, leaving
+from fa_tui.screens.questions import Dialog, Question, helping, leaving
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
@@ -154,9 +154,7 @@ class JumpScreen(Question[Widget | None]):
 
     BINDINGS = [
         leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        Binding(
-            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"
-        ),
+        helping("what the letters are"),
     ]
 
     def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:

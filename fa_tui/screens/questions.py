@@ -35,6 +35,11 @@ def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = F
     )
 
 
+def helping(tooltip: str) -> Binding:
+    """The keys that explain a question."""
+    return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
+
+
 class Question(ModalScreen[ResultT]):
     """Closes with the first answer. One that comes while it closes, or while another screen covers
     it, does nothing.
@@ -176,13 +181,7 @@ class ChoiceScreen(Dialog[Any]):
 
     BINDINGS = [
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
-        Binding(
-            "question_mark,f1",
-            "app.help",
-            "Help",
-            key_display="?",
-            tooltip="what this list is and its keys",
-        ),
+        helping("what this list is and its keys"),
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
@@ -288,9 +287,7 @@ class QuitScreen(Dialog[bool]):
             tooltip="cancel the jobs and leave",
         ),
         Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
-        Binding(
-            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"
-        ),
+        helping("what each answer does"),
     ]
 
     def __init__(self, jobs: int) -> None:
@@ -298,10 +295,7 @@ class QuitScreen(Dialog[bool]):
         self._jobs = jobs
 
     def body(self) -> Iterable[Widget]:
-        if self._jobs == 1:
-            waiting = "1 job is"
-        else:
-            waiting = f"{self._jobs} jobs are"
+        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
         yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
         yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
 
