@@ -288,7 +288,7 @@ class ExplorerApp(ExplorerApplication):
         if self.paths:
             # what is written here itself is shown when it is
             results = self.jobs.measuring.results
-            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results.out]))
+            after(_WATCH_SECONDS, self, partial(self.following.watch, self.paths, [results.out]))
         if self._complaints:
             self.session.problems += self._complaints
             self.explorer.say(briefly(self._complaints[0]), "warn")

@@ -153,10 +153,8 @@ def sweep_command(
     table = runs.table
     good, bad = _group(healthy), _group(degenerate)
     analysis = sensitivities(table, thresholds, good, bad)
-    record, blocks = (
-        partial(sweep_record, table, thresholds, analysis),
-        sensitivity_blocks(analysis),
-    )
+    record = partial(sweep_record, table, thresholds, analysis)
+    blocks = sensitivity_blocks(analysis)
     groups = published_groups(AuditTable.from_rows(runs.unfiltered))
     groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")
     groups |= dict.fromkeys(map(canonical_method, bad or ()), "degenerate")

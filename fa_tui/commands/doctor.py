@@ -87,10 +87,12 @@ def doctor_command(
         for area in (python, packages, plugins, devices, terminal)
         for one in area()
     ]
-    text = "\n\n".join(
-        "\n".join([area, *_lines(ones)]) for area, ones in groupby(found, key=itemgetter(0))
+    texts = []
+    for area, ones in groupby(found, key=itemgetter(0)):
+        texts.append("\n".join([area, *_lines(ones)]))
+    output.print_result(
+        format, [{"area": area, **one._asdict()} for area, one in found], ["\n\n".join(texts)]
     )
-    output.print_result(format, [{"area": area, **one._asdict()} for area, one in found], [text])
     raise typer.Exit(3 if any(one.state == MISSING for _, one in found) else 0)
 
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,17 +55,13 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
             other files.
     """
     counts = Counter(problem.message for problem in problems)
-    for message, times in list(counts.items())[:at_most]:
-        print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
-    if at_most is None:
-        left = 0
-    else:
-        left = sum(list(counts.values())[at_most:])
+    left = counts.total()
+    for message, times in islice(counts.items(), at_most):
+        left -= times
+        concerns = f" ({times} runs)" if times > 1 else ""
+        print(f"fa-tui: {message}{concerns}", file=sys.stderr)
     if left:
-        if left == 1:
-            more = "1 more problem"
-        else:
-            more = f"{left} more problems"
+        more = "1 more problem" if left == 1 else f"{left} more problems"
         print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
 
 
@@ -77,14 +74,8 @@ def report_failures(failures: Iterable[Problem]) -> None:
     for failed in alike.values():
         first, count = failed[0], len(failed)
         why = first.message.removeprefix(f"{first.path}: ")
-        if why == first.message:
-            where = ""
-        else:
-            where = f", the first {first.path}"
-        if count == 1:
-            text = first.message
-        else:
-            text = f"{why} ({count} runs{where})"
+        where = "" if why == first.message else f", the first {first.path}"
+        text = first.message if count == 1 else f"{why} ({count} runs{where})"
         print(f"fa-tui: {text}", file=sys.stderr)
 
 
@@ -129,12 +120,10 @@ class Runs(msgspec.Struct, frozen=True):
         """
         from fa_tui.views.analysed import left_out_words
 
-        kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        return bullets(
-            left_out_words(
-                {name: (kept[name], count) for name, count in every.items()}, groups or {}
-            )
-        )
+        kept = Counter(row.method for row in self.rows)
+        every = Counter(row.method for row in self.unfiltered)
+        counts = {name: (kept[name], count) for name, count in every.items()}
+        return bullets(left_out_words(counts, groups or {}))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:
@@ -239,7 +228,6 @@ def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> Unread
 def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:
     for one in wanted:
         if one not in present:
-            listed = (
-                ", ".join(sorted({str(value) for value in present if value is not None})) or "none"
-            )
+            known = {str(value) for value in present if value is not None}
+            listed = ", ".join(sorted(known)) or "none"
             raise UsageError(f"no run has {one}", where=option, hint=f"present: {listed}")

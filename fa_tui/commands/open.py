@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from fa_core.engine.jobs import MeasureOptions
@@ -76,8 +77,8 @@ def open_command(  # noqa: PLR0913 (options of a command)
         chosen = Chosen(criteria, filter=filter, log=log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {
-        name: getattr(criteria.thresholds, name)
-        for name in criteria.thresholds.__struct_fields__
+        name: limit
+        for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     setup = Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))

@@ -128,6 +128,9 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     arch_args = _arguments("--arch-arg", given["arch_arg"])
     if given["terminal_ln"] is not None:
         arch_args["terminal_ln"] = given["terminal_ln"]
+    axes = {}
+    if given["terminal_ln"] is False and given["arch"].startswith("resmlp"):
+        axes["terminal_ln"] = False
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
         options.numbers("--seeds", given["seeds"], int),
@@ -138,9 +141,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         depths=options.numbers("--L", given["L"], int),
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
-        axes={"terminal_ln": False}
-        if given["terminal_ln"] is False and given["arch"].startswith("resmlp")
-        else {},
+        axes=axes,
     )
     if not plans:
         raise UsageError(
@@ -204,10 +205,7 @@ def _loaded(spec: str) -> DataSet:
 def _result(done: Trained) -> str:
     if done.report is None:
         return f"{done.folder}: finished before, left alone"
-    if done.manifest.stopped:
-        why = f"; {done.manifest.stopped}"
-    else:
-        why = ""
+    why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
     report = done.report
     return (
         f"{done.folder}: {report.words} [{report.coverage} measured], accuracy "

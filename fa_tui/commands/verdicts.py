@@ -171,17 +171,13 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
     """
     report, source = row.report, printable(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
+        verdict = verdict_words(report, control=False)
         if report.flags and report.flags <= report.undecided:
-            undecided = ", nothing decided fires"
-        else:
-            undecided = ""
-        verdict = f"{verdict_words(report, control=False)}{undecided}"
+            verdict += ", nothing decided fires"
         yield f"{name}: {verdict} [{known_text(report)}] ({source})"
-        yield from (f"  {what}" for what in report.nonfinite.values())
-    if report.coverage:
-        missing = _lacks(report, required)
-    else:
-        missing = ""
+        for what in report.nonfinite.values():
+            yield f"  {what}"
+    missing = _lacks(report, required) if report.coverage else ""
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
     if report.coverage and report.recorded_differs:
@@ -191,8 +187,9 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     """What is required of a run and was not measured exactly, with the reasons; ``""`` for
     nothing."""
-    reasons = {
-        letter: why_inexact(report, letter).removesuffix(GIVE_ONE) for letter in sorted(required)
-    }
-    lacking = [f"({letter}) {printable(why)}" for letter, why in reasons.items() if why]
+    lacking = []
+    for letter in sorted(required):
+        why = why_inexact(report, letter).removesuffix(GIVE_ONE)
+        if why:
+            lacking.append(f"({letter}) {printable(why)}")
     return "; ".join(lacking)

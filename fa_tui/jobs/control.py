@@ -49,7 +49,7 @@ class JobControl:
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
-            on_job=lambda _: call(self.moved),
+            on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
             on_failed=partial(call, partial(app.say, tone="bad", aloud=False)),
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
@@ -102,24 +102,21 @@ class JobControl:
             return
         session.marked.clear()
         app.marks_changed()
-        if started:
-            queued = queued_words(session, [int(job) for job in started])
-        else:
-            queued = ""
-        known = sum(bool(session.coverage[int(job)]) for job in started)
-        app.say(
-            f"{queued} to measure{' again and compare' * bool(known)}"
-            if queued
-            else "already queued",
-            "dim",
-        )
+        if not started:
+            app.say("already queued", "dim")
+            return
+        queued = [int(job) for job in started]
+        said = f"{queued_words(session, queued)} to measure"
+        if any(session.coverage[row] for row in queued):
+            said += " again and compare"
+        app.say(said, "dim")
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""
         self.measuring.close()
 
-    def moved(self) -> None:
-        """Show soon how the jobs are."""
+    def moved(self, job: object) -> None:
+        """Show soon how the jobs are: one of them moved."""
         if not self._moved_due:
             self._moved_due = True
             after(_SHOW_SECONDS, self._app, self._show_jobs)
@@ -128,9 +125,10 @@ class JobControl:
         self._moved_due = False
         app, session = self._app, self._app.session
         if app.screen_stack:  # else the app is closing
-            over = {row: state for row, state in session.states.items() if row in self.again}
-            before, session.states = session.states, {**over, **self.measuring.states()}
-            app.states_changed({row for row, _ in before.items() ^ session.states.items()})
+            before = session.states
+            over = {row: state for row, state in before.items() if row in self.again}
+            session.states = {**over, **self.measuring.states()}
+            app.states_changed(dict(before.items() ^ session.states.items()))
             app.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
@@ -163,16 +161,12 @@ class JobControl:
         app.rows_changed(only=indices)
         # from now on what comes back from disk looks as it does here
         app.following.own_rows.difference_update(indices)
-        name = session.label(indices[-1])
+        name, doubt = session.label(indices[-1]), ""
         if len(arrived) == 1:
-            names = name
+            names, doubt = name, session.doubt(indices[-1])
         else:
             names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        if len(arrived) == 1:
-            doubt = session.doubt(indices[-1])
-        else:
-            doubt = ""
         said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")

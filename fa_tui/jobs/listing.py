@@ -182,16 +182,14 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
-    # between two jobs: the next one is about to start, and the line keeps its shape
-    soon = [job for job in jobs if job.state == "queued"][:1]
-    running = [job for job in jobs if job.state == "running"] or soon
-    queued = states["queued"] - (len(soon) if running == soon else 0)
+    running = [job for job in jobs if job.state == "running"]
+    queued = [job for job in jobs if job.state == "queued"]
+    if not running:
+        # between two jobs: the next one is about to start, and the line keeps its shape
+        running, queued = queued[:1], queued[1:]
     if running:
         first = running[0]
-        if first.total:
-            done = f"{first.done}/{first.total}"
-        else:
-            done = "starting"
+        done = f"{first.done}/{first.total}" if first.total else "starting"
         pieces.append((f"measuring {first.name} {done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
@@ -200,7 +198,7 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     silent = {job.pid: job for job in jobs if job.silent}
     pieces.extend((f", {silence_words(job)}", "warn") for job in silent.values())
     if queued:
-        pieces.append((f", {queued} queued", "dim"))
+        pieces.append((f", {len(queued)} queued", "dim"))
     if pieces and states["done"]:
         pieces.append((f", {states['done']} done", "dim"))
     if states["failed"]:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,17 +66,20 @@ class Setup(msgspec.Struct, frozen=True):
         """
         from fa_core.engine.devices import Placement
 
-        usual, chosen = Placement(), msgspec.structs.asdict(self.placement or Placement())
-        given = {name: value for name, value in chosen.items() if value != getattr(usual, name)}
+        usual = msgspec.structs.asdict(Placement())
+        chosen = msgspec.structs.asdict(self.placement or Placement())
+        given = {name: value for name, value in chosen.items() if value != usual[name]}
         if self.options is not None:
             given |= {
                 "data": self.options.data,
                 "model": self.options.model,
                 "taps": ",".join(self.options.taps),
             }
-        return [
-            word for name, value in given.items() if value for word in (f"--{name}", str(value))
-        ]
+        words: list[str] = []
+        for name, value in given.items():
+            if value:
+                words += [f"--{name}", str(value)]
+        return words
 
     def preferring(self, device: str) -> Setup:
         """This one, on the device that the settings name where nothing but this machine was
@@ -159,14 +163,11 @@ class Results:
         if self._rows is None:
             from fa_core.formats import scan
 
-            if self.out.exists():
-                before = scan([self.out]).rows
-            else:
-                before = []
-            keyed = enumerate(before)
-            self._rows = {
-                _identity(row) if row.checkpoint else (place, row.key): row for place, row in keyed
-            }
+            self._rows = {}
+            before = scan([self.out]).rows if self.out.exists() else []
+            for place, row in enumerate(before):
+                run = _identity(row) if row.checkpoint else (place, row.key)
+                self._rows[run] = row
         return self._rows
 
 
@@ -193,19 +194,16 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
 
     row, old, new = again.row, again.row.report.provenance, _paired(again)
     # where the files are stays as it was written down, and so does what came from other runs
-    facts = {
-        **old,
-        **new.provenance,
-        **({"checkpoint": old["checkpoint"]} if "checkpoint" in old else {}),
-    }
+    facts = {**old, **new.provenance}
+    if "checkpoint" in old:
+        facts["checkpoint"] = old["checkpoint"]
     row = msgspec.structs.replace(row, report=msgspec.structs.replace(new, provenance=facts))
     source = Path(row.source)
     if is_run(source):
         kept = replace_audit(source / AUDIT, row.report)
     else:
-        kept = replace_audit(
-            source, [row if each.key == row.key else each for each in scan([source]).rows]
-        )
+        rows = [row if each.key == row.key else each for each in scan([source]).rows]
+        kept = replace_audit(source, rows)
     return next(each for each in scan([source]).rows if each.key == row.key), kept
 
 
@@ -214,10 +212,8 @@ def _paired(again: Verification) -> DiagnosticReport:
     before."""
     old, new = again.row.report, again.measured
     paired = old.intervals.get("margin_pp")
-    if paired is None or (old.right, old.frozen_baseline_acc) != (
-        new.right,
-        new.frozen_baseline_acc,
-    ):
+    same_samples = old.right == new.right and old.frozen_baseline_acc == new.frozen_baseline_acc
+    if paired is None or not same_samples:
         return new
     return msgspec.structs.replace(new, intervals={**new.intervals, "margin_pp": paired})
 
@@ -261,7 +257,7 @@ class Measuring:
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
-        on_saving: Callable[[int], None] = lambda index: None,
+        on_saving: Callable[[int], None],
     ) -> None:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
@@ -314,10 +310,8 @@ class Measuring:
         names = told_apart([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
-            options, checkpoint = (
-                self._setup.options or MeasureOptions(),
-                real_path(str(row.checkpoint)),
-            )
+            options = self._setup.options or MeasureOptions()
+            checkpoint = real_path(str(row.checkpoint))
             if row.report.coverage:
                 options = recorded_options(row, options)
                 checkpoint = find_checkpoint(row)
@@ -388,7 +382,7 @@ class Measuring:
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.add(job_id)
-        future.add_done_callback(lambda done: self._ended(job_id, done))
+        future.add_done_callback(partial(self._ended, job_id))
 
     def _ended(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.discard(job_id)

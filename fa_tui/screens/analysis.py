@@ -22,12 +22,12 @@ from fa_core.reporting.sections.analyses import (
     sensitivity_blocks,
     utility_blocks,
 )
-from fa_tui.screens.dialogs import commands, look_now
+from fa_tui.screens.dialogs import commands, look_now, shared_traces
 from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
-from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
+from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
 from fa_tui.views import analysed
 from fa_tui.views.filters import Look
 from fa_tui.views.words import scope_pieces, with_keys
@@ -227,28 +227,21 @@ class AnalysisScreen(JudgedScreen):
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
         chart = self.curve.chart
-        groups = zip(
-            ("--healthy", "--degenerate"),
-            self.runs.groups() if name == "sweep" else (),
-            strict=False,
-        )
-        options = [
-            word
-            for option, methods in groups
-            if methods is not None
-            for word in (option, ",".join(methods) or "none")
-        ]
+        options: list[str] = []
+        if name == "sweep":
+            for option, methods in zip(
+                ("--healthy", "--degenerate"), self.runs.groups(), strict=True
+            ):
+                if methods is not None:
+                    options += [option, ",".join(methods) or "none"]
         look = look_now(self.app)
         options += Look(filter=look.filter).options()
         table = Table(
             name, self._blocks, self.table.line if self.table.line_count() else None, self._record
         )
         names, judged, every = runs_words(len(rows)), session.thresholds, self.runs.rows is None
-        own = partial(traces_of, rows)
-        copies = [
-            *table_pieces(table),
-            *run_pieces(rows, f"all {names}" if every else names, judged),
-        ]
+        named = f"all {names}" if every else names
+        copies = [*table_pieces(table), *run_pieces(rows, named, judged)]
         copies += commands(self.app, look, name, *options)
         if self._open == 0 and chart is not None:
             charts = [("runs that fire, runs that walk back (w)", chart)]
@@ -259,7 +252,7 @@ class AnalysisScreen(JudgedScreen):
             rows,
             names,
             judged,
-            lambda: session.traces if every else own(session.traces),
+            partial(shared_traces, session, None if every else rows),
             table,
             charts,
         )

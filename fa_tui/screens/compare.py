@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 import numpy as np
@@ -15,7 +15,7 @@ from fa_core.judgement.diagnostics import letters_of
 from fa_core.numbers import short
 from fa_core.text.cells import cell_text
 from fa_core.text.notes import baseline_text
-from fa_tui.screens.dialogs import commands, look_now
+from fa_tui.screens.dialogs import commands, look_now, shared_traces
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing import pieces
@@ -157,7 +157,7 @@ class CompareScreen(JudgedScreen):
             *commands(self.app, look, unnamed="compared"),
         ]
         return Shared(
-            copies, rows, of, judged, lambda: pieces.traces_of(rows, session.traces), table, charts
+            copies, rows, of, judged, partial(shared_traces, session, rows), table, charts
         )
 
     def _value_here(self) -> str:
@@ -176,12 +176,11 @@ class CompareScreen(JudgedScreen):
 
     def _show(self) -> None:
         group, session = self.group, self.session
-        rows = () if group is None else group.rows
+        rows: Sequence[int] = ()
+        self._labels = ()
+        if group is not None:
+            rows, self._labels = group.rows, column_labels(session, group)
         self._scales = scales_of(session, session.in_scope if self._shared else rows)
-        if group is None:
-            self._labels = ()
-        else:
-            self._labels = column_labels(session, group)
         self.view.compare(rows, self._labels, self._scales)
         self._draw()
 
@@ -211,13 +210,9 @@ class CompareScreen(JudgedScreen):
             more = f", {group.left_out} more left out: mark some with space"
         else:
             more = ""
-        texts = (
-            f"{group.home} " if group.home else "",
-            seen,
-            " (< >)" if window.hides else "",
-            more,
-            place,
-        )
+        home = f"{group.home} " if group.home else ""
+        scroll = " (< >)" if window.hides else ""
+        texts = (home, seen, scroll, more, place)
         about = [(text, "dim") for text in texts]
         if self.session.filter is not None:
             scope = [(" ", ""), *scope_pieces(self.session)]
@@ -318,8 +313,10 @@ class CompareScreen(JudgedScreen):
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
     norms = (session.table.residual_norms, session.table.bp_grad_norms)
-    flats = (each.take(np.asarray(rows, dtype=np.intp)).flat for each in norms)
-    drawn = (flat[np.isfinite(flat) & (flat > 0)] for flat in flats)
-    return Scales(
-        *(covering([each.min(), each.max()] if len(each) else [], log=True) for each in drawn)
-    )
+    scales = []
+    for norm in norms:
+        flat = norm.take(np.asarray(rows, dtype=np.intp)).flat
+        drawn = flat[np.isfinite(flat) & (flat > 0)]
+        ends = [drawn.min(), drawn.max()] if len(drawn) else []
+        scales.append(covering(ends, log=True))
+    return Scales(*scales)

@@ -12,8 +12,10 @@ from pathlib import Path
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import real_path
+from fa_core.formats import Trace
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.rows import AuditRow
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
@@ -112,16 +114,21 @@ def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
     copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
     copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
     drawn = app.explorer.charts.charts if app.explorer.charts is not None else ()
-    own = partial(pieces.traces_of, exported)
-    every = indices is None
     return Shared(
         copies,
         exported,
         names,
         judged,
-        lambda: session.traces if every else own(session.traces),
+        partial(shared_traces, session, None if indices is None else exported),
         charts=drawn,
     )
+
+
+def shared_traces(session: Session, rows: Sequence[AuditRow] | None) -> Sequence[Trace]:
+    """The traces of some runs; None for all, also those without an audit."""
+    if rows is None:
+        return session.traces
+    return pieces.traces_of(rows, session.traces)
 
 
 async def copy_something(app: ExplorerApplication) -> None:
@@ -130,29 +137,26 @@ async def copy_something(app: ExplorerApplication) -> None:
         strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
     )
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    piece = await choose(
-        app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy"
-    )
+    choices = [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces]
+    piece = await choose(app, "Copy", choices, "Copy")
     made = await asyncio.to_thread(piece.text)
     copied = await asyncio.to_thread(copy, made, app.send_soon)
     if copied.in_clipboard:
-        verb = "copied to"
+        app.say(f"{piece.what} copied to {copied.where}", "good")
     else:
-        verb = "written to"
-    app.say(f"{piece.what} {verb} {copied.where}", "good" if copied.in_clipboard else "warn")
+        app.say(f"{piece.what} written to {copied.where}", "warn")
 
 
 async def export_something(app: ExplorerApplication) -> None:
     """Ask for a kind of file and its name, and write it."""
     shared = shared_by(app)
-    kinds = exporting.kinds_of(shared)
-    notes = {
-        kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "")
-        for kind in kinds
-    }
-    kind = await choose(
-        app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds]
-    )
+    choices = []
+    for kind in exporting.kinds_of(shared):
+        note = kind.ending
+        if kind in exporting.OF_RUNS:
+            note = f"{note} of {shared.names}"
+        choices.append(Choice(kind.key, kind.what, note, kind))
+    kind = await choose(app, "Export", choices)
     free, hint = Path(kind.name + kind.ending), f"a file name; {kind.what}"
     free = exporting.free_name(free, partial(exporting.in_the_way, kind))
     check = partial(exporting.name_problem, kind)
@@ -166,17 +170,16 @@ async def export_something(app: ExplorerApplication) -> None:
             what = kind.what
         app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    if len(files) > 1:
-        more = f" and {len(files) - 1} more"
-    else:
-        more = ""
-    left_out = exporting.left_out_words(kind, shared)
+    said = str(real_path(files[0]))
     # in a browser the file is not where the user looks first
     if app.is_web:
-        here = f"{platform.node()}:"
-    else:
-        here = ""
-    app.say(f"saved {here}{real_path(files[0])}{more}{left_out and f': {left_out}'}", "good")
+        said = f"{platform.node()}:{said}"
+    if len(files) > 1:
+        said += f" and {len(files) - 1} more"
+    left_out = exporting.left_out_words(kind, shared)
+    if left_out:
+        said += f": {left_out}"
+    app.say(f"saved {said}", "good")
 
 
 async def choose_preset(app: ExplorerApplication) -> None:
@@ -242,21 +245,18 @@ async def change_setting(app: ExplorerApplication) -> None:
         name,
         text=written(values[name]).strip('"'),
         hint=str(settings_file()),
-        check=lambda text: "",
     )
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
 async def ask_what_if(app: ExplorerApplication) -> None:
     """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
-    now, check = pieces.baseline_text(app.session.baseline), partial(_baseline_problem, app.session)
+    now = pieces.baseline_text(app.session.baseline)
+    check = partial(_baseline_problem, app.session)
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
     text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
-    if pieces.baseline_text(given):
-        baseline = given
-    else:
-        baseline = None
+    baseline = given if pieces.baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
         panel.set_baseline(baseline)
     assume(app, baseline)
@@ -297,23 +297,26 @@ _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 async def choose_axis(app: ExplorerApplication, place: str) -> None:
     """Ask what the columns or the lines of the matrix are."""
     session, matrix = app.session, app.explorer.matrix
-    other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
+    if place == "columns":
+        now, other = matrix.axes.columns, matrix.axes.lines
+    else:
+        now, other = matrix.axes.lines, matrix.axes.columns
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
-        count = len(
-            {value_on(axis, row, home) for row, home in zip(session.rows, homes, strict=True)}
-        )
-        values = f"{count} value{'' if count == 1 else 's'}"
         if axis == now:
             note = "now"
         elif axis == other:
             note = f"changes places with {plural(now)}"
         else:
-            note = values
+            count = len(set(map(partial(value_on, axis), session.rows, homes)))
+            note = "1 value" if count == 1 else f"{count} values"
         choices.append(Choice(key, plural(axis), note, axis))
     chosen = await choose(app, f"The {place} of the matrix", choices)
-    app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
+    axes = matrix.axes
+    if chosen != now:
+        axes = axes.having(place, chosen)
+    app.explorer.lay_out_along(axes)
 
 
 async def choose_order(app: ExplorerApplication) -> None:
@@ -323,12 +326,17 @@ async def choose_order(app: ExplorerApplication) -> None:
     assert table is not None
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
-        note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(
-            table.order, ""
-        )
+        if table.order == column.name:
+            note = "now; again turns it round"
+        elif table.order == f"-{column.name}":
+            note = "now, falling"
+        else:
+            note = ""
         choices.append(Choice(key, column.title, note, column.name))
     chosen = await choose(app, "Sort by", choices, "Sort")
-    table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
+    if chosen and chosen == table.order:
+        chosen = f"-{chosen}"
+    table.sort_by(chosen)
 
 
 async def choose_flip(app: ExplorerApplication) -> None:
@@ -344,9 +352,10 @@ async def choose_flip(app: ExplorerApplication) -> None:
     for name, flip in zip(names, explorer.turned, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
-    row = await choose(
-        app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there"
-    )
+    title = "Flipped"
+    if explorer.moved:
+        title += f" at {explorer.moved}"
+    row = await choose(app, title, choices, "Go there")
     explorer.runs.go_to(row)
 
 
@@ -361,12 +370,12 @@ async def replace_audits(app: ExplorerApplication) -> None:
         )
         return
     lost = sorted({name for row in rows for name in lost_with(again[row])})
-    note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
-    note += f"; {' and '.join(lost)} only there" if lost else ""
     if len(rows) == 1:
-        what = run_name(app.session, rows[0])
+        what, note = run_name(app.session, rows[0]), "the old file is kept"
     else:
-        what = runs_words(len(rows))
+        what, note = runs_words(len(rows)), "the old files are kept"
+    if lost:
+        note += f"; {' and '.join(lost)} only there"
     choices = [
         Choice("c", "keep the audit as it is", "", None),
         Choice("r", "replace it by the new one", note, rows),
@@ -381,11 +390,10 @@ async def replace_audits(app: ExplorerApplication) -> None:
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
         app.session.states.pop(row, None)
         app.session.replace_rows({row: measured})
+        said = f"{run_name(app.session, row)}: audit replaced"
         if kept:
-            old = f", the old one is {short_path(str(kept))}"
-        else:
-            old = ""
-        app.say(f"{run_name(app.session, row)}: audit replaced{old}", "good")
+            said += f", the old one is {short_path(str(kept))}"
+        app.say(said, "good")
     app.rows_changed(only=rows)
     app.following.own_rows.difference_update(rows)
 

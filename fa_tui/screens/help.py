@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import msgspec.toml
 from textual import events
@@ -18,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Dialog, Question, leaving
+from fa_tui.screens.questions import Dialog, Question, helping, leaving
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
@@ -80,9 +81,10 @@ class ProblemsScreen(ApplicationScreen[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._lines = [*(problem.message for problem in session.problems), *session.uneven]
-        self._words = ", ".join(
-            filter(None, [problem_words(session), "mixed settings" if session.uneven else ""])
-        )
+        words = [problem_words(session)]
+        if session.uneven:
+            words.append("mixed settings")
+        self._words = ", ".join(filter(None, words))
         self.pane = TextLines(self._lines or ["Every path was read."])
 
     def shared(self) -> Shared:
@@ -124,7 +126,7 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         said.update((title, *lines))
     yield "# Keys that work here"
     does: dict[str, list[str]] = {}
-    for active, key in offered(screen, lambda binding: binding.tooltip):
+    for active, key in offered(screen, attrgetter("tooltip")):
         does.setdefault(active.binding.tooltip, []).append(key)
     for tooltip, keys in does.items():
         yield f"  {' '.join(keys):<12} {tooltip}"
@@ -152,9 +154,7 @@ class JumpScreen(Question[Widget | None]):
 
     BINDINGS = [
         leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        Binding(
-            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"
-        ),
+        helping("what the letters are"),
     ]
 
     def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
@@ -242,13 +242,13 @@ class ExplorerCommands(Provider):
             if score:
                 yield Hit(score, matcher.highlight(name), callback, help=explains)
 
-    def _commands(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         """Name, explanation and what to call, in characters that the terminal shows."""
         say = self.application.terminal.glyphs.say
         for name, explains, callback in self._found():
             yield say(name), say(explains), callback
 
-    def _found(self) -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         from fa_tui.screens.dialogs import use_preset
         from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.settings import Presets
@@ -257,7 +257,7 @@ class ExplorerCommands(Provider):
         app = self.application
         # first what the line of keys has no room for, and leads here
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
-        bindings = offered(self.screen, lambda binding: binding.tooltip)
+        bindings = offered(self.screen, attrgetter("tooltip"))
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
             run = partial(app.run_action, active.binding.action, active.node)
             yield active.binding.description, f"{active.binding.tooltip} ({key})", run

@@ -95,26 +95,19 @@ class JobsTable(LineTable):
         """What a job says gets what the other columns leave, and names give way to it; on a wide
         screen bars grow."""
         counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
-        devices = range(
-            _DEVICES.start, min(_DEVICES.stop, _DEVICES.start + 1 + max(0, self.view.width - _WIDE))
-        )
-        device = _within(
-            devices, [1 + width_of(self._glyphs.say(job.device)) for job in self._jobs]
-        )
-        if self.view.width >= _ROOMY:
-            process = _PROCESS
-        else:
-            process = 0
-        longest = (
-            max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
-            + _AROUND_NAME
-        )
+        width, say = self.view.width, self._glyphs.say
+        most_device = min(_DEVICES.stop, _DEVICES.start + 1 + max(0, width - _WIDE))
+        wanted = [1 + width_of(say(job.device)) for job in self._jobs]
+        device = _within(range(_DEVICES.start, most_device), wanted)
+        process = _PROCESS if width >= _ROOMY else 0
+        names = [width_of(say(job.name)) for job in self._jobs]
+        longest = _AROUND_NAME + max(names, default=0)
         cells = dict(_LEAST)
-        room = self.view.width - (_STATE + counts + _TIME + device + process) - sum(cells.values())
+        room = width - (_STATE + counts + _TIME + device + process) - sum(cells.values())
         for column, most in _TURNS:
-            more = max(
-                0, min(room, (min(most, longest) if column == "name" else most) - cells[column])
-            )
+            if column == "name":
+                most = min(most, longest)
+            more = max(0, min(room, most - cells[column]))
             cells[column] += more
             room -= more
         self._bar = cells["bar"]
@@ -153,21 +146,11 @@ class JobsTable(LineTable):
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        if job.left is None:
-            seconds = job.took
-        else:
-            seconds = job.left
-        if seconds is None:
-            lasts = ""
-        else:
-            lasts = listing.time_words(seconds)
+        seconds = job.took if job.left is None else job.left
+        lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
-        if width:
-            text = self._short(
-                (job.state, "", lasts, job.device, process, job.says)[column], width - 1
-            )
-        else:
-            text = ""
+        texts = (job.state, "", lasts, job.device, process, job.says)
+        text = self._short(texts[column], width - 1) if width else ""
         if column == 0 or (column == 5 and job.error):
             tone = _TONES[job.state]
         else:
@@ -187,10 +170,9 @@ class JobsTable(LineTable):
             tone = "accent"
         else:
             tone = _TONES[job.state]
-        counts = f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(
-            width - self._bar
-        )
-        return [(on, tone), (off, "dim"), (counts, "text")]
+        room = width - self._bar
+        counts = self._short(f"{job.done}/{job.total}", room - 2)
+        return [(on, tone), (off, "dim"), (f" {counts}".ljust(room), "text")]
 
     def _short(self, text: str, width: int) -> str:
         return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
@@ -208,11 +190,8 @@ def process_words(job: Listed, memory: Mapping[int, int]) -> str:
     '71  400 MiB  2.5/s'
     """
     used = memory.get(job.pid)
-    words = (
-        str(job.pid or ""),
-        listing.size_words(used) if used else "",
-        listing.rate_words(job.rate),
-    )
+    size = listing.size_words(used) if used else ""
+    words = (str(job.pid or ""), size, listing.rate_words(job.rate))
     return "  ".join(filter(None, words))
 
 
@@ -329,14 +308,16 @@ class JobsScreen(ApplicationScreen[None]):
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active, failed = (
-            [job for job in jobs if not job.over],
-            [job for job in jobs if job.can_retry],
-        )
+        active = [job for job in jobs if not job.over]
+        failed = [job for job in jobs if job.can_retry]
         # the line under the cursor may be a tenth of a second old
-        here = [job for job in jobs if under is not None and job.id == under.id]
-        cancel, retry = ([job for job in here if job in some] for some in (active, failed))
-        return {"cancel": cancel, "cancel_all": active[::-1], "retry": retry, "retry_all": failed}
+        here = under.id if under is not None else ""
+        return {
+            "cancel": [job for job in active if job.id == here],
+            "cancel_all": active[::-1],
+            "retry": [job for job in failed if job.id == here],
+            "retry_all": failed,
+        }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
@@ -348,25 +329,20 @@ class JobsScreen(ApplicationScreen[None]):
         job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
         rows = []
         for each in jobs:
-            if each.took is None:
-                took = ""
-            else:
-                took = listing.time_words(each.took)
+            took = "" if each.took is None else listing.time_words(each.took)
             rows.append(
                 (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
             )
         grid = Grid(
             headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
         )
-        if jobs:
-            table = Table("jobs", [grid])
-        else:
-            table = None
+        pieces = []
         if job is not None and log:
-            pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")]
-        else:
-            pieces = []
-        return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
+            pieces.append(Piece("g", "log", job.log, lambda: f"{log}\n"))
+        if not jobs:
+            return Shared(pieces)
+        table = Table("jobs", [grid])
+        return Shared([*pieces, *table_pieces(table)], table=table)
 
     def action_cancel(self, which: str = "cancel") -> None:
         """Cancel the job under the cursor, or every job that is not finished."""

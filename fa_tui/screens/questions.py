@@ -35,6 +35,11 @@ def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = F
     )
 
 
+def helping(tooltip: str) -> Binding:
+    """The keys that explain a question."""
+    return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
+
+
 class Question(ModalScreen[ResultT]):
     """Closes with the first answer. One that comes while it closes, or while another screen covers
     it, does nothing.
@@ -123,10 +128,13 @@ class ChoiceList(PaintedScroll, can_focus=True):
         longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
-            key, text = f" {choice.key or ' '} ", f" {padded(say(choice.text), longest)}  "
+            key = f" {choice.key or ' '} "
+            text = f" {padded(say(choice.text), longest)}  "
             pieces: Row = [(key, "accent"), (text, "text"), (say(choice.note), "dim")]
             pieces = ending(pieces, width, self._glyphs.ellipsis, "dim")
-            rows.append([(text, "cursor") for text, _ in pieces] if index == self.at else pieces)
+            if index == self.at:
+                pieces = [(text, "cursor") for text, _ in pieces]
+            rows.append(pieces)
         return rows
 
     def action_move(self, step: int) -> None:
@@ -173,13 +181,7 @@ class ChoiceScreen(Dialog[Any]):
 
     BINDINGS = [
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
-        Binding(
-            "question_mark,f1",
-            "app.help",
-            "Help",
-            key_display="?",
-            tooltip="what this list is and its keys",
-        ),
+        helping("what this list is and its keys"),
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
@@ -285,9 +287,7 @@ class QuitScreen(Dialog[bool]):
             tooltip="cancel the jobs and leave",
         ),
         Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
-        Binding(
-            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"
-        ),
+        helping("what each answer does"),
     ]
 
     def __init__(self, jobs: int) -> None:
@@ -295,12 +295,14 @@ class QuitScreen(Dialog[bool]):
         self._jobs = jobs
 
     def body(self) -> Iterable[Widget]:
-        if self._jobs == 1:
-            waiting = "1 job is"
-        else:
-            waiting = f"{self._jobs} jobs are"
+        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
         yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
         yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
+
+
+def _no_fault(text: str) -> str:
+    """The check of a text that may be anything."""
+    return ""
 
 
 class Dismissed(Exception):
@@ -330,7 +332,7 @@ async def ask(
     *,
     text: str = "",
     hint: str = "",
-    check: Callable[[str], str],
+    check: Callable[[str], str] = _no_fault,
 ) -> str:
     """A line of text in which `check` finds no fault.
 

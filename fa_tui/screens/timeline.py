@@ -288,10 +288,13 @@ class TimelineScreen(JudgedScreen):
     def judge(self) -> None:
         epochs, chosen, replay = self._epochs, self.run_chosen, self._epochs.replay
         self._stops = epochs.stops(self._stop_on)
-        if chosen is None:
-            fires = {}
-        else:
-            fires = epochs.first_fires(chosen)
+        fires: dict[str, int | None] = {}
+        stop = null = stopped = None
+        if chosen is not None:
+            fires, null = epochs.first_fires(chosen), self._nulls[chosen]
+            stop = self._stops[chosen]
+        if stop is not None:
+            stopped = stop.epoch
         bright = self._bright_runs(chosen)
         runs = epoch_chart.drawn_runs(
             range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0]
@@ -308,18 +311,11 @@ class TimelineScreen(JudgedScreen):
             for run in runs
         ]
         first = {run: epochs.first_fires(run) for run in runs}
-        stop, null = (None, None) if chosen is None else (self._stops[chosen], self._nulls[chosen])
-        if stop is None:
-            stopped = None
-        else:
-            stopped = stop.epoch
         drawn = epoch_chart.Drawn(runs, looks, chosen, x, first, stopped, null)
+        count = len(self.charts)
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                if self._alone:
-                    others = f"{number} of {len(self.charts)} (keys 1 to {len(self.charts)})"
-                else:
-                    others = ""
+                others = f"{number} of {count} (keys 1 to {count})" if self._alone else ""
                 chart.show(
                     epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others
                 )
@@ -330,10 +326,7 @@ class TimelineScreen(JudgedScreen):
 
     @on(Matrix.ShowsChanged)
     def _say_title(self) -> None:
-        if self.matrix.quantity:
-            showing = self.matrix.quantity.label
-        else:
-            showing = ""
+        showing = self.matrix.quantity.label if self.matrix.quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
         words = epoch_views.title_words(
@@ -342,17 +335,16 @@ class TimelineScreen(JudgedScreen):
         self.set_title(*words)
 
     def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
-        epochs, there, notes = self._epochs, "", ""
+        epochs = self._epochs
+        there = notes = ""
         saved = epochs.saved_by(self._stops)
         said: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
         if chosen is None:
             said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
-            there, notes = (
-                epoch_views.accuracy_words(stop),
-                "; ".join(epochs.replay.traces[chosen].notes),
-            )
+            there = epoch_views.accuracy_words(stop)
+            notes = "; ".join(epochs.replay.traces[chosen].notes)
             said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
             said["numbers"] = epoch_views.number_words(epochs, chosen)
             said["fires"] = epoch_views.fire_words(fires, kinds)

@@ -37,6 +37,7 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
         on_measured=arrived,
         on_failed=failed.append,
         on_notice=notices.append,
+        on_saving=[].append,
     )
     rows = [
         AuditRow(source=name, key=name, method=name, checkpoint=gate.checkpoint(name))
