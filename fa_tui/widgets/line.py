@@ -169,7 +169,8 @@ class StatusLine(Line):
         swatches = [("..", "dim")]
         if self._matrix.style_of("shade-0"):
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        low, high = quantity.say(scale.lo), quantity.say(scale.hi)
+        low = quantity.say(scale.lo)
+        high = quantity.say(scale.hi)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 
@@ -301,7 +302,8 @@ class KeyBar(Choices):
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        hints, pinned = list[Hint](), list[Hint]()
+        hints = list[Hint]()
+        pinned = list[Hint]()
         self._more = None
         for active, key in offered(screen, _is_hinted):
             binding = active.binding

@@ -131,7 +131,8 @@ class Matrix(RunsView):
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
-        count, cell = len(self._grid.columns), self._cell_width
+        count = len(self._grid.columns)
+        cell = self._cell_width
         room = self._room - self._count_width - count * cell
         for gap in (4, 3, 2):
             self._gap = gap
@@ -144,7 +145,8 @@ class Matrix(RunsView):
         least = room + (count - kept) * cell - kept * self._gap
         chosen = fitting[0] if fitting else min(widths[-1], least)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
-        self._labels, room = self._said, self._name_width - self.lead - 1
+        self._labels = self._said
+        room = self._name_width - self.lead - 1
         if self._lengths[0] > room:
             names = abbreviated([*self._said.values()], room, self._glyphs.ellipsis)
             self._labels = dict(zip(self._said, names, strict=True))

@@ -35,7 +35,8 @@ _FULL = 0.34
 
 def shade_style(widget: Widget, number: int) -> Style:
     """One shade behind text; nothing where the terminal chooses the colours."""
-    low, high = widget.background_colors[1], Color.parse(widget.app.theme_variables["primary"])
+    low = widget.background_colors[1]
+    high = Color.parse(widget.app.theme_variables["primary"])
     if widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
         return Style()
     return Style(bgcolor=shade_colour(low, high, number).rich_color)
@@ -204,7 +205,8 @@ class RunsView(LineTable):
 
     def action_mark(self) -> None:
         """Mark or unmark the runs under the cursor and go on to the line below."""
-        marked, here = self._session.marked, {*self.here}
+        marked = self._session.marked
+        here = {*self.here}
         if not here:
             return
         if marked >= here:
@@ -232,7 +234,8 @@ class RunsView(LineTable):
         self._mark({*self._session.in_scope})
 
     def _mark(self, rows: set[int]) -> None:
-        changed, self._session.marked = self._session.marked ^ rows, rows
+        changed = self._session.marked ^ rows
+        self._session.marked = rows
         self.refresh_runs(changed)
         self.post_message(self.Marked())
 
