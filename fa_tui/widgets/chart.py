@@ -171,7 +171,9 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
 def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
     """The ends of the axis and what it counts; how many marks are left out, if there is room."""
     left = chart.x.tick(chart.x.lo, glyphs)
-    right = chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
+    right = ""
+    if chart.x_spans:
+        right = chart.x.tick(chart.x.hi, glyphs)
     room = max(0, columns - len(left) - len(right))
     label = chart.x_label
     if left_out:
@@ -330,9 +332,13 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
         last = curve.points.searchsorted(slices, side="right").tolist()
         kept = sorted({*last} - {0})
-    points = [float(curve.points[at - 1]) for at in kept]
-    fired = [int(curve.fired[at]) for at in (0, *kept)]
-    walked = [int(curve.walk_backs[at]) for at in (0, *kept)]
+    points = []
+    fired = [int(curve.fired[0])]
+    walked = [int(curve.walk_backs[0])]
+    for at in kept:
+        points.append(float(curve.points[at - 1]))
+        fired.append(int(curve.fired[at]))
+        walked.append(int(curve.walk_backs[at]))
     curves = [
         Curve(steps(points, fired, x), "curve-1", curve.letter),
         Curve(steps(points, walked, x), "text", "w"),
@@ -432,7 +438,9 @@ def layer_chart(
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
     curves = []
     for number, run in enumerate(norms, 1):
-        name = names[number - 1] if names else ""
+        name = ""
+        if names:
+            name = names[number - 1]
         points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
         curves.append(Curve(points, f"curve-{number}", str(number), name=name))
     return Chart(curves, x, scale, x_label="layer")
@@ -543,6 +551,9 @@ class LineCharts(Vertical):
             shown = [self._session.rows[row].report for row in rows]
         else:
             shown = reports
-        h = [norm for report in shown for norm in report.residual_norms]
-        g = [norm for report in shown for norm in report.bp_grad_norms]
+        h: list[float] = []
+        g: list[float] = []
+        for report in shown:
+            h += report.residual_norms
+            g += report.bp_grad_norms
         return covering(h, log=True), covering(g, log=True)

@@ -180,7 +180,9 @@ class CompareView(LineTable):
         if not count:
             self.set_widths(_LABEL, [])
             return
-        more = [_RATIO] if count > 1 else []
+        more = []
+        if count > 1:
+            more.append(_RATIO)
         room = self.view.width - _LABEL - sum(more)
         needed = with_bar = _NUMBER + 2 + _BAR_LEAST
         if count < _MANY or room < count * with_bar:
@@ -268,7 +270,9 @@ class CompareView(LineTable):
         if entry.kind != "heading":
             return None
         text = self._glyphs.say(f" {entry.label}")
-        scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
+        scale = None
+        if self.bar_cells:
+            scale = self._scale_of(self.lines[line + 1].kind)
         if scale is not None:
             low = scale.tick(scale.lo, self._glyphs)
             high = scale.tick(scale.hi, self._glyphs)
@@ -367,7 +371,9 @@ class CompareView(LineTable):
             if entry.label == comparison.block_name(_peak(report)):
                 end += f" {self._glyphs.grows}"
             fires = not value <= report.thresholds.h_norm_explosion_ratio
-        digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
+        digits = _DIGITS_WITHOUT_BARS
+        if self.bar_cells:
+            digits = _DIGITS
         text = f"{before}{short(value, digits)}{end}"
         while digits > 1 and len(text) > room:
             digits -= 1

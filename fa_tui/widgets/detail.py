@@ -91,8 +91,8 @@ def sparkline(
     """
     if width and len(values) > width:
         bounds = [len(values) * cell // width for cell in range(width + 1)]
-        groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
-        values = [max(group, key=_nonfinite_last) for group in groups]
+        groups = itertools.pairwise(bounds)
+        values = [max(values[start:end], key=_nonfinite_last) for start, end in groups]
     return "".join([_bar(value, scale, glyphs) for value in values])
 
 
@@ -289,7 +289,9 @@ class RunPage:
             body = with_keys(record.text)
             under = "  ".join(filter(None, [place, record.distance]))
         glyph, tone = self._sign(record.letter)
-        text_tone = "text" if record.letter in self._report.coverage else "dim"
+        text_tone = "dim"
+        if record.letter in self._report.coverage:
+            text_tone = "text"
         first, *rest = self._broken(f"{glyph} {head} {body}")
         lead = len(glyph) + 1 + len(self._say(head))
         rows: list[Row] = [[(first[:lead], tone), (first[lead:], text_tone)]]

@@ -309,8 +309,12 @@ class EpochChart(Vertical):
         """Where the threshold lies for the chosen run; NaN if nowhere."""
         if not self.shown.letter:
             return math.nan
-        acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
-        return line_of(self.shown, thresholds, math.nan if acc is None else acc)
+        baseline = math.nan
+        if chosen is not None:
+            acc = epochs.rows[chosen].report.baseline_acc
+            if acc is not None:
+                baseline = acc
+        return line_of(self.shown, thresholds, baseline)
 
     def _curves(
         self, epochs: EpochSession, points: Sequence[Points], drawn: Drawn, scale: Scale
@@ -377,13 +381,14 @@ def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
     curves = []
     if shown.is_gamma:
         for trace in replay.traces:
-            gammas = [_gamma(epoch.gamma, trace.method) for epoch in trace.epochs]
-            numbers = [float(epoch.epoch) for epoch in trace.epochs]
-            curves.append(list(zip(numbers, gammas, strict=True)))
+            points = []
+            for epoch in trace.epochs:
+                points.append((float(epoch.epoch), _gamma(epoch.gamma, trace.method)))
+            curves.append(points)
         return curves
     column = getattr(replay.table, shown.column).tolist()
     for run in range(len(replay.traces)):
-        numbers = [float(number) for number in replay.numbers(run)]
+        numbers = map(float, replay.numbers(run))
         curves.append(list(zip(numbers, column[replay.records(run)], strict=True)))
     return curves
 

@@ -305,9 +305,12 @@ class RunCells:
         claims = [row for row in rows if not session.rows[row].is_control]
         if not claims:
             return [(f"{self._glyphs.control} {len(rows)}", "dim")]
-        walked = sum(bool(session.flags[row]) for row in claims)
-        measured = sum(bool(session.coverage[row]) for row in claims)
-        doubtful = any(session.undecided[row] for row in claims)
+        walked = measured = 0
+        doubtful = False
+        for row in claims:
+            walked += bool(session.flags[row])
+            measured += bool(session.coverage[row])
+            doubtful = doubtful or bool(session.undecided[row])
         text = several_text(walked, measured, len(claims), self._glyphs, doubtful=doubtful)
         return [(text, several_tone(walked, measured))]
 
@@ -340,8 +343,10 @@ class RunCells:
         if bit is None:
             return "text"
         session = self._session
-        fired = sum(bool(session.flags[row] & bit) for row in rows)
-        measured = sum(bool(session.coverage[row] & bit) for row in rows)
+        fired = measured = 0
+        for row in rows:
+            fired += bool(session.flags[row] & bit)
+            measured += bool(session.coverage[row] & bit)
         tone = several_tone(fired, measured)
         if tone == "good":
             return "text"

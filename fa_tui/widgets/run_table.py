@@ -136,7 +136,9 @@ class RunTable(RunsView):
         method = cut(self._glyphs.say(row.method), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         called = padded(method, widths["method"]) + seed.ljust(widths["seed"])
-        tone = self.cursor_tone if line == self.line else "text"
+        tone = "text"
+        if line == self.line:
+            tone = self.cursor_tone
         verdict = verdict_row(self._session, index, self._glyphs)
         if index in self.flipped:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]

@@ -236,13 +236,17 @@ class ThresholdSlider(Dragged, can_focus=True):
         value = self._draw_value(value_width)
         error = self._glyphs.say(self._error)[:cells].ljust(cells)
         if height < 2:
-            track = [(error, "bad")] if self._error else self._draw_track(self._ticks_of_marks())
+            track = [(error, "bad")]
+            if not self._error:
+                track = self._draw_track(self._ticks_of_marks())
             return [[*label, *track, *value]]
         runs = [(error, "bad")]
         if not self._error:
             tones = self._tones(self._track.scale.cell(self.value, cells), cells)
-            marks = zip(self._marks, tones, strict=True)
-            runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in marks])
+            cells_of_runs = []
+            for mark, tone in zip(self._marks, tones, strict=True):
+                cells_of_runs.append((mark, tone) if mark else (" ", ""))
+            runs = joined(cells_of_runs)
         return [[*label, *runs, *value], self._draw_scale(label_width, cells, value_width)]
 
     def _ticks_of_marks(self) -> list[str]:

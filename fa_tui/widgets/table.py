@@ -345,8 +345,8 @@ class GridTable(LineTable):
         """Show another table; the cursor stays on its line."""
         say = self._glyphs.say
         before = (self._headings, self._rows, self._marked)
-        self._headings = [say(text) for text in grid.headings]
-        self._rows = [[say(text) for text in row] for row in grid.rows]
+        self._headings = list(map(say, grid.headings))
+        self._rows = [list(map(say, row)) for row in grid.rows]
         self._words, self._marked = grid.words, grid.marked
         if before != (self._headings, self._rows, self._marked):
             self._fit()
