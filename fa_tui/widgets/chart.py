@@ -78,7 +78,8 @@ def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End]
     >>> [end.mark for end in kept], dropped
     (['l=2'], 1)
     """
-    occupied, kept = {*taken}, list[End]()
+    occupied = {*taken}
+    kept = list[End]()
     for end in reversed(ends):
         if occupied.isdisjoint(end.cells):
             kept.append(end)
@@ -170,7 +171,9 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
 def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
     """The ends of the axis and what it counts; how many marks are left out, if there is room."""
     left = chart.x.tick(chart.x.lo, glyphs)
-    right = chart.x.tick(chart.x.hi, glyphs) if chart.x_spans else ""
+    right = ""
+    if chart.x_spans:
+        right = chart.x.tick(chart.x.hi, glyphs)
     room = max(0, columns - len(left) - len(right))
     label = chart.x_label
     if left_out:
@@ -233,7 +236,8 @@ class _Cells:
         chart, glyphs = self._chart, self._glyphs
         if chart.band is not None:
             low, high = chart.band
-            bottom, top = self._line(low), self._line(high)
+            bottom = self._line(low)
+            top = self._line(high)
             for line in range(top, bottom + 1):
                 self.write(0, line, glyphs.say("░") * self.columns, "faint")
         self._draw_across(chart.limit, glyphs.firing, "limit")
@@ -285,7 +289,8 @@ class _Cells:
 
     def _dot(self, x: int, y: int, style: str) -> None:
         """Set one of 2×4 dots per cell."""
-        column, line = x // 2, y // 4
+        column = x // 2
+        line = y // 4
         if 0 <= column < self.columns and 0 <= line < self.lines:
             bits = self._dots.get((line, column), 0) | _DOTS[y % 4][x % 2]
             self._dots[line, column] = bits
@@ -299,7 +304,8 @@ def drawable(scale: Scale, value: float) -> bool:
 def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
     """The cells of a straight line, ends included."""
     column, line = start
-    across, down = end[0] - column, end[1] - line
+    across = end[0] - column
+    down = end[1] - line
     steps = max(abs(across), abs(down), 1)
     for step in range(steps + 1):
         share = step / steps
@@ -326,9 +332,13 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
         last = curve.points.searchsorted(slices, side="right").tolist()
         kept = sorted({*last} - {0})
-    points = [float(curve.points[at - 1]) for at in kept]
-    fired = [int(curve.fired[at]) for at in (0, *kept)]
-    walked = [int(curve.walk_backs[at]) for at in (0, *kept)]
+    points = []
+    fired = [int(curve.fired[0])]
+    walked = [int(curve.walk_backs[0])]
+    for at in kept:
+        points.append(float(curve.points[at - 1]))
+        fired.append(int(curve.fired[at]))
+        walked.append(int(curve.walk_backs[at]))
     curves = [
         Curve(steps(points, fired, x), "curve-1", curve.letter),
         Curve(steps(points, walked, x), "text", "w"),
@@ -348,7 +358,8 @@ def steps(points: Sequence[float], counts: Sequence[int], x: Scale) -> list[Poin
     [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
     """
     corners = []
-    starts, ends = [x.lo, *points], [*points, x.hi]
+    starts = [x.lo, *points]
+    ends = [*points, x.hi]
     for start, end, count in zip(starts, ends, counts, strict=True):
         corners += [(start, float(count)), (end, float(count))]
     return corners
@@ -427,7 +438,9 @@ def layer_chart(
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
     curves = []
     for number, run in enumerate(norms, 1):
-        name = names[number - 1] if names else ""
+        name = ""
+        if names:
+            name = names[number - 1]
         points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
         curves.append(Curve(points, f"curve-{number}", str(number), name=name))
     return Chart(curves, x, scale, x_label="layer")
@@ -493,12 +506,15 @@ class LineCharts(Vertical):
         matrix = self._matrix
         self._beside = matrix.size
         # next to the columns, where they end; else below the lines
-        left, top = matrix.virtual_size.width + 1, 0
+        left = matrix.virtual_size.width + 1
+        top = 0
         room = Size(matrix.size.width - left - 2, min(2 * _HIGHEST, matrix.size.height))
         least = _BESIDE
         beside = room.width >= least.width and room.height >= least.height
         if not beside:
-            left, top, least = 0, matrix.line_count() + 2, _LEAST
+            left = 0
+            top = matrix.line_count() + 2
+            least = _LEAST
             room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
         self.set_class(beside, "-beside")
         on_line = matrix.rows_on_line
@@ -535,6 +551,9 @@ class LineCharts(Vertical):
             shown = [self._session.rows[row].report for row in rows]
         else:
             shown = reports
-        h = [norm for report in shown for norm in report.residual_norms]
-        g = [norm for report in shown for norm in report.bp_grad_norms]
+        h: list[float] = []
+        g: list[float] = []
+        for report in shown:
+            h += report.residual_norms
+            g += report.bp_grad_norms
         return covering(h, log=True), covering(g, log=True)

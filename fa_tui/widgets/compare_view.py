@@ -47,7 +47,9 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)
     '…d=128 λ=0.1'
     """
-    name, end, ellipsis = glyphs.say(name), glyphs.say(end), glyphs.ellipsis
+    name = glyphs.say(name)
+    end = glyphs.say(end)
+    ellipsis = glyphs.ellipsis
     if width_of(end) > width > len(ellipsis):
         return cut_start(end, width, ellipsis)
     beginning = cut(name, max(len(ellipsis), width - width_of(end)), ellipsis)
@@ -138,7 +140,9 @@ class CompareView(LineTable):
     ) -> None:
         """Show these runs (indices), named so, with bars on these scales; as far to the right as
         before."""
-        self._rows, self._labels, self._scales = rows, labels, scales
+        self._rows = rows
+        self._labels = labels
+        self._scales = scales
         self.lines = []
         if rows:
             reports = [self._session.rows[row].report for row in rows]
@@ -176,7 +180,9 @@ class CompareView(LineTable):
         if not count:
             self.set_widths(_LABEL, [])
             return
-        more = [_RATIO] if count > 1 else []
+        more = []
+        if count > 1:
+            more.append(_RATIO)
         room = self.view.width - _LABEL - sum(more)
         needed = with_bar = _NUMBER + 2 + _BAR_LEAST
         if count < _MANY or room < count * with_bar:
@@ -187,7 +193,8 @@ class CompareView(LineTable):
             more.append(_SPREAD)
             room -= _SPREAD
         each = max(_NUMBER, min(_RUN_MOST, room // count))
-        had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 2)
+        had = self.bar_cells
+        self.bar_cells = max(0, each - _NUMBER - 2)
         if self.bar_cells < _BAR_LEAST:
             self.bar_cells = 0
         if bool(had) != bool(self.bar_cells):
@@ -263,9 +270,12 @@ class CompareView(LineTable):
         if entry.kind != "heading":
             return None
         text = self._glyphs.say(f" {entry.label}")
-        scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
+        scale = None
+        if self.bar_cells:
+            scale = self._scale_of(self.lines[line + 1].kind)
         if scale is not None:
-            low, high = scale.tick(scale.lo, self._glyphs), scale.tick(scale.hi, self._glyphs)
+            low = scale.tick(scale.lo, self._glyphs)
+            high = scale.tick(scale.hi, self._glyphs)
             text += f"   (bars {low}{self._glyphs.ellipsis}{high})"
         return [(text, "source")]
 
@@ -340,7 +350,8 @@ class CompareView(LineTable):
 
         The largest value of a line is marked, and the smallest.
         """
-        report, place = self.reports[column], self.window.first + column
+        report = self.reports[column]
+        place = self.window.first + column
         largest, smallest = comparison.extremes(entry) or (None, None)
         end = ""
         if place == largest:
@@ -353,13 +364,16 @@ class CompareView(LineTable):
             if place in entry.assumed:
                 text += "?"
             return text + end, bool(letter and letter in report.flags)
-        before, fires = "", not math.isfinite(value)
+        before = ""
+        fires = not math.isfinite(value)
         if entry.kind == "growth":
             before = self._glyphs.say("×")
             if entry.label == comparison.block_name(_peak(report)):
                 end += f" {self._glyphs.grows}"
             fires = not value <= report.thresholds.h_norm_explosion_ratio
-        digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
+        digits = _DIGITS_WITHOUT_BARS
+        if self.bar_cells:
+            digits = _DIGITS
         text = f"{before}{short(value, digits)}{end}"
         while digits > 1 and len(text) > room:
             digits -= 1

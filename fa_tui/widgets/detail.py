@@ -91,8 +91,8 @@ def sparkline(
     """
     if width and len(values) > width:
         bounds = [len(values) * cell // width for cell in range(width + 1)]
-        groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
-        values = [max(group, key=_nonfinite_last) for group in groups]
+        groups = itertools.pairwise(bounds)
+        values = [max(values[start:end], key=_nonfinite_last) for start, end in groups]
     return "".join([_bar(value, scale, glyphs) for value in values])
 
 
@@ -211,7 +211,9 @@ class RunPage:
 
     def _title(self) -> list[Row]:
         """Method, seed and verdict cell; the axes between them, or below where there is no room."""
-        row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
+        row = self._row
+        report = self._report
+        ellipsis = self._glyphs.ellipsis
         mark = run_cell(report, control=row.is_control, ascii_only=self._glyphs.name == "ascii")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
@@ -277,15 +279,19 @@ class RunPage:
         if record.letter == "a" and self._peak is not None:
             place = f"in block {self._peak}→{self._peak + 1}"
         if self._width < _NARROW and record.distance:
-            head, body = f"({record.letter})", record.number
+            head = f"({record.letter})"
+            body = record.number
             under = "; ".join([f"{record.limit}, {record.brief_distance}", *record.remarks])
             if place and _INDENT + len(under) + 2 + len(place) <= self._width:
                 under = f"{under}, {place}"
         else:
-            head, body = f"({record.letter}) {record.state}:", with_keys(record.text)
+            head = f"({record.letter}) {record.state}:"
+            body = with_keys(record.text)
             under = "  ".join(filter(None, [place, record.distance]))
         glyph, tone = self._sign(record.letter)
-        text_tone = "text" if record.letter in self._report.coverage else "dim"
+        text_tone = "dim"
+        if record.letter in self._report.coverage:
+            text_tone = "text"
         first, *rest = self._broken(f"{glyph} {head} {body}")
         lead = len(glyph) + 1 + len(self._say(head))
         rows: list[Row] = [[(first[:lead], tone), (first[lead:], text_tone)]]
@@ -371,7 +377,8 @@ class RunPage:
 
     def _credit_columns(self) -> Iterator[LayerColumn]:
         """Columns of credit quality and precision, where recorded; the most important first."""
-        credit, precision = self._report.credit or {}, self._report.reference_precision
+        credit = self._report.credit or {}
+        precision = self._report.reference_precision
         columns: list[tuple[str, Callable[[float | None], str], object]] = [
             ("Γ", signed, credit.get("gamma")),
             ("1−cos", apart, precision and precision.cosine),
@@ -388,7 +395,8 @@ class RunPage:
 
     def _norm_column(self, name: str, norms: Mapping[str, float], bar: int) -> LayerColumn:
         """Norms as numbers, with bars of at most `bar` cells."""
-        scale, width = covering(norms.values(), log=True), _NUMBER + bar
+        scale = covering(norms.values(), log=True)
+        width = _NUMBER + bar
         cells: dict[str, Row] = {}
         for layer, norm in norms.items():
             length = 0
@@ -404,7 +412,8 @@ class RunPage:
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer; where there is no room, a mark at the
         largest."""
-        mark, cells = self._glyphs.grows, dict[str, Row]()
+        mark = self._glyphs.grows
+        cells = dict[str, Row]()
         if not self._growths or self._width < _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
             width = 0
             if self._peak is not None:
@@ -425,7 +434,9 @@ class RunPage:
     def _facts(self) -> list[Row]:
         """A name and a value per line, long values wrapped; in a narrow pane the value is below its
         name."""
-        row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
+        row = self._row
+        report = self._report
+        ellipsis = self._glyphs.ellipsis
         column = _NAMES if self._width >= 2 * _NAMES else _NAMES_NARROW
         room = self._width - column
         facts: list[tuple[str, object]] = [

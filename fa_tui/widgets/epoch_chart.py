@@ -160,7 +160,8 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
     """Those that can be picked: run → points."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        chart, lines = self.chart, self.size.height - 1
+        chart = self.chart
+        lines = self.size.height - 1
         if chart is None or event.x < self.presses_from:
             return
         epoch = self.epoch_at(event.x)
@@ -223,7 +224,9 @@ class EpochChart(Vertical):
             thresholds: what they are judged by.
             others: how to see the other charts.
         """
-        chosen, x, replay = drawn.chosen, drawn.x, epochs.replay
+        chosen = drawn.chosen
+        x = drawn.x
+        replay = epochs.replay
         trace = band = point = None
         if chosen is not None:
             trace = replay.traces[chosen]
@@ -309,8 +312,12 @@ class EpochChart(Vertical):
         """Where the threshold lies for the chosen run; NaN if nowhere."""
         if not self.shown.letter:
             return math.nan
-        acc = None if chosen is None else epochs.rows[chosen].report.baseline_acc
-        return line_of(self.shown, thresholds, math.nan if acc is None else acc)
+        baseline = math.nan
+        if chosen is not None:
+            acc = epochs.rows[chosen].report.baseline_acc
+            if acc is not None:
+                baseline = acc
+        return line_of(self.shown, thresholds, baseline)
 
     def _curves(
         self, epochs: EpochSession, points: Sequence[Points], drawn: Drawn, scale: Scale
@@ -377,13 +384,14 @@ def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
     curves = []
     if shown.is_gamma:
         for trace in replay.traces:
-            gammas = [_gamma(epoch.gamma, trace.method) for epoch in trace.epochs]
-            numbers = [float(epoch.epoch) for epoch in trace.epochs]
-            curves.append(list(zip(numbers, gammas, strict=True)))
+            points = []
+            for epoch in trace.epochs:
+                points.append((float(epoch.epoch), _gamma(epoch.gamma, trace.method)))
+            curves.append(points)
         return curves
     column = getattr(replay.table, shown.column).tolist()
     for run in range(len(replay.traces)):
-        numbers = [float(number) for number in replay.numbers(run)]
+        numbers = map(float, replay.numbers(run))
         curves.append(list(zip(numbers, column[replay.records(run)], strict=True)))
     return curves
 
@@ -467,7 +475,8 @@ def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
     else:
         return scale
     spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
-    low, high = max(least, scale.lo - spare), min(1.0, scale.hi + spare)
+    low = max(least, scale.lo - spare)
+    high = min(1.0, scale.hi + spare)
     if low < high:
         return Scale(round(low, 6), round(high, 6))
     return scale
@@ -488,7 +497,8 @@ def value_near(points: Points, epoch: float) -> float:
 
 def fire_point(points: Points, epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
     """The mark of a first fire: at the value that fires, or at the top where that is not finite."""
-    mark, value = glyphs.fires, dict(points).get(float(epoch), math.nan)
+    mark = glyphs.fires
+    value = dict(points).get(float(epoch), math.nan)
     if not drawable(top, value):
         mark, value = glyphs.nonfinite, top.hi
     return Curve([(float(epoch), value)], "bad", mark, stays=True)
@@ -608,13 +618,16 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
             flips: epochs at which letters of some run change.
             fires: letter → the chosen run's first epoch.
         """
-        self._epochs, self.epochs_shown, self._epoch = list(epochs), x, epoch
+        self._epochs = list(epochs)
+        self.epochs_shown = x
+        self._epoch = epoch
         self._flips, self._fires = flips, fires
         self.presses_from = axis_width(epochs)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        cells, scale = max(1, width - self.presses_from), self.epochs_shown
+        cells = max(1, width - self.presses_from)
+        scale = self.epochs_shown
         knob = scale.cell(self._epoch, cells)
         track = [(self._glyphs.plateau_passing, "bar")] * knob
         track += [(self._glyphs.rule, "dim")] * (cells - knob)

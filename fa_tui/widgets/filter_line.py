@@ -118,9 +118,9 @@ class FilterLine(Vertical):
         found = chosen.rows(self._session)
         if not note and found == []:
             last = split(text)[-1]
-            begun = self._begun(last) if not is_whole else []
             note = "no run matches"
-            if begun:
+            begun = self._begun(last)
+            if begun and not is_whole:
                 note = f"no run is called {last}; write {how_to_use(begun[0])}"
                 chosen = self._without_last(text)
             found = chosen.rows(self._session)

@@ -137,7 +137,9 @@ class StatusLine(Line):
         """Show the message and the progress, else the explanation."""
         text, _ = self._said
         if self._progress or text:
-            gap = "   " if self._progress and text else ""
+            gap = ""
+            if self._progress and text:
+                gap = "   "
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
@@ -157,8 +159,11 @@ class StatusLine(Line):
         if not cells.known(quantity):
             self.set(label, ("was measured on no run here", "warn"))
             return
-        fires = f"   ({quantity.letter}) fires" if quantity.letter else ""
-        several = "   ×3 median of 3" if cells.suffix_width else ""
+        fires = several = ""
+        if quantity.letter:
+            fires = f"   ({quantity.letter}) fires"
+        if cells.suffix_width:
+            several = "   ×3 median of 3"
         span = self._span(quantity, cells.scale_of(quantity))
         self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
 
@@ -169,7 +174,8 @@ class StatusLine(Line):
         swatches = [("..", "dim")]
         if self._matrix.style_of("shade-0"):
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        low, high = quantity.say(scale.lo), quantity.say(scale.hi)
+        low = quantity.say(scale.lo)
+        high = quantity.say(scale.hi)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 
@@ -301,7 +307,8 @@ class KeyBar(Choices):
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        hints, pinned = list[Hint](), list[Hint]()
+        hints = list[Hint]()
+        pinned = list[Hint]()
         self._more = None
         for active, key in offered(screen, _is_hinted):
             binding = active.binding

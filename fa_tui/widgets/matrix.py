@@ -131,7 +131,8 @@ class Matrix(RunsView):
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
-        count, cell = len(self._grid.columns), self._cell_width
+        count = len(self._grid.columns)
+        cell = self._cell_width
         room = self._room - self._count_width - count * cell
         for gap in (4, 3, 2):
             self._gap = gap
@@ -144,7 +145,8 @@ class Matrix(RunsView):
         least = room + (count - kept) * cell - kept * self._gap
         chosen = fitting[0] if fitting else min(widths[-1], least)
         self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
-        self._labels, room = self._said, self._name_width - self.lead - 1
+        self._labels = self._said
+        room = self._name_width - self.lead - 1
         if self._lengths[0] > room:
             names = abbreviated([*self._said.values()], room, self._glyphs.ellipsis)
             self._labels = dict(zip(self._said, names, strict=True))
@@ -234,10 +236,15 @@ class Matrix(RunsView):
 
     def refresh_runs(self, rows: Collection[int]) -> None:
         on_screen = self.visible_lines()
-        places = {self._grid.places.get(row, (-1, 0)) for row in rows}
-        seen = [place for place in places if place[0] in on_screen]
-        self.refresh_cells(seen)
-        self.refresh_frozen({line for line, _ in seen})
+        places = set()
+        lines = set()
+        for row in rows:
+            place = self.place_of(row)
+            if place is not None and place[0] in on_screen:
+                places.add(place)
+                lines.add(place[0])
+        self.refresh_cells(places)
+        self.refresh_frozen(lines)
 
     def row_changed(self, row: int) -> None:
         super().row_changed(row)
@@ -288,7 +295,9 @@ class Matrix(RunsView):
 
     def cell(self, line: int | None, column: int) -> Row:
         # behind the text there is a mark
-        gap = 1 if column == self.column_count - 1 else self._gap
+        gap = self._gap
+        if column == self.column_count - 1:
+            gap = 1
         width = self.width_of(column) - gap
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
@@ -296,7 +305,9 @@ class Matrix(RunsView):
                 title = padded_left(title, width - self.cells.suffix_width)
             return [(f"{padded(title, width)} ", "head"), (" " * (gap - 1), "text")]
         rows = self._grid.lines[line].cells.get(column, [])
-        row = self.cells.paint(rows, self.quantity, width) if rows else []
+        row: Row = []
+        if rows:
+            row = self.cells.paint(rows, self.quantity, width)
         if not self.flipped.isdisjoint(rows):
             row = [(text, f"{tone}+flipped") for text, tone in row]
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)

@@ -232,7 +232,8 @@ class PaintedScroll(Toned, ScrollView):
             self._rows = None
             self.refresh()
             return
-        before, self._rows = self._rows, self.draw(self._width)
+        before = self._rows
+        self._rows = self.draw(self._width)
         if len(before) != len(self._rows):
             self.virtual_size = Size(self._width, len(self._rows))
             self.refresh()

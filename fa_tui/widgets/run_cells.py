@@ -36,7 +36,8 @@ _FULL = 0.34
 
 def shade_style(widget: Widget, number: int) -> Style:
     """One shade behind text; nothing where the terminal chooses the colours."""
-    low, high = widget.background_colors[1], Color.parse(widget.app.theme_variables["primary"])
+    low = widget.background_colors[1]
+    high = Color.parse(widget.app.theme_variables["primary"])
     if widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
         return Style()
     return Style(bgcolor=shade_colour(low, high, number).rich_color)
@@ -205,7 +206,8 @@ class RunsView(LineTable):
 
     def action_mark(self) -> None:
         """Mark or unmark the runs under the cursor and go on to the line below."""
-        marked, here = self._session.marked, {*self.here}
+        marked = self._session.marked
+        here = {*self.here}
         if not here:
             return
         if marked >= here:
@@ -233,7 +235,8 @@ class RunsView(LineTable):
         self._mark({*self._session.in_scope})
 
     def _mark(self, rows: set[int]) -> None:
-        changed, self._session.marked = self._session.marked ^ rows, rows
+        changed = self._session.marked ^ rows
+        self._session.marked = rows
         self.refresh_runs(changed)
         self.post_message(self.Marked())
 
@@ -303,9 +306,12 @@ class RunCells:
         claims = [row for row in rows if not session.rows[row].is_control]
         if not claims:
             return [(f"{self._glyphs.control} {len(rows)}", "dim")]
-        walked = sum(bool(session.flags[row]) for row in claims)
-        measured = sum(bool(session.coverage[row]) for row in claims)
-        doubtful = any(session.undecided[row] for row in claims)
+        walked = measured = 0
+        doubtful = False
+        for row in claims:
+            walked += bool(session.flags[row])
+            measured += bool(session.coverage[row])
+            doubtful = doubtful or bool(session.undecided[row])
         text = several_text(walked, measured, len(claims), self._glyphs, doubtful=doubtful)
         return [(text, several_tone(walked, measured))]
 
@@ -342,8 +348,10 @@ class RunCells:
         if bit is None:
             return "text"
         session = self._session
-        fired = sum(bool(session.flags[row] & bit) for row in rows)
-        measured = sum(bool(session.coverage[row] & bit) for row in rows)
+        fired = measured = 0
+        for row in rows:
+            fired += bool(session.flags[row] & bit)
+            measured += bool(session.coverage[row] & bit)
         tone = several_tone(fired, measured)
         if tone == "good":
             return "text"

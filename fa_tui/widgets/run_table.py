@@ -129,12 +129,16 @@ class RunTable(RunsView):
                 heading += f"{title}{self._arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
-        row, widths, ellipsis = self._session.rows[index], self._frozen, self._glyphs.ellipsis
+        row = self._session.rows[index]
+        widths = self._frozen
+        ellipsis = self._glyphs.ellipsis
         mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         method = cut(self._glyphs.say(row.method), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         called = padded(method, widths["method"]) + seed.ljust(widths["seed"])
-        tone = self.cursor_tone if line == self.line else "text"
+        tone = "text"
+        if line == self.line:
+            tone = self.cursor_tone
         verdict = verdict_row(self._session, index, self._glyphs)
         if index in self.flipped:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
@@ -149,7 +153,8 @@ class RunTable(RunsView):
         ]
 
     def cell(self, line: int | None, column: int) -> Row:
-        kind, width = self._columns[column], self._columns[column].width - 2
+        kind = self._columns[column]
+        width = self._columns[column].width - 2
         if line is None:
             return [(self._fitted(kind.title + self._arrow(kind.name), kind, width) + "  ", "head")]
         row = self._shown[line]

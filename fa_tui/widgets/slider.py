@@ -232,16 +232,21 @@ class ThresholdSlider(Dragged, can_focus=True):
         label_width, cells, value_width = widths(width)
         if len(self._marks) != cells:
             self._marks = self._draw_runs(cells)
-        label, value = self._draw_label(label_width), self._draw_value(value_width)
+        label = self._draw_label(label_width)
+        value = self._draw_value(value_width)
         error = self._glyphs.say(self._error)[:cells].ljust(cells)
         if height < 2:
-            track = [(error, "bad")] if self._error else self._draw_track(self._ticks_of_marks())
+            track = [(error, "bad")]
+            if not self._error:
+                track = self._draw_track(self._ticks_of_marks())
             return [[*label, *track, *value]]
         runs = [(error, "bad")]
         if not self._error:
             tones = self._tones(self._track.scale.cell(self.value, cells), cells)
-            marks = zip(self._marks, tones, strict=True)
-            runs = joined([(mark, tone) if mark else (" ", "") for mark, tone in marks])
+            cells_of_runs = []
+            for mark, tone in zip(self._marks, tones, strict=True):
+                cells_of_runs.append((mark, tone) if mark else (" ", ""))
+            runs = joined(cells_of_runs)
         return [[*label, *runs, *value], self._draw_scale(label_width, cells, value_width)]
 
     def _ticks_of_marks(self) -> list[str]:
@@ -312,8 +317,11 @@ class ThresholdSlider(Dragged, can_focus=True):
         return _Span(f"{low}{self._glyphs.ellipsis}{high}", low != high and inside)
 
     def _draw_track(self, ticks: Sequence[str]) -> Row:
-        glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
-        knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
+        glyphs = self._glyphs
+        scale = self._track.scale
+        cells = len(ticks)
+        knob = scale.cell(self.value, cells)
+        home = scale.cell(self._default, cells)
         plateau = self._cells_of(self._flips.plateau(self.value), cells)
         undecided = self._cells_of(self._interval, cells)
         row: Row = []
@@ -349,7 +357,8 @@ class ThresholdSlider(Dragged, can_focus=True):
     def _draw_runs(self, cells: int) -> list[str]:
         """The runs of each cell; at the ends of the track also those beyond it, or not finite
         (these always fire)."""
-        glyphs, marks = self._glyphs, [""] * cells
+        glyphs = self._glyphs
+        marks = [""] * cells
         counts, below, above = rug(self._ticks, self._track.scale, cells)
         for cell, count in counts.items():
             marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
@@ -473,6 +482,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._edit(None, why)
 
     def _edit(self, entry: str | None, error: str = "") -> None:
-        self._entry, self._error = entry or None, error
+        self._entry = entry or None
+        self._error = error
         self._offer_default()
         self.repaint()

@@ -209,7 +209,9 @@ class SlidersPanel(Vertical):
         for slider in self._sliders.values():
             slider.catch_up()
         # in front: the counts may be cut
-        flipped = f" {flips}  " if flips else ""
+        flipped = ""
+        if flips:
+            flipped = f" {flips}  "
         self._summary.set((flipped, "warn"), (f" {self._count}", "strong"))
 
     def action_walk(self, direction: int) -> None:

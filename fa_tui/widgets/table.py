@@ -176,8 +176,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
         hidden = Strip(segments).text[:start]
         for column in range(first + 1, last):
             segments += self._cell(line, column, second)
-        strip, end = Strip(segments), start + room
-        before, after = bool(hidden.strip()), bool(strip.text[end:].strip())
+        strip = Strip(segments)
+        end = start + room
+        before = bool(hidden.strip())
+        after = bool(strip.text[end:].strip())
         if line is None:
             before = before or first > 0
             after = after or self._edges[-1] - self.scroll_offset.x > room
@@ -200,7 +202,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         regions = []
         for line, column in places:
             if line - top in self._seen and column < self.column_count:
-                x, width = left + self._edges[column], self.width_of(column)
+                x = left + self._edges[column]
+                width = self.width_of(column)
                 regions.append(Region(x, line - top, width, 1))
         if regions:
             self.refresh(*regions)
@@ -257,7 +260,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def _resting_line(self, line: int, direction: int) -> int:
         """The nearest line the cursor may rest on, looking in one direction and then the other."""
-        down, up = range(line, self.line_count()), range(line, -1, -1)
+        down = range(line, self.line_count())
+        up = range(line, -1, -1)
         scans = chain(down, up) if direction > 0 else chain(up, down)
         return next(filter(self.rests_on, scans), self.line)
 
@@ -341,8 +345,8 @@ class GridTable(LineTable):
         """Show another table; the cursor stays on its line."""
         say = self._glyphs.say
         before = (self._headings, self._rows, self._marked)
-        self._headings = [say(text) for text in grid.headings]
-        self._rows = [[say(text) for text in row] for row in grid.rows]
+        self._headings = list(map(say, grid.headings))
+        self._rows = [list(map(say, row)) for row in grid.rows]
         self._words, self._marked = grid.words, grid.marked
         if before != (self._headings, self._rows, self._marked):
             self._fit()
@@ -387,7 +391,8 @@ class GridTable(LineTable):
 
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column) - _GAP
-        text, pad = self._text(line, column + 1), padded_left
+        text = self._text(line, column + 1)
+        pad = padded_left
         if column + 1 < self._words:
             pad = padded
         return [(pad(text, width) + " " * _GAP, "head" if line is None else "text")]
