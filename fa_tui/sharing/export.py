@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_core.files import typed_path
+from fa_core.numbers import power_of_ten
 from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 if TYPE_CHECKING:
@@ -124,9 +125,8 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     """
     if kind not in OF_RUNS and kind is not CHARTS:
         assert shared.table is not None
-        return export_text(
-            kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table)
-        )
+        write = table_csv if kind.ending == ".csv" else table_json
+        return export_text(kind, text, write(shared.table))
     path = _free(kind, text)
     if kind is CHARTS:
         write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
@@ -138,16 +138,15 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
         from fa_core.formats.audit_table_writer import write_audit_table
 
-        judged = ((row, row.report.with_thresholds(shared.thresholds)) for row in shared.rows)
-        write_audit_table(path, [replace(row, report=report) for row, report in judged])
+        judged = []
+        for row in shared.rows:
+            judged.append(replace(row, report=row.report.with_thresholds(shared.thresholds)))
+        write_audit_table(path, judged)
         return [path]
     from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable
 
-    if kind.ending in (".md", ".html"):
-        traces = shared.traces()
-    else:
-        traces = ()
+    traces = shared.traces() if kind.ending in (".md", ".html") else ()
     return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
 
 
@@ -159,7 +158,6 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
     """
     from matplotlib.ticker import NullFormatter
 
-    from fa_core.numbers import power_of_ten
     from fa_core.reporting.panels import NULL, fixed_style, laid_out, page, rendered
 
     with fixed_style():
@@ -191,14 +189,17 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
             )
             for scale, axis in ((chart.x, panel.xaxis), (chart.y, panel.yaxis)):
                 if scale.log:
-                    axis.set_major_formatter(
-                        lambda value, _: power_of_ten(round(math.log10(value)))
-                    )
+                    axis.set_major_formatter(_decade)
                     axis.set_minor_formatter(NullFormatter())
             if 0 < sum(bool(curve.name or curve.mark) for curve in chart.curves) <= _NAMED:
                 panel.legend(fontsize="x-small")
         laid_out(figure)
     return rendered(figure, kind)
+
+
+def _decade(value: float, position: object) -> str:
+    """The label of a tick on a logarithmic axis."""
+    return power_of_ten(round(math.log10(value)))
 
 
 _COLOURS = {"strong": "black", "bad": "red", "faint": "lightgrey"}

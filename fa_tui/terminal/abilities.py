@@ -104,7 +104,11 @@ def _unicode(env: Mapping[str, str], term: str, glyphs: str) -> bool:
     # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the user chose is LANG
     set_by_python = env.get("LC_CTYPE") == "C.UTF-8" and env.get("LANG")
     chosen_locales = ("LC_ALL", "LANG") if set_by_python else ("LC_ALL", "LC_CTYPE", "LANG")
-    return next((_is_utf8(env[name]) for name in chosen_locales if env.get(name)), True)
+    for name in chosen_locales:
+        locale = env.get(name)
+        if locale:
+            return _is_utf8(locale)
+    return True
 
 
 def _is_utf8(locale: str) -> bool:

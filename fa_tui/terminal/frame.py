@@ -96,8 +96,9 @@ class Frame:
         scroll = find_scroll(_texts(before), _texts(self._lines))
         if scroll is None:
             return text
-        came: list[Cell | None] = [None] * self.size[0]
-        scrolled = self._difference(whole, [line[:] for line in scroll.moved(before, came)], scroll)
+        unknown: list[Cell | None] = [None] * self.size[0]
+        moved = [line[:] for line in scroll.moved(before, unknown)]
+        scrolled = self._difference(whole, moved, scroll)
         if len(scrolled) <= _CLEARLY * len(text):
             return scrolled
         return text
@@ -112,11 +113,12 @@ class Frame:
             return None
         if not _are_simple(segments):
             return self._put_whole(x, y, segments)
-        cells: list[Cell] = []
+        line = self._lines[y]
         for text, style, _ in segments:
-            cells += _cells(text, style, self._colours)
-        cells = cells[: width - x]
-        self._lines[y][x : x + len(cells)] = cells
+            cells = _cells(text, style, self._colours)
+            line[x : x + len(cells)] = cells
+            x += len(cells)
+        del line[width:]
         return None
 
     def _put_whole(self, x: int, y: int, segments: list[Segment]) -> Whole:
@@ -126,14 +128,17 @@ class Frame:
         drawn over blanks, and the next text is put at its place.
         """
         parts = ["\x1b[0m"]
-        start, width = x, self.size[0]
+        start = x
+        width, _ = self.size
         for text, style, _ in segments:
             style = style or Style.null()
             place = f"\x1b[{y + 1};{x + 1}H"
             length = cell_len(text)
             parts.append(place)
             if not _is_simple(text):
-                parts += [Strip.render_style(style, " " * length, self._colours), place]
+                blanks = " " * length
+                parts.append(Strip.render_style(style, blanks, self._colours))
+                parts.append(place)
             parts.append(Strip.render_style(style, text, self._colours))
             x += length
         end = min(width, x)
@@ -156,9 +161,7 @@ class Frame:
         pen: Codes | None = None
         if scroll:
             out.insert(0, scroll.codes())
-            if whole:
-                pen = None
-            else:
+            if not whole:
                 pen = PLAIN
         at = (-9, -9)  # unknown
         for backwards, y, x, text in sorted(runs):
@@ -174,8 +177,9 @@ class Frame:
                     length = shown
                 text = _BLANKS.sub(_erased, text)
             out.append(text)
+            x += length
             # behind the last cell terminals do not agree on where the cursor is
-            at = (y, x + length if x + length < self.size[0] else -1)
+            at = (y, x if x < self.size[0] else -1)
         if out:
             return "".join([*out, "\x1b[0m"])
         return ""
@@ -243,7 +247,13 @@ def _erased(blanks: re.Match[str]) -> str:
 
 
 def _texts(lines: _Lines) -> list[str]:
-    return ["".join([UNKNOWN if cell is None else cell[0] for cell in line]) for line in lines]
+    return ["".join(map(_character, line)) for line in lines]
+
+
+def _character(cell: Cell | None) -> str:
+    if cell is None:
+        return UNKNOWN
+    return cell[0]
 
 
 def _shown(segments: Iterable[Segment]) -> list[Segment]:
@@ -282,4 +292,5 @@ def _cells(text: str, style: Style | None, colours: ColorSystem) -> tuple[Cell, 
     blank = codes
     if not shows_on_blanks(codes[0]):
         blank = ("", "39", codes[2])
-    return tuple((character, blank if character == " " else codes) for character in text)
+    look = {" ": blank}
+    return tuple((character, look.get(character, codes)) for character in text)

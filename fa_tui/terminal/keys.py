@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice
 
 from textual import events
 from textual.app import App
@@ -66,9 +66,10 @@ class KeyQueue:
 
     async def take_text(self, text: str) -> None:
         """Handle many characters that came at once."""
-        await self._take_all(
-            [events.Key(_character_to_key(character), character) for character in text]
-        )
+        keys = []
+        for character in text:
+            keys.append(events.Key(_character_to_key(character), character))
+        await self._take_all(keys)
 
     async def _take_all(self, keys: Sequence[events.Key]) -> None:
         room = max(0, _MOST_AHEAD - len(self._typed_ahead))
@@ -119,9 +120,11 @@ class KeyQueue:
         if not isinstance(entry, Input):
             return False
         ahead = self._typed_ahead
-        text = "".join(
-            key.character or "" for key in takewhile(lambda key: key.is_printable, ahead)
-        )
+        text = ""
+        for key in ahead:
+            if not key.is_printable:
+                break
+            text += key.character or ""
         if len(text) < 2:
             return False
         self._typed_ahead = deque(islice(ahead, len(text), None))
@@ -137,9 +140,10 @@ class KeyQueue:
         if isinstance(screen, ModalScreen):
             # where something can be typed, the focus goes there
             return screen.focused is not None or not screen.focus_chain
-        return not any(
-            worker.group == DIALOGS and not worker.is_finished for worker in self._app.workers
-        )
+        for worker in self._app.workers:
+            if worker.group == DIALOGS and not worker.is_finished:
+                return False
+        return True
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
         """Notice when a node, or one above it, has taken the key: this question follows it in each

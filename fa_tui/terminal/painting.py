@@ -20,6 +20,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from rich.color import ColorSystem
@@ -171,7 +172,7 @@ class Painter:
         self._held_until = 0.0
         self._idle_looks = 0
         # weakly: a screen that was left, and all runs that it shows, are freed
-        self._on_top: Callable[[], Screen[object] | None] = lambda: None
+        self._on_top: weakref.ref[Screen[object]] | None = None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
@@ -207,7 +208,7 @@ class Painter:
             # no more questions
             return None
         now, screen = time.monotonic(), self._app.screen
-        if self.has_painted and screen is not self._on_top():
+        if self._on_top is not None and screen is not self._on_top() and self.has_painted:
             self.hold()
         self._on_top = weakref.ref(screen)
         wait = max(self._pacing.wait(now), self._settled_at - now, self._held_until - now)
@@ -229,9 +230,8 @@ class Painter:
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # what this update leaves out is not known to be there
                 app.screen.call_next(app.screen.refresh)
-        text = self._frame.show(
-            list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update))
-        )
+        pieces = _chops(update) if isinstance(update, ChopsUpdate) else _lines(update)
+        text = self._frame.show(list(pieces))
         if self._pacing.sent(len(text), time.monotonic()):
             return text + ASK
         return text
@@ -240,11 +240,9 @@ class Painter:
         """Paint a screen that was held once it and its widgets have no message left to handle."""
         app = self._app
         widgets = app.screen.walk_children(with_self=True) if app.screen_stack else ()
-        busy = any(pump.message_queue_size for pump in (app, *widgets))
-        if busy:
+        self._idle_looks += 1
+        if any(pump.message_queue_size for pump in (app, *widgets)):
             self._idle_looks = 0
-        else:
-            self._idle_looks = self._idle_looks + 1
         if self._idle_looks < 2 and time.monotonic() < self._held_until:
             after(_LOOK_SECONDS, app, self._look)
         else:
@@ -285,11 +283,15 @@ class _FrameUpdate(CompositorUpdate):
 
 def _lines(update: LayoutUpdate) -> Iterator[Piece]:
     for y, line in enumerate(update.strips, update.region.y):
-        yield update.region.x, y, [segment for strip in line for segment in strip]
+        yield update.region.x, y, list(chain.from_iterable(line))
 
 
 def _chops(update: ChopsUpdate) -> Iterator[Piece]:
-    for y, x1, x2 in update.spans:
-        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-            if strip is not None and x < x2 and end > x1:
-                yield max(x, x1), y, list(strip.crop(max(0, x1 - x), min(end, x2) - x))
+    for y, left, right in update.spans:
+        chops = update.chops[y]
+        for end, x in zip(update.chop_ends[y], chops, strict=False):
+            strip = chops[x]
+            start = max(x, left)
+            stop = min(end, right)
+            if strip is not None and start < stop:
+                yield start, y, list(strip.crop(start - x, stop - x))

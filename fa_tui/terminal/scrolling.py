@@ -36,13 +36,14 @@ class Scroll:
 
     def moved(self, lines: Sequence[_Line], new: _Line) -> list[_Line]:
         """The lines after it, with `new` for each line that came in."""
-        inside = lines[self.top : self.bottom]
-        came = [new] * min(abs(self.up), len(inside))
-        if self.up > 0:
-            inside = [*inside[self.up :], *came]
-        else:
-            inside = [*came, *inside[: self.up]]
-        return [*lines[: self.top], *inside, *lines[self.bottom :]]
+        moved = list(lines)
+        for place in range(self.top, self.bottom):
+            source = place + self.up
+            if self.top <= source < self.bottom:
+                moved[place] = lines[source]
+            else:
+                moved[place] = new
+        return moved
 
     def codes(self) -> str:
         r"""The codes of this scroll; colours are reset, and the cursor is at an unknown place.
@@ -52,12 +53,13 @@ class Scroll:
         >>> Scroll(1, 4, -2).codes()
         '\x1b[0m\x1b[2;4r\x1b[2H\x1bM\x1bM\x1b[r'
         """
-        margins = f"\x1b[{self.top + 1};{self.bottom}r"
+        first = self.top + 1
         if self.up > 0:
-            moves = f"\x1b[{self.bottom}H" + "\x1bD" * self.up
+            line, index = self.bottom, "\x1bD"
         else:
-            moves = f"\x1b[{self.top + 1}H" + "\x1bM" * -self.up
-        return f"\x1b[0m{margins}{moves}\x1b[r"
+            line, index = first, "\x1bM"
+        moves = index * abs(self.up)
+        return f"\x1b[0m\x1b[{first};{self.bottom}r\x1b[{line}H{moves}\x1b[r"
 
 
 def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
@@ -71,11 +73,15 @@ def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
     up = _most_common_move(old, new)
     if up is None:
         return None
-    lines = range(max(0, -up), len(new) - max(0, up))
-    start, stop = _best_stretch([_gain(old[y], old[y + up], new[y]) for y in lines])
+    first = max(0, -up)
+    gains = []
+    for y in range(first, len(new) - max(0, up)):
+        gains.append(_gain(old[y], old[y + up], new[y]))
+    start, stop = _best_stretch(gains)
     if start == stop:
         return None
-    top, bottom = lines[start] + min(0, up), lines[stop - 1] + 1 + max(0, up)
+    top = first + start + min(0, up)
+    bottom = first + stop + max(0, up)
     if any(UNKNOWN in line for line in after[top:bottom]):
         # unknown cells cannot be painted again after a scroll
         return None
@@ -98,7 +104,8 @@ def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | N
     moves: Counter[int] = Counter()
     for y, column, chunk in came:
         places = left.get((column, chunk), [])
-        if 0 < len(places) <= _OFTEN and len(chunk) - chunk.count(" ") >= _TELLING:
+        letters = len(chunk) - chunk.count(" ")
+        if len(places) <= _OFTEN and letters >= _TELLING:
             moves.update(place - y for place in places)
     if not moves:
         return None

@@ -50,18 +50,18 @@ def change_of_colours(now: Codes | None, wanted: Codes) -> str:
     >>> change_of_colours(("1", "31", "40"), ("", "32", "40"))
     '\\x1b[22;32m'
     """
-    from_reset = ";".join(["0", *_differing(wanted, PLAIN)])
-    if now is None:
-        return f"\x1b[{from_reset}m"
-    old, new = _attributes(now), _attributes(wanted)
-    if not old - new <= _OFF.keys():
-        return f"\x1b[{from_reset}m"
-    off = sorted({_OFF[code] for code in old - new})
-    # bold and dim are switched off by one code
-    on = sorted(new if off else new - old)
-    colours = _differing(wanted[1:], now[1:])
-    from_now = ";".join([*off, *on, *colours])
-    return f"\x1b[{min(from_reset, from_now, key=len)}m"
+    shortest = ";".join(["0", *_differing(wanted, PLAIN)])
+    if now is not None:
+        old = _attributes(now)
+        new = _attributes(wanted)
+        ended = old - new
+        if ended <= _OFF.keys():
+            off = sorted({_OFF[code] for code in ended})
+            # bold and dim are switched off by one code
+            on = sorted(new if off else new - old)
+            from_now = ";".join([*off, *on, *_differing(wanted[1:], now[1:])])
+            shortest = min(shortest, from_now, key=len)
+    return f"\x1b[{shortest}m"
 
 
 def _attributes(codes: Codes) -> set[str]:

@@ -26,10 +26,9 @@ def _theme(
     name: str, *, colours: dict[str, Any], variables: dict[str, str], methods: dict[str, str]
 ) -> Theme:
     """A theme; methods have the colours of the figures where it has none of its own for them."""
-    own = {
-        f"method-{style.colour[1:]}": methods.get(name, style.colour)
-        for name, style in METHOD_STYLES.items()
-    }
+    own = {}
+    for method, style in METHOD_STYLES.items():
+        own[f"method-{style.colour[1:]}"] = methods.get(method, style.colour)
     return Theme(name=name, variables=variables | own, **colours)
 
 

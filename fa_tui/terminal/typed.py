@@ -77,16 +77,15 @@ class Parser(XTermParser):
 
     def _feed_paste(self, data: str, place: int) -> Generator[Message, None, int]:
         text = f"{self._pasted}{data[place:]}"
-        end = text.find(BRACKETED_PASTE_END)
-        if end >= 0:
-            self._pasted = text[:end]
+        pasted, end, rest = text.partition(BRACKETED_PASTE_END)
+        if end:
+            self._pasted = pasted
             yield from self._end_paste()
-            return len(data) - (len(text) - end - len(BRACKETED_PASTE_END))
+            return len(data) - len(rest)
         if len(text) > _MOST_PASTED:
             # the last characters may be the beginning of its end mark
-            text = (
-                text[: _MOST_PASTED - len(BRACKETED_PASTE_END)] + text[-len(BRACKETED_PASTE_END) :]
-            )
+            mark = len(BRACKETED_PASTE_END)
+            text = text[: _MOST_PASTED - mark] + text[-mark:]
         self._pasted, self._pasted_at = text, time.monotonic()
         return len(data)
 

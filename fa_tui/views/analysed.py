@@ -54,9 +54,9 @@ class Analysed:
         """Choose among the session's runs again: some came, went or changed."""
         session = self._session
         self.rows = session.scope
-        self.table: AuditTable = (
-            session.table if self.rows is None else session.table.select(self.rows)
-        )
+        self.table: AuditTable = session.table
+        if self.rows is not None:
+            self.table = session.table.select(self.rows)
         self._published = published_groups(session.table) | published_groups(self.table)
 
     def __len__(self) -> int:
@@ -65,9 +65,8 @@ class Analysed:
     def counts(self) -> dict[str, tuple[int, int]]:
         """Method → how many of its runs are analysed, and how many there are."""
         # from the tables: rows of a big one are made when they are looked at
-        analysed, every = (
-            Counter(table.method.tolist()) for table in (self.table, self._session.table)
-        )
+        analysed = Counter(self.table.method.tolist())
+        every = Counter(self._session.table.method.tolist())
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
@@ -85,16 +84,18 @@ class Analysed:
     def group_of(self, method: str, *, chosen: bool = True) -> str:
         """The group of a method: as the user chose, else as published for just these runs, else
         neither."""
-        if chosen:
-            groups = self._session.groups
-        else:
-            groups = None
-        return (groups or {}).get(method) or self._published.get(method, "neither")
+        published = self._published.get(method, "neither")
+        groups = self._session.groups
+        if chosen and groups:
+            return groups.get(method) or published
+        return published
 
     def _of_group(self, group: str) -> tuple[str, ...]:
-        present = dict.fromkeys(self.table.method.tolist())
-        claims = (name for name in present if name not in CONTROLS)
-        return tuple(name for name in claims if self.group_of(name) == group)
+        found = []
+        for name in dict.fromkeys(self.table.method.tolist()):
+            if name not in CONTROLS and self.group_of(name) == group:
+                found.append(name)
+        return tuple(found)
 
     def left_out_words(self, *, groups: bool) -> Iterator[str]:
         """What an analysis would need, or seem to be of, and the filter leaves out.
@@ -130,11 +131,10 @@ def left_out_words(
         runs = [analysed for name, (analysed, _) in counts.items() if groups.get(name) == group]
         if runs and not any(runs):
             yield f"The filter leaves out every {group} run{all_runs}."
-    partly = [
-        f"{name} {analysed} of {every}"
-        for name, (analysed, every) in counts.items()
-        if 0 < analysed < every
-    ]
+    partly = []
+    for name, (analysed, every) in counts.items():
+        if 0 < analysed < every:
+            partly.append(f"{name} {analysed} of {every}")
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
@@ -167,16 +167,15 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
     """The table with some columns, if it has them, moved to the front; all set left where they line
     up so."""
-    first = [name for name in first if name in grid.headings]
-    order = [
-        *map(grid.headings.index, first),
-        *(i for i, name in enumerate(grid.headings) if name not in first),
-    ]
-    headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    if lines_up:
-        words = len(order)
-    else:
+    front = [grid.headings.index(name) for name in first if name in grid.headings]
+    order = list(dict.fromkeys([*front, *range(len(grid.headings))]))
+    words = len(order)
+    if not lines_up:
         words = 1 + max(map(order.index, range(grid.words)))
+    lines = []
+    for line in (grid.headings, *grid.rows):
+        lines.append(tuple(map(line.__getitem__, order)))
+    headings, *rows = lines
     return replace(grid, headings=headings, rows=tuple(rows), words=words)
 
 
@@ -192,15 +191,17 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     """
     if len(measured) > room:
         return grid
-    counts = [
-        tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
-        for strategy in analysis.strategies
-    ]
     headings = (*grid.headings, *measured)
-    rows = tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True))
-    width = sum(max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True))
+    rows = []
+    for row, strategy in zip(grid.rows, analysis.strategies, strict=True):
+        counts = strategy.by_method
+        more = [f"{counts.get(method, 0)}/{runs}" for method, runs in measured.items()]
+        rows.append((*row, *more))
+    width = 0
+    for column in zip(headings, *rows, strict=True):
+        width += max(map(len, column)) + 2
     if width <= room:
-        return replace(grid, headings=headings, rows=rows)
+        return replace(grid, headings=headings, rows=tuple(rows))
     return grid
 
 
@@ -210,35 +211,28 @@ def curve_words(
     """What the chart's curves and its cursor are, and that they count controls, where there are
     some."""
     fired, walked = curve.at(one.threshold)
+    place = f"at {short(one.threshold)}"
     if one.plateau:
-        span = f", no letter changes in {plateau_words(one)}"
-    else:
-        span = ""
-    span += (
-        f", no verdict in {interval_words(*curve.unchanged(one.threshold))}" if one.plateau else ""
-    )
-    if controls:
-        counted = " with controls"
-    else:
-        counted = ""
-    counts = [
+        unchanged = interval_words(*curve.unchanged(one.threshold))
+        place += f", no letter changes in {plateau_words(one)}, no verdict in {unchanged}"
+    counted = " with controls" if controls else ""
+    return [
+        (f" {curve.letter}", "accent"),
         (f" fires on {fired}   ", ""),
         ("w", "accent"),
         (f" walks back {walked}{counted}   ", ""),
+        (place, "dim"),
     ]
-    return [(f" {curve.letter}", "accent"), *counts, (f"at {short(one.threshold)}{span}", "dim")]
 
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
     """Which runs a reporting habit withdraws, and which it misses."""
-    seen = set(strategy.walked_back)
-    missed = [name for name in full.walked_back if name not in seen]
+    names = strategy.walked_back
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield (
-        f"  walks back {len(strategy.walked_back)}: "
-        f"{listed(strategy.walked_back, _LISTED) or 'none'}"
-    )
+    yield f"  walks back {len(names)}: {listed(names, _LISTED) or 'none'}"
     if strategy.name != full.name:
+        seen = set(names)
+        missed = [name for name in full.walked_back if name not in seen]
         yield f"  misses: {listed(missed, _LISTED) or 'none'}"
     yield f"  has all it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
@@ -248,18 +242,23 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
 
 def group_words(group: SeedGroup) -> Iterator[str]:
     """One method over its seeds: its verdicts, and every number's range."""
-    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _LISTED)
-    yield f"# {group.method}: seeds {seeds}"
+    seeds = ["no seed" if seed is None else seed for seed in group.seeds]
+    yield f"# {group.method}: seeds {listed(seeds, _LISTED)}"
+    verdicts = group.verdicts
     if group.verdict == CONTROL:
         verdicts = {CONTROL: len(group.seeds)}
-    else:
-        verdicts = group.verdicts
     for text, count in verdicts.items():
         yield f"  {count} × {text}"
     if group.disagree:
-        yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
+        letters = [f"({letter})" for letter in group.disagree]
+        yield f"  seeds disagree on {', '.join(letters)}"
     for name, stat in group.stats.items():
-        if stat.min is not None and stat.max is not None:
-            ends = " to ".join(dict.fromkeys(map(short, (stat.min, stat.max))))
-            yield f"  {_LABELS.get(name, name):<12}{ends} over {runs_words(stat.n)}"
-    yield from (f"  {note}" for note in group.notes)
+        if stat.min is None or stat.max is None:
+            continue
+        ends = short(stat.min)
+        if short(stat.max) != ends:
+            ends += f" to {short(stat.max)}"
+        label = _LABELS.get(name, name)
+        yield f"  {label:<12}{ends} over {runs_words(stat.n)}"
+    for note in group.notes:
+        yield f"  {note}"

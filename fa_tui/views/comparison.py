@@ -72,13 +72,19 @@ class Window(NamedTuple):
         """
         if not self.hides:
             return str(self.total)
-        return f"{self.first + 1}{f'-{self.end}' if self.size > 1 else ''} of {self.total}"
+        if self.size > 1:
+            return f"{self.first + 1}-{self.end} of {self.total}"
+        return f"{self.first + 1} of {self.total}"
 
 
 MARKED = "marked runs"
 
 MOST = 200
 """Runs that are compared: all of them are read, and more say no more."""
+
+
+_COMPARED = ("growth", "g_L", "drift", "margin", "acc", "frozen")
+"""Quantities of a run that are compared."""
 
 
 class Group(NamedTuple):
@@ -124,9 +130,11 @@ class ComparedLine(NamedTuple):
     @property
     def name(self) -> str:
         """``‖h_3‖``, ``growth 0→1``, ``margin pp``"""
-        return {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}.get(self.kind, "{}").format(
-            self.label
-        )
+        if self.kind in ("h", "g"):
+            return f"‖{self.kind}_{self.label}‖"
+        if self.kind == "growth":
+            return f"growth {self.label}"
+        return self.label
 
 
 def groups_of(
@@ -162,14 +170,15 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
         groups: as they are.
         place: of what was compared last.
     """
-    runs, name = (wanted.rows, (wanted.name, wanted.home)) if wanted else ((), None)
-    same = [now for now, group in enumerate(groups) if (group.name, group.home) == name]
-    shared = [
-        now
-        for now, group in enumerate(groups)
-        if group.name != MARKED and not {*runs}.isdisjoint(group.rows)
-    ]
-    return [*same, *shared, max(0, min(place, len(groups) - 1))][0]
+    if wanted is not None:
+        for now, group in enumerate(groups):
+            if group.name == wanted.name and group.home == wanted.home:
+                return now
+        runs = set(wanted.rows)
+        for now, group in enumerate(groups):
+            if group.name != MARKED and not runs.isdisjoint(group.rows):
+                return now
+    return max(0, min(place, len(groups) - 1))
 
 
 def column_labels(
@@ -189,9 +198,8 @@ def column_labels(
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
     """Whether runs are of one method, axes, place and depth, so that their mean says something."""
     lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
-    return (
-        len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
-    )
+    depths = {len(session.rows[row].report.residual_norms) for row in rows}
+    return len(lines) == len(depths) == 1
 
 
 def compared_lines(
@@ -207,13 +215,13 @@ def compared_lines(
         factor: how many times the smallest the largest is where runs diverge.
     """
     norms = [report.stream("residual_norms") for report in reports]
+    growths = list(map(block_growths, norms))
+    gradients = [report.stream("bp_grad_norms") for report in reports]
     return [
         ComparedLine("verdict", "verdict"),
         *_section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms)),
-        *_section("growth", "growth per block", [block_growths(each) for each in norms], factor),
-        *_section(
-            "g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports], factor
-        ),
+        *_section("growth", "growth per block", growths, factor),
+        *_section("g", "‖g_l‖ BP gradient", gradients, factor),
         *_numbers(reports),
     ]
 
@@ -234,14 +242,16 @@ class Agreement(NamedTuple):
     @property
     def everywhere(self) -> str:
         """The letters that were measured on every run and on which all agree."""
-        return "".join(letter for letter, measured in self.agree.items() if measured == self.runs)
+        return "".join(name for name, measured in self.agree.items() if measured == self.runs)
 
     def partly(self) -> list[str]:
         """The other letters on which runs agree, each with the number of runs that it was measured
         on."""
-        return [
-            f"{letter} on {n} of {self.runs}" for letter, n in self.agree.items() if n < self.runs
-        ]
+        texts = []
+        for letter, measured in self.agree.items():
+            if measured < self.runs:
+                texts.append(f"{letter} on {measured} of {self.runs}")
+        return texts
 
 
 def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
@@ -258,8 +268,12 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
     counts = Counter(judged)
     agree, disagree = {}, {}
     for letter, bit in BIT.items():
-        measured = sum(count for (_, coverage), count in counts.items() if coverage & bit)
-        fires = sum(count for (flags, coverage), count in counts.items() if coverage & flags & bit)
+        measured = fires = 0
+        for (flags, coverage), count in counts.items():
+            if coverage & bit:
+                measured += count
+            if coverage & flags & bit:
+                fires += count
         if 0 < fires < measured:
             disagree[letter] = (fires, measured)
         elif measured > 1:
@@ -270,19 +284,20 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
 def extremes(line: ComparedLine) -> tuple[int, int] | None:
     """The places of the largest and of the smallest value of a line; None where no two values
     differ."""
-    if line.spread:
-        values = line.spread.values
-    else:
-        values = ()
-    known = [(value, place) for place, value in enumerate(values) if value is not None]
-    if len({value for value, _ in known}) < 2:
+    if line.spread is None:
         return None
-    # one that is not finite is what makes the ratio infinite
-    largest, smallest = (
-        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1]))
-        for pick in (max, min)
-    )
-    return largest[1], smallest[1]
+    keys = []
+    values = set()
+    for place, value in enumerate(line.spread.values):
+        if value is not None:
+            values.add(value)
+            # one that is not finite is what makes the ratio infinite
+            keys.append((not math.isfinite(value), value, -place))
+    if len(values) < 2:
+        return None
+    *_, largest = max(keys)
+    *_, smallest = min(keys)
+    return -largest, -smallest
 
 
 def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
@@ -296,13 +311,12 @@ def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str
     places = extremes(line)
     if line.spread is None or places is None:
         return ""
-    known = ((place, line.spread.values[place]) for place in places)
-    ends = (
-        f"{''.join(labels[place]).strip()} ({short(value, 6)})"
-        for place, value in known
-        if value is not None
-    )
-    return "largest {}, smallest {}".format(*ends)
+    texts = []
+    for which, place in zip(("largest", "smallest"), places, strict=True):
+        value = line.spread.values[place]
+        if value is not None:
+            texts.append(f"{which} {''.join(labels[place]).strip()} ({short(value, 6)})")
+    return ", ".join(texts)
 
 
 def spread_words(line: ComparedLine) -> str:
@@ -350,46 +364,43 @@ def _section(
         return []
     parting = first_parting(layers, factor)
     if kind == "growth":
-        kinds = "block"
+        noun, name_of = "block", block_name
     else:
-        kinds = "layer"
-    names = [block_name(layer.layer) if kind == "growth" else f"{layer.layer}" for layer in layers]
+        noun, name_of = "layer", str
     ratios = [layer.ratio for layer in layers if layer.ratio is not None]
-    if ratios:
-        agree = f": agree within ×{short(max(ratios))}"
-    else:
-        agree = ""
-    heading = (
-        title + (f": diverge at {kinds} {names[parting.layer]}" if parting else agree) + remark
-    )
-    return [
-        ComparedLine("heading", heading),
-        *(
-            ComparedLine(kind, name, layer, layer is parting)
-            for name, layer in zip(names, layers, strict=True)
-        ),
-    ]
+    if parting:
+        title += f": diverge at {noun} {name_of(parting.layer)}"
+    elif ratios:
+        title += f": agree within ×{short(max(ratios))}"
+    lines = [ComparedLine("heading", title + remark)]
+    for layer in layers:
+        lines.append(ComparedLine(kind, name_of(layer.layer), layer, layer is parting))
+    return lines
 
 
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
-    assumed = frozenset(
-        place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None
-    )
-    lines = []
-    for quantity in map(BY_NAME.__getitem__, ("growth", "g_L", "drift", "margin", "acc", "frozen")):
-        values = tuple(quantity.of(report) for report in reports)
-        if all(value is None for value in values):
+    assumed = set()
+    for place, report in enumerate(reports):
+        if report.assumed_baseline_acc is not None:
+            assumed.add(place)
+    heading = "judged numbers"
+    if assumed:
+        heading += "   ?: by an assumed frozen baseline"
+    lines = [ComparedLine("heading", heading)]
+    for name in _COMPARED:
+        quantity = BY_NAME[name]
+        values = tuple(map(quantity.of, reports))
+        runs = [[] if value is None else [value] for value in values]
+        if not any(runs):
             continue
-        known = across_runs([[] if value is None else [value] for value in values])[0]
+        [spread] = across_runs(runs)
+        spread = replace(spread, values=values)
+        if not quantity.log:
+            # a ratio of cosines, margins or accuracies says nothing
+            spread = replace(spread, ratio=None)
         label = f"{quantity.letter} {quantity.label}".strip()
-        # a ratio of cosines, margins or accuracies says nothing
-        spread = replace(known, values=values, ratio=known.ratio if quantity.log else None)
-        if quantity.name in OF_BASELINE:
-            places = assumed
-        else:
-            places = frozenset[int]()
+        places = frozenset(assumed if name in OF_BASELINE else ())
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
-    if not lines:
-        return []
-    heading = "judged numbers" + ("   ?: by an assumed frozen baseline" if assumed else "")
-    return [ComparedLine("heading", heading), *lines]
+    if len(lines) > 1:
+        return lines
+    return []

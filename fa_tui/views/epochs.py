@@ -138,15 +138,12 @@ class EpochSession(Session):
 def replay_of(session: Session) -> Replay:
     """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
-    if session.scope is None:
-        chosen = session.traces
-    else:
-        chosen = traces_of(session.scoped, session.traces)
+    chosen = session.traces
+    if session.scope is not None:
+        chosen = traces_of(session.scoped, chosen)
     if session.log:
-        bounded = session.log.apply_to_traces(chosen)
-    else:
-        bounded = chosen
-    traces = sorted(bounded, key=lambda trace: (trace.source, trace.key))
+        chosen = session.log.apply_to_traces(chosen)
+    traces = sorted(chosen, key=_name)
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 

@@ -164,8 +164,10 @@ class Filter:
         """The rows that pass, in order; None where nothing is filtered."""
         if not self._tests:
             return None
-        tests = self._tests
-        return [row for row in range(len(session)) if all(test(session, row) for test in tests)]
+        rows: Iterable[int] = range(len(session))
+        for test in self._tests:
+            rows = [row for row in rows if test(session, row)]
+        return list(rows)
 
 
 def split(text: str) -> list[str]:

@@ -29,15 +29,10 @@ class Axes(NamedTuple):
         >>> Axes().having("columns", "method")
         Axes(lines='seed', columns='method')
         """
-        if place == "columns":
-            other = self.lines
-        else:
-            other = self.columns
-        if axis == other:
+        changed = self._replace(**{place: axis})
+        if changed.lines == changed.columns:
             return Axes(self.columns, self.lines)
-        if place == "columns":
-            return Axes(self.lines, axis)
-        return Axes(axis, self.columns)
+        return changed
 
     def __str__(self) -> str:
         return f"{plural(self.lines)} × {plural(self.columns)}"
@@ -198,13 +193,12 @@ def build_grid(
     # homes are of all runs, so that a filter renames no heading
     homes = homes_of([row.source for row in rows])
     indices = range(len(rows)) if shown is None else list(shown)
-    chosen = [(rows[index], homes[index]) for index in indices]
-    values = [value_on(axes.columns, row, home) for row, home in chosen]
+    values = [value_on(axes.columns, rows[index], homes[index]) for index in indices]
     columns = in_order(axes.columns, values)
     column_of = {value: column for column, value in enumerate(columns)}
     runs = []
-    for index, (row, home), value in zip(indices, chosen, values, strict=True):
-        runs.append(_Placed(index, row, home, column_of[value]))
+    for index, value in zip(indices, values, strict=True):
+        runs.append(_Placed(index, rows[index], homes[index], column_of[value]))
     labels = [value_text(axes.columns, value) for value in columns]
     if axes == METHODS_BY_SEEDS:
         varying = differing_axes((run.home, run.row) for run in runs)
@@ -231,13 +225,9 @@ def _together(runs: Sequence[_Placed], axes: Axes) -> _Groups:
     """Cells of all runs that agree on both axes; a single home if the source is an axis."""
     by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
     for run in runs:
-        if "source" in axes:
-            home = ""
-        else:
-            home = run.home
-        cells = by_value.setdefault(home, {}).setdefault(
-            value_on(axes.lines, run.row, run.home), {}
-        )
+        home = "" if "source" in axes else run.home
+        value = value_on(axes.lines, run.row, run.home)
+        cells = by_value.setdefault(home, {}).setdefault(value, {})
         cells.setdefault(run.column, []).append(run.run)
     groups: _Groups = {}
     for home, lines in by_value.items():
@@ -266,9 +256,9 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
     headings: dict[str, str] = {}
     for run in runs:
         if run.home not in headings:
-            shared = {
-                name: value for name, value in run.row.axes.items() if name not in varying[run.home]
-            }
+            shared = dict(run.row.axes)
+            for name in varying[run.home]:
+                shared.pop(name, None)
             headings[run.home] = f"{run.home}  {axes_text(shared)}".rstrip()
     return headings
 

@@ -33,16 +33,14 @@ class Scale(msgspec.Struct, frozen=True):
 
     def fraction(self, value: float) -> float:
         """Position in [0, 1], clamped at the ends; a value with no logarithm lies at 0."""
+        low, high = self.lo, self.hi
         if self.log:
             if value <= 0:
                 return 0.0
             if value == math.inf:
                 return 1.0
-            low, high = math.log10(self.lo), math.log10(self.hi)
-            part = (math.log10(value) - low) / (high - low)
-        else:
-            part = (value - self.lo) / (self.hi - self.lo)
-        return min(1.0, max(0.0, part))
+            low, high, value = map(math.log10, (low, high, value))
+        return min(1.0, max(0.0, (value - low) / (high - low)))
 
     def value(self, fraction: float) -> float:
         """The value at a position in [0, 1]: the inverse of `fraction`."""
@@ -52,7 +50,8 @@ class Scale(msgspec.Struct, frozen=True):
             return self.hi
         if self.log:
             low, high = math.log10(self.lo), math.log10(self.hi)
-            return min(self.hi, max(self.lo, math.pow(10.0, low + fraction * (high - low))))
+            value = math.pow(10.0, low + fraction * (high - low))
+            return min(self.hi, max(self.lo, value))
         return self.lo + fraction * (self.hi - self.lo)
 
     def cell(self, value: float, cells: int) -> int:
@@ -126,19 +125,15 @@ def covering(
         bottom = max(-300, math.floor(math.log10(lo) + 1e-12))
         top = min(308, math.ceil(math.log10(hi) - 1e-12))
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)
-    if at_least and lo == at_least[0] and hi == at_least[1]:
-        return Scale(lo, hi)
+    first, last = at_least or (math.nan, math.nan)
     # half of the smallest float is zero, which has no logarithm
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)
     room = span * _SPARE
     unit = 10.0 ** math.floor(math.log10(span / 2))
-    if at_least and lo == at_least[0]:
-        low = lo
-    else:
+    low, high = lo, hi
+    if lo != first:
         low = math.floor((lo - room) / unit) * unit
-    if at_least and hi == at_least[1]:
-        high = hi
-    else:
+    if hi != last:
         high = math.ceil((hi + room) / unit) * unit
     return Scale(low, high)
 
@@ -210,15 +205,13 @@ class Track(msgspec.Struct, frozen=True):
 
     def _next(self, value: float, stride: bool, *, upward: bool) -> float:
         if not self.scale.log:
-            if stride:
-                unit = 10 * self.unit
-            else:
-                unit = self.unit
+            unit = 10 * self.unit if stride else self.unit
             return next_multiple(value, unit, upward=upward)
-        wide = math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES
-        if stride:
-            return next_rung(value, (1.0,) if wide else (1.0, 2.0, 5.0), upward=upward)
-        return next_rung(value, R10 if wide else R20, upward=upward)
+        steps: Sequence[float] = R20
+        strides: Sequence[float] = (1.0, 2.0, 5.0)
+        if math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES:
+            steps, strides = R10, (1.0,)
+        return next_rung(value, strides if stride else steps, upward=upward)
 
 
 def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int], int, int]:
@@ -271,10 +264,13 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
 
 def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, str]]:
     """The ends, and powers of ten as far apart as there is room."""
-    low, high = round(math.log10(scale.lo)), round(math.log10(scale.hi))
+    low = round(math.log10(scale.lo))
+    high = round(math.log10(scale.hi))
     stride = max(1, math.ceil(_LINES_PER_DECADE * (high - low) / max(1, lines)))
     values = [scale.lo, scale.hi]
-    values += [10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0]
+    for exponent in range(low, high + 1):
+        if exponent % stride == 0:
+            values.append(10.0**exponent)
     for value in values:
         yield value, scale.tick(value, glyphs, 2)
 
@@ -282,16 +278,20 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
     """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on
     the axis."""
-    step, decimals = _round_step((scale.hi - scale.lo) / max(1, (lines - 1) // _LINES_PER_LABEL))
-    first, last = math.ceil(scale.lo / step - 1e-9), math.floor(scale.hi / step + 1e-9)
+    labels = max(1, (lines - 1) // _LINES_PER_LABEL)
+    step, decimals = _round_step((scale.hi - scale.lo) / labels)
+    first = math.ceil(scale.lo / step - 1e-9)
+    last = math.floor(scale.hi / step + 1e-9)
     if first >= last:
         yield scale.lo, short(scale.lo, 4)
         yield scale.hi, short(scale.hi, 4)
         return
     for count in range(first, last + 1):
         value = float(f"{count * step:.12g}")
-        text = f"{value:.{decimals}f}"
-        yield value, text if 1e-4 < step < 1e6 else short(value, 3)
+        if 1e-4 < step < 1e6:
+            yield value, f"{value:.{decimals}f}"
+        else:
+            yield value, short(value, 3)
 
 
 def _round_step(least: float) -> tuple[float, int]:
@@ -301,4 +301,5 @@ def _round_step(least: float) -> tuple[float, int]:
         step = float(f"{mantissa}e{power}")
         if step >= least * (1 - 1e-9):
             return step, max(0, -power)
-    return float(f"1e{power + 1}"), max(0, -power - 1)
+    power += 1
+    return float(f"1e{power}"), max(0, -power)

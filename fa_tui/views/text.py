@@ -118,7 +118,9 @@ class Glyphs(msgspec.Struct, frozen=True):
         ('|g_L| 2x !', 'dfa\\x1b[2J')
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
-        text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
+        if not text.isprintable():
+            text = printable(text)
+        text = text.replace("\ufe0f", "")
         if self.name == "unicode":
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
@@ -181,7 +183,9 @@ def cut(text: str, width: int, mark: str = "") -> str:
         return text
     mark = mark[: max(0, width)]
     room = width - width_of(mark)
-    return (chop_cells(text, room)[0] if room > 0 else "") + mark
+    if room <= 0:
+        return mark
+    return chop_cells(text, room)[0] + mark
 
 
 def cut_start(text: str, width: int, mark: str = "") -> str:
@@ -256,10 +260,11 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
     """
     whole = lead + text.strip()
     first = Text(whole).wrap(_CONSOLE, width)[0].plain.rstrip()
-    rest = Text(whole[len(first) :].strip()).wrap(_CONSOLE, width - width_of(indent))
-    return [
-        line for line in (first, *(indent + more.plain.rstrip() for more in rest)) if line.strip()
-    ]
+    rest = Text(whole[len(first) :].strip())
+    lines = [first]
+    for line in rest.wrap(_CONSOLE, width - width_of(indent)):
+        lines.append(indent + line.plain.rstrip())
+    return [line for line in lines if line.strip()]
 
 
 def _hanging(line: str) -> int:
@@ -301,7 +306,8 @@ def lengths(labels: Sequence[str]) -> list[int]:
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
     [29, 22]
     """
-    return [max(map(width, labels), default=0) for width in (width_of, _least_width)]
+    longest = max(map(width_of, labels), default=0)
+    return [longest, max(map(_least_width, labels), default=0)]
 
 
 def _least_width(label: str) -> int:
@@ -345,9 +351,8 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
     if not paths:
         return ""
     for shown in range(len(paths), 1, -1):
-        line = ", ".join(_from_here(str(path)) for path in paths[:shown]) + _more(
-            len(paths) - shown
-        )
+        names = [_from_here(str(path)) for path in paths[:shown]]
+        line = ", ".join(names) + _more(len(paths) - shown)
         if width_of(line) <= width:
             return line
     more = _more(len(paths) - 1)
