@@ -45,7 +45,8 @@ from fa_tui.views.text import briefly
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel, ThresholdHistory
+    from fa_tui.threshold_history import ThresholdHistory
+    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -439,7 +440,7 @@ class ExplorerApp(ExplorerApplication):
     def history(self) -> ThresholdHistory:
         if self._history is None:
             # after the first paint
-            from fa_tui.widgets.sliders_panel import Judging, ThresholdHistory
+            from fa_tui.threshold_history import Judging, ThresholdHistory
 
             self._history = ThresholdHistory(
                 Judging(self.session.thresholds, self.session.baseline)

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from fa_tui.screens.explorer_panes import RunsShown
     from fa_tui.session import Flip
     from fa_tui.sharing.pieces import Shared
+    from fa_tui.threshold_history import ThresholdHistory
     from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
-    from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdHistory
+    from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
 ResultT = TypeVar("ResultT")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -363,10 +363,11 @@ def _section(
     if not layers:
         return []
     parting = first_parting(layers, factor)
+    noun = "layer"
+    name_of: Callable[[int], str] = str
     if kind == "growth":
-        noun, name_of = "block", block_name
-    else:
-        noun, name_of = "layer", str
+        noun = "block"
+        name_of = block_name
     ratios = [layer.ratio for layer in layers if layer.ratio is not None]
     if parting:
         title += f": diverge at {noun} {name_of(parting.layer)}"

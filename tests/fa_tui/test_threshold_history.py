@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_tui.widgets.sliders_panel import ThresholdHistory
+from fa_tui.threshold_history import ThresholdHistory
 
 
 def at(ratio: float) -> DiagnosticThresholds:
