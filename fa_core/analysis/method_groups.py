@@ -69,17 +69,26 @@ def split_groups(
         UsageError: a control, a method that is not in the table, or one in both groups.
     """
     named = [_known(table, names) for names in (healthy, degenerate)]
-    if both := set(named[0] or ()) & set(named[1] or ()):
+    taken = [set(names or ()) for names in named]
+    if both := taken[0] & taken[1]:
         raise UsageError(f"{', '.join(sorted(both))} in both groups", hint="name a method once")
     published = published_groups(table)
-    masks = []
-    for own, other, group in zip(named, reversed(named), GROUPS, strict=True):
-        if own is None:
-            own = [
-                name for name in published if published[name] == group and name not in (other or ())
-            ]
-        masks.append(np.isin(table.method, own) if own else np.zeros(len(table), dtype=np.bool_))
+    masks: list[Mask] = []
+    for own, others, group in zip(named, reversed(taken), GROUPS, strict=True):
+        chosen = own
+        if chosen is None:
+            members = [name for name, its_group in published.items() if its_group == group]
+            chosen = [name for name in members if name not in others]
+        masks.append(_is_one_of(table, chosen))
     return masks[0], masks[1]
+
+
+def _is_one_of(table: AuditTable, methods: Sequence[str]) -> Mask:
+    """Which runs are of some methods."""
+    if not methods:
+        # np.isin has no type to compare with
+        return np.zeros(len(table), dtype=np.bool_)
+    return np.isin(table.method, methods)
 
 
 def controls_note(methods: Iterable[str]) -> tuple[str, ...]:

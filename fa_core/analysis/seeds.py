@@ -172,14 +172,16 @@ def over_seeds(
     """
     axes, members = _members(table, by)
     t = thresholds or DiagnosticThresholds()
-    first = islice(members.items(), most)
-    groups = tuple(_group(table.select(rows), axes, key[0], t, ddof) for key, rows in first)
-    notes = () if groups else ("no runs: nothing to average",)
+    groups: list[SeedGroup] = []
+    for (home, *_), rows in islice(members.items(), most):
+        groups.append(_group(table.select(rows), axes, home, t, ddof))
+    notes = [*table.assumed_notes, *table.uneven_notes]
     if len(groups) < len(members):
-        notes = (f"the first {len(groups)} of {len(members):,} groups; a filter chooses others",)
-    return SeedTable(
-        by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes), ddof=ddof
-    )
+        shown = f"the first {len(groups)} of {len(members):,} groups"
+        notes.append(f"{shown}; a filter chooses others")
+    elif not groups:
+        notes.append("no runs: nothing to average")
+    return SeedTable(by=axes, groups=tuple(groups), notes=tuple(notes), ddof=ddof)
 
 
 _Key: TypeAlias = tuple[str, ...]
@@ -287,19 +289,34 @@ def _difference(
     table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, list[int]]
 ) -> Difference:
     runs = [table.select(rows) for rows in terms.values()]
-    places = [dict(zip(part.seed, range(len(part)), strict=True)) for part in runs]
-    seeds: tuple[int, ...] = ()
-    if sum(map(len, places)) == sum(map(len, runs)):
-        seeds = tuple(sorted(set.intersection(*map(set, places)) - {None}))
+    seeds = _common_seeds(runs)
     if seeds:
-        paired = [[place[seed] for seed in seeds] for place in places]
-        runs = [part.select(rows) for part, rows in zip(runs, paired, strict=True)]
-    stats = {}
+        runs = [_in_order_of(part, seeds) for part in runs]
+    stats: dict[str, Stat] = {}
     for name, (column, *_) in NUMBERS.items():
         parts = [getattr(part, column) for part in runs]
         stats[name] = _contrast(parts, name in LOGARITHMIC, bool(seeds))
-    conditions = [_condition(part, axes, key[0]) for key, part in zip(terms, runs, strict=True)]
+    conditions: list[Condition] = []
+    for (home, *_), part in zip(terms, runs, strict=True):
+        conditions.append(_condition(part, axes, home))
     return Difference(factors=factors, conditions=tuple(conditions), seeds=seeds, stats=stats)
+
+
+def _common_seeds(runs: Sequence[AuditTable]) -> tuple[int, ...]:
+    """The seeds that all conditions have; none if one has a seed twice."""
+    common = set(runs[0].seed)
+    for part in runs:
+        seeds = set(part.seed)
+        if len(seeds) < len(part):
+            return ()
+        common &= seeds
+    return tuple(sorted(common - {None}))
+
+
+def _in_order_of(runs: AuditTable, seeds: Sequence[int]) -> AuditTable:
+    """The runs of some seeds, in their order."""
+    places = {seed: place for place, seed in enumerate(runs.seed)}
+    return runs.select([places[seed] for seed in seeds])
 
 
 def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
@@ -320,7 +337,9 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
             std = math.sqrt(sum(term.var(ddof=1) for term in terms))
         if not geometric:
             return Stat(n=n, mean=mean, std=std)
-        factor = None if std is None else float(np.exp(std))
+        factor = None
+        if std is not None:
+            factor = float(np.exp(std))
         return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
 
 
@@ -381,20 +400,27 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
         logs = np.log(finite)
     else:
         logs = finite[:0]
-    several = len(finite) > 1
     # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200
     # vanish
     exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
     scaled = np.ldexp(finite, -exponent, out=finite)
+    mean = float(np.ldexp(scaled.mean(), exponent))
+    std = geometric_mean = factor = None
+    if len(finite) > 1:
+        std = float(np.ldexp(scaled.std(ddof=ddof), exponent))
+    if len(logs):
+        geometric_mean = float(np.exp(logs.mean()))
+    if len(logs) > 1:
+        factor = float(np.exp(logs.std(ddof=ddof)))
     return Stat(
         n=len(finite),
         nonfinite=nonfinite,
-        mean=float(np.ldexp(scaled.mean(), exponent)),
-        std=float(np.ldexp(scaled.std(ddof=ddof), exponent)) if several else None,
+        mean=mean,
+        std=std,
         min=lowest,
         max=highest,
-        geometric_mean=float(np.exp(logs.mean())) if len(logs) else None,
-        factor=float(np.exp(logs.std(ddof=ddof))) if several and len(logs) else None,
+        geometric_mean=geometric_mean,
+        factor=factor,
     )
 
 
@@ -431,7 +457,10 @@ def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
         is_excused = letter == "d" and why_no_baseline(runs.method[0])
         if known == n - unmeasured or is_excused:
             continue
-        share = f"on {n - known} of {n} runs" if known else "on any run"
-        hint = baseline_hint(runs) if letter == "d" else ""
-        notes.append(f"({letter}) not measured {share}{hint}")
+        note = f"({letter}) not measured on any run"
+        if known:
+            note = f"({letter}) not measured on {n - known} of {n} runs"
+        if letter == "d":
+            note += baseline_hint(runs)
+        notes.append(note)
     return tuple(notes)
