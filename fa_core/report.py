@@ -17,7 +17,7 @@ from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.report_check import checked
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_json
-from fa_core.text.records import records_of
+from fa_core.text.diagnostic_record import records_of
 from fa_core.text.report_text import report_text
 from fa_core.text.verdict import verdict_words
 

@@ -19,8 +19,8 @@ from fa_core.facts.runs import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
-from fa_core.text.cells import run_cell
 from fa_core.text.verdict import verdict_words
+from fa_core.text.verdict_cell import run_cell
 
 K = TypeVar("K", bound=Hashable)
 

@@ -17,8 +17,8 @@ from fa_core.judgement.judge import ALL, Judge
 from fa_core.judgement.verdict import standing, verdict_text
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
-from fa_core.text.cells import cell_text
 from fa_core.text.verdict import doubt_text, verdict_words
+from fa_core.text.verdict_cell import cell_text
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief
 from fa_core.text.causes import failure_mode, floor_text
+from fa_core.text.diagnostic_record import records_of
 from fa_core.text.notes import own_backward_text, reduction_text
-from fa_core.text.records import records_of
 from fa_core.text.verdict import verdict_words
 
 

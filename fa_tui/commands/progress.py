@@ -26,7 +26,7 @@ from rich.progress import (
 
 from fa_core.engine.jobs import JobState, JobView
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.text.cells import run_cell
+from fa_core.text.verdict_cell import run_cell
 from fa_tui.commands.inputs import cause_of
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect

@@ -14,10 +14,10 @@ from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_core.text.causes import failure_mode, floor_text
-from fa_core.text.cells import cell_legend
+from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import baseline_text, caveats, why_unproven
-from fa_core.text.records import range_text
 from fa_core.text.verdict import counts_text, grounds_of, recorded_text
+from fa_core.text.verdict_cell import cell_legend
 from fa_tui.views.words import runs_words, with_seed
 
 EVIDENCE_LEGEND = (

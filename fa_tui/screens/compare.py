@@ -13,8 +13,8 @@ from textual.widget import Widget
 
 from fa_core.judgement.diagnostics import letters_of
 from fa_core.numbers import short
-from fa_core.text.cells import cell_text
 from fa_core.text.notes import baseline_text
+from fa_core.text.verdict_cell import cell_text
 from fa_tui.screens.dialogs import commands, look_now, shared_traces
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session

@@ -24,10 +24,10 @@ from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.text.causes import failure_mode, floor_text
-from fa_core.text.cells import run_cell
+from fa_core.text.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.text.notes import baseline_text
-from fa_core.text.records import DiagnosticRecord, record_of
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
+from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering

@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
-from fa_core.text.cells import cell_legend
+from fa_core.text.verdict_cell import cell_legend
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped

@@ -17,7 +17,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.records import COLUMNS, records
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
-from fa_core.text.cells import run_cell
+from fa_core.text.verdict_cell import run_cell
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session

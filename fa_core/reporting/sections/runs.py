@@ -23,9 +23,9 @@ from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, b
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 from fa_core.text.causes import failure_mode
-from fa_core.text.cells import cell_legend, run_cell
 from fa_core.text.notes import baseline_text, caveats
 from fa_core.text.verdict import counts_text, grounds_of, verdict_words
+from fa_core.text.verdict_cell import cell_legend, run_cell
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
