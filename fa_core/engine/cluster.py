@@ -104,6 +104,7 @@ class Batch(msgspec.Struct):
     jobs: list[Job]
     deadline: float = math.inf
     submitted: float = 0.0
+    start_patience: float = 0.0
     again: bool = False
 
     @property
@@ -190,6 +191,7 @@ class Cluster:
             batch.jobs = [job for job in batch.jobs if job.id in self._unfinished]
             if batch.jobs:
                 batch.submitted = time.monotonic()
+                batch.start_patience = max(self._patience, 2 * batch.start_patience)
                 self._running[self._measure.remote(batch.jobs, *self._task)] = batch
         if self._running:
             ready, _ = self._ray.wait([*self._running], timeout=0.2)
@@ -205,11 +207,17 @@ class Cluster:
             if is_late and not is_over:
                 self._try_again(batch)
             elif is_stuck:
-                self._waiting.append(Batch(batch.jobs, again=batch.again))
+                self._waiting.append(batch)
 
     def _is_stuck(self, batch: Batch) -> bool:
-        """Whether a task does not begin although there is room: its node may be frozen."""
-        if batch.deadline < math.inf or time.monotonic() < batch.submitted + self._patience:
+        """Whether a task does not begin although there is room: its node may be frozen.
+
+        Each try may take twice as long to begin as the one before: a busy node needs longer than
+        a short patience to start a process and import torch.
+        """
+        if batch.deadline < math.inf:
+            return False
+        if time.monotonic() < batch.submitted + batch.start_patience:
             return False
         return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
