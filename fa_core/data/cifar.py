@@ -41,31 +41,28 @@ def read_pickle_batch(path: Path, label_key: str) -> Batch:
         content = Archive(raw).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
-        data = _array(_value(content, "data"))
-        labels = _array(_value(content, label_key))
+        data = _array(content, "data")
+        labels = _array(content, label_key)
         shape = list(data.shape)
         if data.dtype != np.uint8 or shape != [len(data), PIXELS]:
             raise UnreadableInput(f"data is {data.dtype}{shape}, not uint8[N, {PIXELS}]")
         if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu":
-            raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}")
+            shape = list(labels.shape)
+            raise UnreadableInput(f"{len(data)} samples with labels of shape {shape}")
         return data, labels.astype(np.int64)
 
 
-def _value(content: Mapping[object, object], key: str) -> object:
-    """The value of a key, which may be bytes, as Python 2 wrote it."""
-    for name in (key, key.encode()):
-        if name in content:
-            return content[name]
-    raise UnreadableInput(f"has no {key!r}", hint="this is another data set")
-
-
-def _array(value: object) -> NDArray[Any]:
-    """The array of a list of integers, or of a pickled NumPy array.
+def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
+    """The NumPy array, or list of integers, of a key; Python 2 writes keys as bytes.
 
     Raises:
-        UnreadableInput: a plain value of another type.
+        UnreadableInput: no such key, or a plain value of another type.
         UnsafeCheckpoint: an object of another type.
     """
+    name = key if key in content else key.encode()
+    if name not in content:
+        raise UnreadableInput(f"has no {key!r}", hint="this is another data set")
+    value = content[name]
     if isinstance(value, list) and all(type(one) is int for one in value):
         return np.asarray(value)
     if not isinstance(value, Placeholder):
@@ -98,22 +95,26 @@ class Layout:
     read: Callable[[Path], Batch]
 
 
-def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
-    """A reader of records of `label_bytes` labels, the fine label last, and 3072 pixels."""
+def read_binary_batch(path: Path, label_bytes: int) -> Batch:
+    """Read one batch file of the binary layout: records of labels and `PIXELS` bytes.
+
+    Args:
+        path: the file.
+        label_bytes: labels per record; the last one is the fine label.
+
+    Raises:
+        UnreadableInput: not a whole number of records.
+    """
     record = label_bytes + PIXELS
-
-    def read(path: Path) -> Batch:
-        raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
-        if raw.size == 0 or raw.size % record:
-            what = f"{raw.size} bytes, not a whole number of records of {record}"
-            hint = "the download is incomplete, or this is another data set"
-            raise UnreadableInput(what, where=path, hint=hint)
-        records = raw.reshape(-1, record)
-        pixels = records[:, label_bytes:]
-        labels = records[:, label_bytes - 1]
-        return pixels, labels.astype(np.int64)
-
-    return read
+    raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
+    if raw.size == 0 or raw.size % record:
+        what = f"{raw.size} bytes, not a whole number of records of {record}"
+        hint = "the download is incomplete, or this is another data set"
+        raise UnreadableInput(what, where=path, hint=hint)
+    records = raw.reshape(-1, record)
+    pixels = records[:, label_bytes:]
+    labels = records[:, label_bytes - 1]
+    return pixels, labels.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ CIFAR10 = Cifar(
             "cifar-10-batches-bin",
             tuple(f"{name}.bin" for name in _FIVE),
             "test_batch.bin",
-            _read_binary(1),
+            partial(read_binary_batch, label_bytes=1),
         ),
         Layout(
             "cifar-10-batches-py",
@@ -148,12 +149,20 @@ CIFAR10 = Cifar(
             partial(read_pickle_batch, label_key="labels"),
         ),
     ),
-    Scaling(mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2616)),
+    Scaling(
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2470, 0.2435, 0.2616),
+    ),
 )
 CIFAR100 = Cifar(
     100,
     (
-        Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
+        Layout(
+            "cifar-100-binary",
+            ("train.bin",),
+            "test.bin",
+            partial(read_binary_batch, label_bytes=2),
+        ),
         Layout(
             "cifar-100-python",
             ("train",),
@@ -161,7 +170,10 @@ CIFAR100 = Cifar(
             partial(read_pickle_batch, label_key="fine_labels"),
         ),
     ),
-    Scaling(mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762)),
+    Scaling(
+        mean=(0.5071, 0.4865, 0.4409),
+        std=(0.2673, 0.2564, 0.2762),
+    ),
 )
 
 
@@ -226,7 +238,7 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
 
 def standardised(pixels: Tensor, scaling: Scaling) -> Tensor:
     """(x/255 − mean)/std of bytes (N, 3, H, W), per channel, in float32."""
-    mean = torch.tensor(scaling.mean).view(-1, 1, 1)
-    std = torch.tensor(scaling.std).view(-1, 1, 1)
+    mean = torch.tensor(scaling.mean)[:, None, None]
+    std = torch.tensor(scaling.std)[:, None, None]
     x = pixels.float().div_(255.0)
     return x.sub_(mean).div_(std)

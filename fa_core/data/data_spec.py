@@ -70,7 +70,8 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
         try:
             values[key] = readers[key](value)
         except ValueError as error:
-            raise UsageError(f"{key}={value} cannot be used ({error})", where=name) from None
+            what = f"{key}={value} cannot be used ({error})"
+            raise UsageError(what, where=name) from None
     return replace(defaults, **values)
 
 
@@ -121,5 +122,6 @@ def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options
     if not place:
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
     folder = real_path(typed_path(place))
-    options = parse_options(name, given.replace(",raw", ",mean=0,std=1"), defaults)
+    written_out = given.replace(",raw", ",mean=0,std=1")
+    options = parse_options(name, written_out, defaults)
     return folder, options, f"{name}:{folder}{given}"

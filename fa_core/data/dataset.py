@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +15,6 @@ from fa_core.errors import UnreadableInput
 
 NAMES = ("train_x", "train_y", "test_x", "test_y")
 """The arrays of a data set."""
-
-GivenBatch: TypeAlias = Mapping[str, object] | Sequence[object]
-"""A mapping of model inputs and labels, or a pair (x, y)."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +59,7 @@ class DataSet:
         )
         if not len(y):
             return
-        low = int(y.min())
-        high = int(y.max())
+        low, high = map(int, y.aminmax())
         self._check(
             low >= 0 and high < self.num_classes,
             f"{part} labels run from {low} to {high}, with {self.num_classes} classes",
@@ -115,7 +110,7 @@ class GivenBatches:
     """
 
     spec: str
-    batches: list[GivenBatch]
+    batches: list[Iterable[object]]
 
     @cached_property
     def hash(self) -> str:
@@ -148,8 +143,9 @@ def eval_batches(
     """
     order, count = eval_order(len(data.test_y), k, batch_size, seed)
     drawn = order[:count].to(data.test_y.device)
+    number = max(1, count // batch_size)
     batches = []
-    for rows in drawn.chunk(max(1, count // batch_size)):
+    for rows in drawn.chunk(number):
         batches.append((data.test_x[rows], data.test_y[rows]))
     return batches
 
@@ -168,31 +164,32 @@ def eval_order(
     """
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(samples, generator=generator)
-    full = max(1, min(k, samples // batch_size))
-    return order, min(full * batch_size, samples)
+    full = min(k, samples // batch_size)
+    drawn = max(1, full) * batch_size
+    return order, min(drawn, samples)
 
 
 def from_arrays(
-    spec: str, train_x: object, train_y: object, test_x: object, test_y: object
+    spec: str,
+    train_x: object,
+    train_y: object,
+    test_x: object,
+    test_y: object,
 ) -> DataSet:
     """A data set from arrays or tensors; bytes (uint8) become numbers in [0, 1], labels int64.
 
     Raises:
         UnreadableInput: samples are not numeric, labels are not integers, or sizes do not fit.
     """
-    train_labels = _labels(spec, train_y)
-    test_labels = _labels(spec, test_y)
-    classes = 1
-    for y in (train_labels, test_labels):
-        if y.numel():
-            classes = max(classes, 1 + int(y.max()))
+    labels = [_labels(spec, y) for y in (train_y, test_y)]
+    largest = [int(y.max()) for y in labels if y.numel()]
     return DataSet(
         spec,
-        _samples(spec, train_x),
-        train_labels,
-        _samples(spec, test_x),
-        test_labels,
-        classes,
+        train_x=_samples(spec, train_x),
+        train_y=labels[0],
+        test_x=_samples(spec, test_x),
+        test_y=labels[1],
+        num_classes=1 + max(largest, default=0),
     )
 
 

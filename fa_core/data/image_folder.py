@@ -60,8 +60,8 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
             raise UnreadableInput(what, where=path, hint="add a size: imagefolder:DIR,size=224")
         images.append(image)
         labels.append(label)
-    x = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
-    return x, torch.tensor(labels), classes
+    stacked = torch.from_numpy(np.stack(images))
+    return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
 
 
 def _size(image: Pixels) -> str:
@@ -79,7 +79,8 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
             for path in sorted(place.rglob("*")):
                 if path.suffix.lower() in SUFFIXES:
                     files.append((path, label))
-    return [place.name for place in places], files
+    names = [place.name for place in places]
+    return names, files
 
 
 def _check_room(folder: Path, count: int, first: Pixels) -> None:
@@ -115,7 +116,8 @@ def _pixels(path: Path, size: int | None) -> Pixels:
         resized = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
     left = round((wide - size) / 2)
     top = round((high - size) / 2)
-    return np.asarray(resized.crop((left, top, left + size, top + size)))
+    box = (left, top, left + size, top + size)
+    return np.asarray(resized.crop(box))
 
 
 def _check_pixels(wide: int, high: int) -> None:

@@ -50,9 +50,11 @@ def load_npz(spec: str, text: str) -> DataSet:
         for names in _SPELLINGS:
             if set(names) <= set(archive.files):
                 _check_arrays(archive.zip, names, size_of(file))
-                return from_arrays(f"npz:{path}", *(archive[name] for name in names))
+                arrays = [archive[name] for name in names]
+                return from_arrays(f"npz:{path}", *arrays)
         found = ", ".join(archive.files[:MOST_NAMED]) or "nothing"
-    raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
+    hint = f"needs {', '.join(NAMES)}"
+    raise UnreadableInput(f"holds {found}", where=path, hint=hint)
 
 
 MOST_NAMED = 20
@@ -124,9 +126,9 @@ def load_digits(spec: str, text: str) -> DataSet:
         raise UsageError(what, where=spec)
     rng = np.random.Generator(np.random.PCG64(options.seed))
     order = rng.permutation(len(labels))
-    levels = images[order] / 16.0
-    x = torch.from_numpy(levels.astype(np.float32)).reshape(-1, 1, 8, 8)
-    y = torch.from_numpy(labels[order].astype(np.int64))
+    levels = torch.from_numpy(images[order] / 16.0)
+    x = levels.float().reshape(-1, 1, 8, 8)
+    y = torch.from_numpy(labels[order]).long()
     return DataSet(
         spec,
         train_x=x[test:],
@@ -184,8 +186,9 @@ def load_images(spec: str, text: str, train: bool = False) -> DataSet:
     root, options, full = parse_folder(spec, text, ImageOptions())
     place = root
     for part in ("val", "test"):
-        if (root / part).is_dir():
-            place = root / part
+        folder = root / part
+        if folder.is_dir():
+            place = folder
     x, y, classes = read_images(place, options.size)
     train_x, train_y = x[:0], y[:0]
     if train:

@@ -77,16 +77,19 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     options = parse_options("synthetic", text, SyntheticOptions())
     if not 0.0 <= options.alpha <= 1.0:
         raise UsageError(f"alpha={options.alpha:g} lies outside [0, 1]", where=spec)
-    samples = options.train + options.test
+    train = options.train
+    samples = train + options.test
     # checked in advance: memory fills up gradually, and the system would kill the process
     needed = _needed_bytes(samples, options.input, options.ambient)
     if needed > free_ram():
         what = f"needs {brief(needed / 1e9, 3)} GB of memory"
         raise UsageError(what, where=spec, hint="ask for fewer or smaller samples")
     rng = np.random.Generator(np.random.PCG64(options.seed))
-    weights = []
-    for rows, columns in ((options.input, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES)):
-        weights.append(_scaled_normal(rng, rows, columns))
+    weights = [
+        _scaled_normal(rng, options.input, WIDTH),
+        _scaled_normal(rng, WIDTH, WIDTH),
+        _scaled_normal(rng, WIDTH, CLASSES),
+    ]
     latents = rng.standard_normal((samples, options.input))
     chunks = np.array_split(latents, max(1, samples // 4096))
     labels = [_teacher_labels(chunk, weights, options.alpha) for chunk in chunks]
@@ -96,7 +99,6 @@ def load_synthetic(spec: str, text: str) -> DataSet:
         seen = latents.astype(np.float32)
     x = _as_images(spec, torch.from_numpy(seen), options.ambient, options.channels)
     y = torch.from_numpy(np.concatenate(labels))
-    train = options.train
     return DataSet(
         spec,
         train_x=x[:train],
@@ -116,8 +118,7 @@ def _as_images(spec: str, samples: Tensor, ambient: int, channels: int) -> Tenso
     if not channels:
         return samples
     side = math.isqrt(ambient // channels)
-    fits = ambient > 0 and channels * side**2 == ambient
-    if not fits:
+    if not ambient or channels * side**2 != ambient:
         what = f"ambient={ambient} values are no square images of {channels} channels"
         raise UsageError(what, where=spec)
     return samples.reshape(-1, channels, side, side)
@@ -126,7 +127,8 @@ def _as_images(spec: str, samples: Tensor, ambient: int, channels: int) -> Tenso
 def _needed_bytes(samples: int, inputs: int, ambient: int) -> int:
     """Peak memory of `load_synthetic`."""
     # latents and map in float64, each with two copies for its rounding
-    drawn = 8 * inputs * (3 * samples + 3 * ambient + 2 * WIDTH)
+    per_input = 3 * samples + 3 * ambient + 2 * WIDTH
+    drawn = 8 * inputs * per_input
     # samples in float32
     seen = 4 * samples * ambient
     # one step of `seen_through_map` in float64: mapped, noise, their sum
@@ -156,8 +158,9 @@ def seen_through_map(z: Floats, ambient: int, seed: int) -> NDArray[np.float32]:
     Source: docs/protocol.md §7.
     """
     rng = np.random.Generator(np.random.PCG64([seed, ambient]))
-    M = _rounded(_scaled_normal(rng, z.shape[1], ambient))
     latents = _rounded(z)
+    drawn = _scaled_normal(rng, z.shape[1], ambient)
+    M = _rounded(drawn)
     seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
     for first in range(0, len(z), ROWS):
         rows = slice(first, first + ROWS)
@@ -186,4 +189,5 @@ def _teacher_labels(x: Floats, weights: list[Floats], alpha: float) -> NDArray[n
 
 
 def _phi(z: Floats, alpha: float) -> Floats:
-    return (1.0 - alpha) * z + alpha * np.tanh(z)
+    linear = (1.0 - alpha) * z
+    return linear + alpha * np.tanh(z)

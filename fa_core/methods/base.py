@@ -161,10 +161,10 @@ class Method(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    trains: ClassVar[bool] = True
-    draws_feedback: bool = False
-    linear_feedback: bool = False
-    no_credit: str = "the method gives no credit signal"
+    trains = True
+    draws_feedback = False
+    linear_feedback = False
+    no_credit = "the method gives no credit signal"
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         """Subclasses register buffers and submodules for `net`, then call `redraw(generator)`."""

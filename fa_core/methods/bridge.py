@@ -82,7 +82,7 @@ def draw_linear_(net: nn.Module, generator: torch.Generator) -> None:
     for layer in net.modules():
         if isinstance(layer, nn.Linear):
             bound = layer.in_features**-0.5
-            for parameter in (layer.weight, layer.bias):
+            for parameter in layer.parameters():
                 drawn = 2 * torch.rand(parameter.shape, generator=generator) - 1
                 parameter.copy_(drawn * bound)
 
@@ -236,14 +236,14 @@ class CreditBridge(BridgeMethod):
     """
 
     name, learns = "credit_bridge", "value"
-    VARIANTS: ClassVar[dict[str, Variant]] = {
-        "published": Variant(False, 1.0),
-        "stable": Variant(True, 10.0),
+    VARIANTS = {
+        "published": Variant(normalise=False, weight=1.0),
+        "stable": Variant(normalise=True, weight=10.0),
     }
-    SIGMA: ClassVar[float] = 0.1
-    TEMPERATURE: ClassVar[float] = 0.1
-    DRAWS: ClassVar[int] = 4
-    DECAY: ClassVar[float] = 0.99
+    SIGMA = 0.1
+    TEMPERATURE = 0.1
+    DRAWS = 4
+    DECAY = 0.99
 
     def __init__(
         self,

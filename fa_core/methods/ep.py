@@ -100,7 +100,7 @@ class EquilibriumPropagation(Method):
             free = twin.onward(h_0)
         origin = free
         if self.dtype == torch.float32:
-            origin = [torch.zeros_like(h) for h in free]
+            origin = list(map(torch.zeros_like, free))
         moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
         if self.estimator == "displacement":
             moves = [m - (h - o) for m, h, o in zip(moved, free, origin, strict=True)]
@@ -167,7 +167,7 @@ def energies(
         origin: as for `prediction_errors`; default 0.
     """
     if origin is None:
-        origin = [torch.zeros_like(h) for h in moved]
+        origin = list(map(torch.zeros_like, moved))
     with torch.enable_grad():
         leaves = [m.detach().requires_grad_() for m in moved]
         logits = net.readout(origin[-1] + leaves[-1])
@@ -194,7 +194,7 @@ def nudged_phase(
         h_0..h_L of the nudged phase minus `origin` (see `energies`).
     """
     if origin is None:
-        origin = [torch.zeros_like(h) for h in free]
+        origin = list(map(torch.zeros_like, free))
     moved = [h - o for h, o in zip(free, origin, strict=True)]
     size = free[0].new_full((len(y),), eta)
     gradients: States

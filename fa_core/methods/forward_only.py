@@ -10,11 +10,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.methods import base
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    StepInfo,
+    gaussian_,
+    local_pass,
+    local_term,
+    output_error,
+    untracked_statistics,
+)
 from fa_core.models.base import StreamNet
 
 
-class ForwardOnly(base.Method):
+class ForwardOnly(Method):
     """A rule without credit that compares the clean pass with passes on x + signal·F.
 
     F (C × inputs) is Gaussian. Embedding and blocks learn from the comparison, the head by its true
@@ -39,15 +48,13 @@ class ForwardOnly(base.Method):
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
-            base.gaussian_(matrix, self.scale**2, generator)
+            gaussian_(matrix, self.scale**2, generator)
 
-    def credit(
-        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
-    ) -> base.Credit:
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [None] * len(stream)
 
     @abstractmethod
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
         """The loss of embedding and blocks, given the clean pass."""
 
     def added(self, x: Tensor, signal: Tensor) -> Tensor:
@@ -57,9 +64,9 @@ class ForwardOnly(base.Method):
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
-    ) -> tuple[Tensor, base.StepInfo]:
+    ) -> tuple[Tensor, StepInfo]:
         loss, info = super().loss(net, x, y, lam)
-        with base.untracked_statistics(net):
+        with untracked_statistics(net):
             return loss + self.compared(net, x, info), info
 
 
@@ -92,11 +99,11 @@ class Pepita(ForwardOnly):
             scale = 0.05 * math.sqrt(2 / math.prod(net.input_shape))
         super().__init__(net, generator, scale)
 
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
-        error = base.output_error(info.logits, info.y)
-        outputs, moved = base.local_pass(net, self.added(x, error))
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
+        error = output_error(info.logits, info.y)
+        outputs, moved = local_pass(net, self.added(x, error))
         changes = [h - m for h, m in zip(info.stream, moved, strict=True)]
-        return base.local_term(outputs, changes)
+        return local_term(outputs, changes)
 
 
 class ForwardForward(ForwardOnly):
@@ -132,13 +139,13 @@ class ForwardForward(ForwardOnly):
         super().__init__(net, generator, scale)
         self.threshold = threshold
 
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
         C = net.num_classes
         shift = torch.randint(1, C, info.y.shape).to(info.y)
         wrong = (info.y + shift) % C
         labels = F.one_hot(torch.cat([info.y, wrong]), C).to(x)
         both = self.added(torch.cat([x, x]), labels)
-        outputs, _ = base.local_pass(net, both)
+        outputs, _ = local_pass(net, both)
         total = x.new_zeros(())
         for output in outputs:
             right, other = output.square().flatten(1).mean(1).chunk(2)

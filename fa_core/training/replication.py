@@ -199,7 +199,8 @@ def _figures_of_audit(rows: Sequence[AuditRow]) -> list[PublishedFigure]:
             values = [_number(report, number) for report in reports]
             if None not in values:
                 figures.append(PublishedFigure(method, number, values))
-        measured = "".join(filter(reports[0].coverage.__contains__, COMPARED_LETTERS))
+        coverage = reports[0].coverage
+        measured = "".join(letter for letter in COMPARED_LETTERS if letter in coverage)
         letters = [_letters(report, measured) for report in reports]
         figures.append(PublishedFigure(method, "fires", [*letters, measured]))
     return figures
