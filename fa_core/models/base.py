@@ -35,7 +35,7 @@ class StreamNet(nn.Module, ABC):
     """
 
     arch: ClassVar[str]
-    residual: ClassVar[bool] = True
+    residual = True
 
     embed: nn.Module
     blocks: nn.ModuleList

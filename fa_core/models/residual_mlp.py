@@ -26,7 +26,7 @@ class ResidualMLP(StreamNet):
 
     block: ClassVar[type[PreNormBlock]]
     """Class of f_l: ``block(d, hidden)`` has linear layers d → hidden → d around a GELU."""
-    last: ClassVar[str] = "head"
+    last = "head"
     """Name of the head."""
 
     def __init__(

@@ -59,7 +59,7 @@ class SmallResNet(StreamNet):
 
     arch = "small_resnet"
     residual = False
-    usual: ClassVar[tuple[int, int]] = (32, 3)
+    usual = (32, 3)
     """Default w and L."""
     exactly: ClassVar[int | None] = 3
     """The only L that `infer_args` accepts; None = any."""
