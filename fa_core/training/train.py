@@ -58,7 +58,7 @@ class Diverged(FaError):
     """The training loss is no longer finite."""
 
 
-class Moment(msgspec.Struct, frozen=True):
+class EpochProgress(msgspec.Struct, frozen=True):
     """Progress of a run.
 
     Attributes:
@@ -248,7 +248,7 @@ class Training:
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )
 
-    def take_up(self, *, resume: bool, overwrite: bool) -> Manifest | None:
+    def start_or_resume(self, *, resume: bool, overwrite: bool) -> Manifest | None:
         """Start the run, or resume after its last complete epoch.
 
         Returns:
@@ -273,7 +273,7 @@ class Training:
         self._save()
         return None
 
-    def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
+    def train(self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]) -> None:
         """Train the remaining epochs."""
         if self.optimizer is None:
             return
@@ -283,7 +283,7 @@ class Training:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
         while self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
-            self._train_epoch(stop_on, on_moment)
+            self._train_epoch(stop_on, on_progress)
 
     def epoch(self, epoch: int, on_step: Callable[[int], None] = ignore) -> float:
         """Train one epoch, in the same way for every method.
@@ -326,7 +326,9 @@ class Training:
             on_step(done)
         return float(total) / steps
 
-    def _train_epoch(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
+    def _train_epoch(
+        self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]
+    ) -> None:
         """Train, measure and save the next epoch."""
         assert self.optimizer is not None
         epoch = self.manifest.epochs_done + 1
@@ -334,7 +336,7 @@ class Training:
         steps = steps_per_epoch(self.data, self.recipe)
 
         def on_step(step: int) -> None:
-            on_moment(Moment(self.name, epoch, epochs, step, steps))
+            on_progress(EpochProgress(self.name, epoch, epochs, step, steps))
 
         start = time.perf_counter()
         stopped = None
@@ -363,7 +365,7 @@ class Training:
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
-        on_moment(Moment(self.name, epoch, epochs, steps, steps, entry, report.flags))
+        on_progress(EpochProgress(self.name, epoch, epochs, steps, steps, entry, report.flags))
 
     def _measured(self) -> DiagnosticReport:
         """The diagnostics on the evaluation batches, and the accuracy on the whole test part."""
@@ -489,7 +491,7 @@ def train_run(
     overwrite: bool = False,
     stop_on: str = "",
     thresholds: DiagnosticThresholds | None = None,
-    on_moment: Callable[[Moment], None] = ignore,
+    on_progress: Callable[[EpochProgress], None] = ignore,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
 
@@ -505,7 +507,7 @@ def train_run(
         overwrite: replace a run in `folder`.
         stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
         thresholds: of the diagnostics.
-        on_moment: called with the progress.
+        on_progress: called with the progress.
 
     Returns:
         The audited run.
@@ -517,10 +519,10 @@ def train_run(
     device = torch.device(device)
     with deterministic(plan.seed, device):
         run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
-        finished = run.take_up(resume=resume, overwrite=overwrite)
+        finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
-        run.train(diagnostic_letters(stop_on, "--stop-on"), on_moment)
+        run.train(diagnostic_letters(stop_on, "--stop-on"), on_progress)
         report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
     from typing_extensions import Self
 
-    from fa_core.training.train import Moment
+    from fa_core.training.train import EpochProgress
 
 
 _SIGNALS = [signal.SIGTERM]
@@ -235,7 +235,7 @@ class AuditProgress(_Bars):
 
 
 class TrainingProgress(_Bars):
-    """Shows `Moment`s: how many runs are done, and the epoch of the one in training.
+    """Shows every `EpochProgress`: how many runs are done, and the epoch of the one in training.
 
     Args:
         runs: how many runs there will be.
@@ -249,21 +249,21 @@ class TrainingProgress(_Bars):
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
 
-    def update(self, moment: Moment) -> None:
+    def update(self, progress: EpochProgress) -> None:
         """Show how far the run is."""
-        done = (moment.epoch - 1) * moment.steps + moment.step
-        total = moment.epochs * moment.steps
+        done = (progress.epoch - 1) * progress.steps + progress.step
+        total = progress.epochs * progress.steps
         self._bars.update(
-            self._run, completed=done, total=total, description=moment.run, visible=True
+            self._run, completed=done, total=total, description=progress.run, visible=True
         )
-        if moment.entry is None:
+        if progress.entry is None:
             return
-        fired = "".join(sorted(moment.flags)) or "none"
-        loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
+        fired = "".join(sorted(progress.flags)) or "none"
+        loss, accuracy = progress.entry["loss"], progress.entry["test_acc"]
         last = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
         self._bars.update(self._run, last=last)
         if not self._console.is_terminal:
-            self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {last}")
+            self.say(f"{progress.run} epoch {progress.epoch}/{progress.epochs}: {last}")
 
     def finished(self, result: str) -> None:
         """One more run is done; its result goes to stdout."""

@@ -183,7 +183,7 @@ def _train(
         for plan in plans:
             folder = out / plan.name
             done = train_run(
-                plan, samples, folder, device=target, on_moment=progress.update, **choice
+                plan, samples, folder, device=target, on_progress=progress.update, **choice
             )
             progress.finished(_result(done))
 
