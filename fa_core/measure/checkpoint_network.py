@@ -16,7 +16,7 @@ from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.facts.runs import MANIFEST, Manifest
 from fa_core.measure.checkpoint import Checkpoint, by_first_part
 from fa_core.measure.isolate import HALF, Draws
-from fa_core.models import arch_of, planned, recognise
+from fa_core.models import arch_of, build_on_meta, recognise
 from fa_core.models.named import Weights, hub_folder, network_of, own_names
 
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -230,7 +230,7 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     names = _unwrapped(checkpoint.tensors).values()
     try:
         arch = arch_of(manifest.arch, dict.fromkeys(names))
-        network = planned(arch, len(names), **manifest.arch_args)
+        network = build_on_meta(arch, len(names), **manifest.arch_args)
         own = network.state_dict()
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
@@ -247,7 +247,7 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             shapes = {new: tensors[old].shape for old, new in names.items()}
             try:
                 arch, arch_args = recognise(shapes)
-                return planned(arch, len(shapes), **arch_args).to_empty(device="cpu")
+                return build_on_meta(arch, len(shapes), **arch_args).to_empty(device="cpu")
             except UnknownNetwork as error:
                 failed.append(error)
     folder = hub_folder(checkpoint.path)

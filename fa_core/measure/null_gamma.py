@@ -208,7 +208,7 @@ def oriented(
     """
     if not isinstance(method, RandomFeedback) or not method.linear_feedback:
         return method, null, ""
-    twin = method.turned()
+    twin = method.transposed()
     if twin is None or null.observed is None or null.mean is None or not null.std:
         return method, null, ""
     transposed = _deep(twin, method_gamma(net, twin, x, y))

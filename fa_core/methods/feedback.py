@@ -59,7 +59,7 @@ class RandomFeedback(Method):
                 found[name] = B.mT
         return found
 
-    def turned(self) -> Self | None:
+    def transposed(self) -> Self | None:
         """A copy with every square matrix transposed; None without square matrices.
 
         The shape of a square matrix does not show whether it was saved as ``B`` or as ``B.T``, the

@@ -19,7 +19,7 @@ from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
 from fa_core.option_values import nearest, unknown_name
 
-__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "planned", "recognise"]
+__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "build_on_meta", "recognise"]
 
 ARCHS: Mapping[str, type[StreamNet]] = {
     net.arch: net
@@ -86,7 +86,7 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **given)
 
 
-def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
+def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
     """`build` on the meta device, for weights that a checkpoint replaces: it draws none.
 
     Args:
@@ -141,7 +141,7 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, int]
     for arch, network in ARCHS.items():
         try:
             args = network.infer_args(seen)
-            own = planned(arch, len(seen), **args).state_dict()
+            own = build_on_meta(arch, len(seen), **args).state_dict()
             expected = {name: tuple(tensor.shape) for name, tensor in own.items()}
         except (KeyError, IndexError, ValueError, TypeError, UsageError):
             continue

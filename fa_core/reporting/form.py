@@ -108,10 +108,10 @@ def citations(table: AuditTable) -> Iterator[Block]:
     published = theirs.intersection(PurePath(str(source)).name for source in table.source)
     if published:
         yield Heading("Citations", 2)
-        yield Paragraph(
-            f"The numbers of {listed(sorted(published))} are published: {document().source.words()}"
-        )
-        yield Paragraph(document().source.bibtex())
+        source = document().source
+        names = listed(sorted(published))
+        yield Paragraph(f"The numbers of {names} are published: {source.citation()}")
+        yield Paragraph(source.bibtex())
 
 
 BLANK_ROWS = 5

@@ -138,7 +138,7 @@ class Source(msgspec.Struct, frozen=True):
     year: int
     eprint: str
 
-    def words(self) -> str:
+    def citation(self) -> str:
         """The citation as text."""
         return f"{self.author}, “{self.title}”, arXiv:{self.eprint}, {self.year}."
 

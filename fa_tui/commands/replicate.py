@@ -129,7 +129,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
 
     samples = options.sample_runs()
     yield Heading("Evidence summary", 1)
-    yield Paragraph(f"Claims and figures: {document().source.words()}")
+    yield Paragraph(f"Claims and figures: {document().source.citation()}")
     yield Heading("What follows from the published files")
     printed: dict[str, Any] = {}
     rows = []
