@@ -214,7 +214,7 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    fewest: list[str] | None = None
+    fewest: list[str] = []
     for layout in layouts:
         for place in (folder, folder / layout.folder):
             files = [*layout.train, layout.test]
@@ -223,10 +223,10 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
                 return place, layout
             if len(missing) == len(files):
                 continue
-            if fewest is None or len(missing) < len(fewest):
+            if not fewest or len(missing) < len(fewest):
                 fewest = missing
                 likeliest = place
-    if fewest is not None:
+    if fewest:
         what = f"missing {', '.join(fewest)}"
         raise UnreadableInput(what, where=likeliest, hint="unpack the whole archive there")
     known = []

@@ -115,13 +115,13 @@ class GivenBatches:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all tensors in the batches."""
-        tensors: list[Tensor] = []
+        values: list[object] = []
         for batch in self.batches:
             if isinstance(batch, Mapping):
-                tensors += map(torch.as_tensor, batch.values())
+                values += batch.values()
             else:
-                tensors += map(torch.as_tensor, batch)
-        return content_hash(tensors)
+                values += batch
+        return content_hash(map(torch.as_tensor, values))
 
 
 def eval_batches(
@@ -234,7 +234,7 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
     """
     if isinstance(made, DataSet):
         return made
-    if isinstance(made, Mapping) and set(NAMES) <= set(made):
+    if isinstance(made, Mapping) and made.keys() >= set(NAMES):
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)

@@ -250,5 +250,7 @@ def load_test_data(
         raise UsageError(what, hint=f"type it yourself if you trust it: --data {spec}")
     installed = plugins(DATA)
     if name in installed:
-        return made_data(spec, load_plugin(installed[name])(rest))
-    return made_data(spec, import_callable(spec, "--data")())
+        made = load_plugin(installed[name])(rest)
+    else:
+        made = import_callable(spec, "--data")()
+    return made_data(spec, made)
