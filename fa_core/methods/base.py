@@ -358,9 +358,9 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
     Raises:
         UsageError: names the unknown option and a similar or the known ones.
     """
-    _self, _net, _generator, *parameters = signature(rule.__init__).parameters.values()
+    parameters = list(signature(rule.__init__).parameters.values())
     options = []
-    for parameter in parameters:
+    for parameter in parameters[3:]:  # after self, net, generator
         if parameter.kind is Parameter.VAR_KEYWORD:
             return
         options.append(parameter.name)

@@ -68,10 +68,12 @@ class Control(Method):
     """
 
     def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "", **args: object
+        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
     ) -> None:
         super().__init__(net, generator)
-        rule = find_class(of or TRAINED_BY[self.name], RULES)
+        if of is None:
+            of = TRAINED_BY[self.name]
+        rule = find_class(of, RULES)
         check_options(rule, args)
         self.rule = rule(net, generator, **args)
         self.draws_feedback = self.rule.draws_feedback
@@ -137,7 +139,7 @@ class RandomTargets(Control):
     name = "random_targets"
 
     def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "", **args: object
+        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
     ) -> None:
         super().__init__(net, generator, of, **args)
         self._label_seed = int(torch.randint(2**31, (), generator=generator))
@@ -171,7 +173,7 @@ class Shallow(Control):
     name = "shallow"
 
     def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "", **args: object
+        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
     ) -> None:
         super().__init__(net, generator, of, **args)
         if net.n_blocks:
