@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -138,10 +140,8 @@ class RandomTargets(Control):
 
     name = "random_targets"
 
-    def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
-    ) -> None:
-        super().__init__(net, generator, of, **args)
+    def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
+        super().__init__(net, generator, **args)
         self._label_seed = int(torch.randint(2**31, (), generator=generator))
         self._steps = 0
 
@@ -172,10 +172,8 @@ class Shallow(Control):
 
     name = "shallow"
 
-    def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
-    ) -> None:
-        super().__init__(net, generator, of, **args)
+    def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
+        super().__init__(net, generator, **args)
         if net.n_blocks:
             what = f"the shallow control needs a network without blocks, got L={net.n_blocks}"
             raise UsageError(what, hint="use L=0")
