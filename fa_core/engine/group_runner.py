@@ -61,7 +61,8 @@ from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.microbatches import cut
 from fa_core.measure.null_gamma import null_gamma, oriented
 from fa_core.measure.pass_errors import is_out_of_memory
-from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.measure.resampling import bootstrap
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet

@@ -19,6 +19,7 @@ from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.facts.measurements import Interval
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import growth_interval, median_ranks
+from fa_core.measure.cross_batch_stability import Drift, drifts, summed_gradients
 from fa_core.measure.diagnosed import (
     Diagnosed,
     Samples,
@@ -26,7 +27,6 @@ from fa_core.measure.diagnosed import (
     own_credit,
     without_gradient,
 )
-from fa_core.measure.drift import Drift, drifts, summed_gradients
 from fa_core.measure.flattening import (
     FLATTENED,
     PER_TOKEN,

@@ -1,106 +1,18 @@
-"""Reliability of an audit's numbers.
-
-Reference precision: the gradient in the arithmetic of the audit against the one in float64.
-Bootstrap over batches and samples: the numbers of the same audit on other samples.
-"""
+"""Resampling: the numbers of the same audit on other batches and samples (bootstrap)."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fa_core.errors import UsageError
-from fa_core.facts.measurements import ReferencePrecision, Resampling
-from fa_core.measure.batch_input import to_device
+from fa_core.facts.measurements import Resampling
 from fa_core.measure.diagnosed import Samples
-from fa_core.measure.flattening import PER_TOKEN, Flattening
-from fa_core.measure.isolate import borrow
-from fa_core.measure.microbatches import true_pass
-from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
-from fa_core.measure.passes import Pass
-from fa_core.measure.taps import Taps
+from fa_core.measure.flattening import PER_TOKEN
+from fa_core.measure.norms import lower_median
 from fa_core.report import DiagnosticReport
-
-
-def reference_precision(
-    model: nn.Module,
-    batch: Any,
-    taps: Taps = None,
-    dtype: str | None = None,
-    largest_pass: int | None = None,
-) -> ReferencePrecision:
-    """cos(g_l, g_l in float64) at every layer, on one batch.
-
-    Args:
-        model: the network; it comes back as it was.
-        batch: as for `diagnose`.
-        taps: as for `diagnose`.
-        dtype: the arithmetic to be judged, as for `diagnose`: None = what `diagnose` would use.
-        largest_pass: samples per pass, as for `diagnose`.
-
-    Raises:
-        MeasureError: the network cannot run in float64 (a cast inside), or data that do not fit it.
-
-    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
-
-    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
-    >>> found = reference_precision(net, (torch.eye(2), torch.tensor([0, 1])), taps="0,1")
-    >>> all(c > 1 - 1e-12 for c in found.cosine), found.lost
-    (True, [0, 0])
-    """
-    judged = _measured(model, batch, taps, dtype, largest_pass)
-    reference = _measured(model, batch, taps, "float64", largest_pass)
-    if reference.counting is not None:
-        flattening = Flattening(PER_TOKEN, reference.counting)
-    else:
-        flattening = Flattening.of(reference.hidden, reference.gradients[-1])
-    layers = []
-    for g, exact in zip(judged.gradients, reference.gradients, strict=True):
-        layers.append(_layer_precision(flattening.vectors(g), flattening.vectors(exact)))
-    cosine, worst, norm_ratio, lost = zip(*layers, strict=True)
-    return ReferencePrecision(
-        cosine=list(cosine),
-        worst=list(worst),
-        norm_ratio=list(norm_ratio),
-        lost=list(lost),
-        samples=len(flattening.vectors(judged.gradients[0])),
-        dtype=judged.dtype,
-    )
-
-
-def _measured(
-    model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None
-) -> Pass:
-    with borrow(model, dtype) as net:
-        return true_pass(net, taps, *to_device(batch, 0, net), largest_pass)
-
-
-class _LayerPrecision(NamedTuple):
-    """One layer of a `ReferencePrecision`."""
-
-    cosine: float | None
-    worst: float | None
-    norm_ratio: float | None
-    lost: int
-
-
-def _layer_precision(g: Tensor, exact: Tensor) -> _LayerPrecision:
-    norms, exact_norms = sample_norms(g), sample_norms(exact)
-    kept, real = norms != 0, exact_norms != 0
-    cosines = sample_cosines(g, exact)
-    worst = None
-    if bool((kept & real).any()):
-        worst = float(cosines[kept & real].min())
-    ratio = None
-    reference = float(lower_median(exact_norms))
-    if reference != 0:
-        ratio = float(lower_median(norms)) / reference
-    lost = int((~kept & real).sum())
-    return _LayerPrecision(mean_where(cosines, kept & real), worst, ratio, lost)
-
 
 RESAMPLES = 1000
 
