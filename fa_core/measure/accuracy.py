@@ -11,7 +11,15 @@ from torch import Tensor, nn
 from fa_core.errors import FaError
 from fa_core.measure.batch_input import as_batches, move_batch, to_device
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.isolate import HALF, Borrowed, Inputs, borrow, first_of, float64_copy, rows
+from fa_core.measure.isolate import (
+    HALF,
+    EvalNetwork,
+    Inputs,
+    eval_mode,
+    first_of,
+    float64_copy,
+    rows,
+)
 from fa_core.measure.pass_errors import check_logits, explained
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, plain_logits
@@ -54,14 +62,14 @@ class AccuracyMeter:
     them.
 
     Args:
-        net: the borrowed network.
+        net: the network in eval mode.
         logits_of: how to run it.
 
     Attributes:
         right: (B,) bool per batch.
     """
 
-    def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
+    def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
         self._net = net
         self._twin = Float64Twin(net.model, logits_of)
         self.right: list[Tensor] = []
@@ -164,7 +172,7 @@ def run_accuracy(
         MeasureError: batches that cannot be used.
     """
     batches = as_batches(batches)
-    with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
+    with eval_mode(model, dtype, device) as net, torch.no_grad(), net.rng.isolated_over(batches):
         logits_of: LogitsFunction = plain_logits
         if callable(taps):
             logits_of = resolve_taps(net.model, taps).logits
@@ -172,7 +180,7 @@ def run_accuracy(
         for index, batch in enumerate(batches):
             where = f"eval batch {index}"
             x, y = to_device(batch, index, net)
-            with net.draws.passing():
+            with net.rng.isolated():
                 with explained(x, where):
                     logits = logits_of(net.model, x)
                 check_logits(logits, y, where)

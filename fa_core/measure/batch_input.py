@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.isolate import Borrowed, Inputs, each, tensors_of
+from fa_core.measure.isolate import EvalNetwork, Inputs, tensors_of, tree_map
 
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
@@ -46,7 +46,7 @@ def as_batches(batches: Iterable[Any]) -> Collection[Any]:
     return known
 
 
-def to_device(batch: Any, index: int, net: Borrowed) -> Batch:
+def to_device(batch: Any, index: int, net: EvalNetwork) -> Batch:
     """One batch as tensors on the network's device, floating inputs in its dtype.
 
     Args:
@@ -55,7 +55,7 @@ def to_device(batch: Any, index: int, net: Borrowed) -> Batch:
             the network is called with by name: labels (B, T) are the tokens' own there, and become
             those of the next ones (`predicts_next`).
         index: its place among the batches, for messages.
-        net: the borrowed network.
+        net: the network in eval mode.
 
     Raises:
         MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
@@ -85,7 +85,7 @@ def move_batch(x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | 
             return tensor.to(device=device, dtype=dtype)
         return tensor.to(device)
 
-    return each(x, move), y.to(device=device, dtype=torch.int64)
+    return tree_map(move, x), y.to(device=device, dtype=torch.int64)
 
 
 def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
@@ -108,7 +108,7 @@ def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
                 where=where,
                 hint="a batch is a pair (x, y), e.g. of a DataLoader, or a mapping with 'labels'",
             )
-        inputs, y = each(inputs, _recordable), _recordable(y)
+        inputs, y = tree_map(_recordable, inputs), _recordable(y)
         _check_shapes(tensors_of(inputs), y, where)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(

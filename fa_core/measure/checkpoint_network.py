@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.facts.runs import MANIFEST, Manifest
 from fa_core.measure.checkpoint import Checkpoint, by_first_part
-from fa_core.measure.isolate import HALF, Draws
+from fa_core.measure.isolate import HALF, RngState
 from fa_core.models import arch_of, planned, recognise
 from fa_core.models.named import Weights, hub_folder, network_of, own_names
 
@@ -137,7 +137,7 @@ def network_for(
     """
     if model is not None:
         # a buffer that is not saved may be drawn: the same one each time
-        with Draws().passing():
+        with RngState().isolated():
             network = network_of(model, _weights(checkpoint))
     elif manifest is not None:
         network = _manifest_network(manifest, checkpoint)

@@ -26,7 +26,7 @@ from fa_core.measure.credit_metrics import (
 )
 from fa_core.measure.flattening import Flattening
 from fa_core.measure.hooks import READS, tapped_outputs
-from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, tree_map, wide
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.patterns import match_modules, split_patterns
@@ -75,7 +75,7 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
             return tensor.repeat(rounds, *[1] * (tensor.dim() - 1))
 
         with tapped_outputs(model, names, replace_state):
-            logits: Tensor = read_logits(answer(model, each(x, repeated)))
+            logits: Tensor = read_logits(call_model(model, tree_map(repeated, x)))
         return logits
 
     return run_from
@@ -206,7 +206,7 @@ def credit_quality(
         raise MeasureError(
             "ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`"
         )
-    with borrow(net, "float64") as borrowed:
+    with eval_mode(net, "float64") as borrowed:
         x, y = to_device((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
         check_credit(credit, done.hidden)
@@ -271,7 +271,7 @@ def own_credit_quality(
     Raises:
         MeasureError: the network's backward pass is not its own, or its gradient is not known.
     """
-    with borrow(net, dtype) as own:
+    with eval_mode(net, dtype) as own:
         x, y = to_device(batch, 0, own)
         done = true_pass(own, taps, x, y)
     found = credit_quality(net, done.credit, x, y, directions, taps=taps)
@@ -453,7 +453,7 @@ class TrainingBatch:
 @contextmanager
 def training_batch(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[TrainingBatch]:
     """One forward pass as in training: eval mode, without a graph."""
-    with borrow(net) as own:
+    with eval_mode(net) as own:
         x, y = to_device((x, y), 0, own)
         network = cast(StreamNet, own.model)
         with torch.no_grad():

@@ -18,7 +18,7 @@ from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnosed import Diagnosed
-from fa_core.measure.isolate import DREW, borrow
+from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
@@ -167,18 +167,18 @@ def run_diagnosis(
     if largest_pass is not None and largest_pass < 1:
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches = as_batches(eval_batches)
-    with borrow(model, dtype, device) as net:
+    with eval_mode(model, dtype, device) as net:
         taps_found = resolve_taps(net.model, taps, say)
         runner = PassRunner(taps_found, net.model)
         accumulator = Accumulator(stability_layer, norm_batches)
         meter, log = AccuracyMeter(net, taps_found.logits), BatchLog()
-        with net.draws.over(batches):
+        with net.rng.isolated_over(batches):
             for index, batch in enumerate(batches):
                 x, y = to_device(batch, index, net)
                 where = f"eval batch {index}"
                 # before the pass, which reads the samples next
                 log.add(x, y)
-                with net.draws.passing():
+                with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)
                     done = microbatches(run, x, y, largest_pass)
                     accumulator.add(done, where)
@@ -186,7 +186,7 @@ def run_diagnosis(
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
         moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-        drew = DREW if net.draws.noticed else ""
+        drew = DREW if net.rng.noticed else ""
         remarks = [log.judged(), drew, SHIFTED if moved else "", runner.remark]
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)

@@ -23,7 +23,7 @@ from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.diagnosed import Diagnosed
-from fa_core.measure.isolate import AS_IS, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.isolate import AS_IS, measuring_arithmetic, target_dtype, uncompiled
 from fa_core.measure.pass_errors import explained, is_out_of_memory
 from fa_core.measure.passes import backward
 from fa_core.measure.taps import Taps
@@ -149,13 +149,13 @@ def measure_together(
     request = Request(list(batches), list(test), **how)
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for index, network in enumerate(networks):
-        groups[kind(as_written(network), request) or index].append(index)
+        groups[kind(uncompiled(network), request) or index].append(index)
     counter = _Counter(on_batch, steps=len(request.batches) + len(request.test))
     counter.expect(len(groups))
     note = NOT_VMAPPED if len(networks) > 1 else ""
     members: dict[int, Member] = {}
     for indices in groups.values():
-        group = [as_written(networks[index]) for index in indices]
+        group = [uncompiled(networks[index]) for index in indices]
         members.update(zip(indices, _measure_group(group, request, counter, note), strict=True))
     return [members[index] for index in range(len(networks))]
 

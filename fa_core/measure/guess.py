@@ -51,7 +51,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     + block(h)`` itself, they are what the blocks read, and what the module behind them does.
 
     Args:
-        model: the network, borrowed for measuring.
+        model: the network in eval mode.
         x: inputs; two samples are enough.
 
     Raises:

@@ -1,6 +1,6 @@
 """The model comes back as it was: how a network is borrowed for measuring, and given back.
 
-`borrow` puts a network, or a copy where device or precision have to change, into eval mode with
+`eval_mode` puts a network, or a copy where device or precision have to change, into eval mode with
 frozen parameters, full float32 arithmetic and random draws from a fixed seed. Modes, requires_grad,
 gradients, buffers, the caller's random generators and PyTorch's precision switches are restored
 afterwards, also when a pass raises.
@@ -38,7 +38,7 @@ DREW = "the network draws random numbers in eval mode: its numbers are of one dr
 _SEED = 0
 
 
-class Draws:
+class RngState:
     """What a network's passes draw, apart from the caller's draws, which may pick the batches.
 
     The first passes start from a fixed seed, the next ones where those before left off. This goes
@@ -50,28 +50,28 @@ class Draws:
     """
 
     def __init__(self) -> None:
-        self._left_off: _RandomState | None = None
+        self._left_off: _GeneratorStates | None = None
         self._inside = False
         self.noticed = False
 
-    def over(self, batches: object) -> AbstractContextManager[None]:
-        """Around the passes over all batches: one `passing` where they are a list, as no loader
+    def isolated_over(self, batches: object) -> AbstractContextManager[None]:
+        """Around the passes over all batches: one `isolated` where they are a list, as no loader
         draws in between then.
 
         Saving, comparing and restoring the generators takes 1 % of a pass of the published size.
         """
         if isinstance(batches, (list, tuple)):
-            return self.passing()
+            return self.isolated()
         return nullcontext()
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
+    def isolated(self) -> Iterator[None]:
         """Around passes of the network; the caller's generators are as before after it. May be
         nested."""
         if self._inside:
             yield
             return
-        self._inside, outside = True, _RandomState()
+        self._inside, outside = True, _GeneratorStates()
         if self._left_off is not None:
             self._left_off.restore()
         else:
@@ -80,11 +80,11 @@ class Draws:
                 generator.manual_seed(_SEED)
             random.seed(_SEED)
             np.random.seed(_SEED)
-        begun = _RandomState()
+        begun = _GeneratorStates()
         try:
             yield
         finally:
-            self._inside, self._left_off = False, _RandomState()
+            self._inside, self._left_off = False, _GeneratorStates()
             self.noticed = self.noticed or not begun.same(self._left_off)
             outside.restore()
 
@@ -94,7 +94,7 @@ def _torch_generators() -> list[Generator]:
     return [torch.default_generator, *torch.cuda.default_generators]
 
 
-class _RandomState:
+class _GeneratorStates:
     """The state of the global generators of torch, Python and NumPy as it is now."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class _RandomState:
         random.setstate(self._python)
         np.random.set_state(self._numpy)
 
-    def same(self, other: _RandomState) -> bool:
+    def same(self, other: _GeneratorStates) -> bool:
         alike = all(
             torch.equal(a, b) for (_, a), (_, b) in zip(self._torch, other._torch, strict=False)
         )
@@ -119,7 +119,7 @@ class _RandomState:
 
 
 @dataclass(frozen=True)
-class Borrowed:
+class EvalNetwork:
     """A network ready to be measured.
 
     Attributes:
@@ -128,22 +128,22 @@ class Borrowed:
         device: where batches go.
         dtype: what floating-point inputs are cast to; None leaves them alone.
         as_is: half precision is measured as it runs, so its near-ties stay as they come out.
-        draws: the random numbers of its passes.
+        rng: the random numbers of its passes.
     """
 
     model: nn.Module
     device: torch.device
     dtype: torch.dtype | None
     as_is: bool = False
-    draws: Draws = field(default_factory=Draws)
+    rng: RngState = field(default_factory=RngState)
 
 
 @contextmanager
-def borrow(
+def eval_mode(
     model: nn.Module,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
-) -> Iterator[Borrowed]:
+) -> Iterator[EvalNetwork]:
     """Lend `model` out for measuring: eval mode, parameters frozen, gradients on, TF32 and autocast
     off.
 
@@ -159,7 +159,7 @@ def borrow(
         MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a
             TorchScript program, a class, a function or a state_dict.
     """
-    working = model = as_written(model)
+    working = model = uncompiled(model)
     if not isinstance(model, nn.Module):
         if isinstance(model, type):
             kind = f"the class {model.__name__}"
@@ -188,7 +188,7 @@ def borrow(
     as_is = dtype == AS_IS
     with as_found(working), measuring_arithmetic(place, as_is):
         working.eval().requires_grad_(False)
-        yield Borrowed(working, place, inputs, as_is)
+        yield EvalNetwork(working, place, inputs, as_is)
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
     >>> net.training, net[1].training, net[0].weight.requires_grad
     (True, False, True)
     """
-    generators = _RandomState()
+    generators = _GeneratorStates()
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     buffers = [
@@ -242,12 +242,12 @@ def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[N
     """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was
     written."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
-    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _as_written():
+    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _eager():
         yield
 
 
 @contextmanager
-def _as_written() -> Iterator[None]:
+def _eager() -> Iterator[None]:
     """Run what is compiled inside of a network as it was before, also where its operations are
     traced."""
     compiler: Any = sys.modules.get("torch._dynamo")
@@ -311,14 +311,14 @@ Inputs: TypeAlias = Any
 tensor (B, ...)."""
 
 
-def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
+def tree_map(change: Callable[[Tensor], Any], x: Inputs) -> Inputs:
     """The inputs with every tensor changed.
 
-    >>> each({"input_ids": torch.ones(2), "use_cache": False}, torch.neg)
+    >>> tree_map(torch.neg, {"input_ids": torch.ones(2), "use_cache": False})
     {'input_ids': tensor([-1., -1.]), 'use_cache': False}
     """
     if isinstance(x, Mapping):
-        return {name: each(value, change) for name, value in x.items()}
+        return {name: tree_map(change, value) for name, value in x.items()}
     if isinstance(x, Tensor):
         return change(x)
     return x
@@ -342,17 +342,17 @@ def rows(x: Inputs, chosen: Any) -> Inputs:
     """Some of the samples, by a slice or an index; tensors of another length than theirs stay
     whole."""
     count = len(first_of(x))
-    return each(x, lambda t: t[chosen] if t.dim() and len(t) == count else t)
+    return tree_map(lambda t: t[chosen] if t.dim() and len(t) == count else t, x)
 
 
-def answer(model: nn.Module, x: Inputs, **more: Any) -> Any:
+def call_model(model: nn.Module, x: Inputs, **more: Any) -> Any:
     """What a network returns, called with the tensor or with the keyword arguments."""
     if isinstance(x, Mapping):
         return model(**x, **more)
     return model(x, **more)
 
 
-def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
+def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
     """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a
     copy.
 
@@ -375,10 +375,10 @@ def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
             return mine
         return mine.clone()
 
-    return each(x, one)
+    return tree_map(one, x)
 
 
-def as_written(model: nn.Module) -> nn.Module:
+def uncompiled(model: nn.Module) -> nn.Module:
     """A compiled network as it was before."""
     written: nn.Module = getattr(model, "_orig_mod", model)
     return written

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import Draws, Inputs
+from fa_core.measure.isolate import Inputs, RngState
 from fa_core.measure.taps import Tapped
 
 Operation: TypeAlias = Callable[..., Any]
@@ -204,9 +204,9 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     arithmetic. Where the copy does not run, the answer is yes.
     """
     try:
-        with Draws().passing():
+        with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
-        with Draws().passing(), Noticing(tapped.shifted, blank=True):
+        with RngState().isolated(), Noticing(tapped.shifted, blank=True):
             found = tapped.forward(copy.deepcopy(model), x).logits
     except Exception:
         return True

@@ -11,7 +11,7 @@ from torch import Tensor
 from fa_core.errors import MeasureError
 from fa_core.measure.flattening import check_states
 from fa_core.measure.gradients import loss_terms
-from fa_core.measure.isolate import Borrowed, Inputs, first_of, rows
+from fa_core.measure.isolate import EvalNetwork, Inputs, first_of, rows
 from fa_core.measure.passes import Pass, PassRunner
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps
@@ -45,11 +45,13 @@ def microbatches(
     return _joined(parts)
 
 
-def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
+def true_pass(
+    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
     """A pass to all layers whose gradients are known.
 
     Args:
-        net: the borrowed network.
+        net: the network in eval mode.
         taps: as for `diagnose`.
         x: inputs (B, ...).
         y: labels.
@@ -60,7 +62,7 @@ def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | No
         MeasureError: the network's backward pass is its own, and the gradient is not known.
     """
     runner = PassRunner(resolve_taps(net.model, taps), net.model)
-    with net.draws.passing():
+    with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     check_states(done.hidden, done.names, len(y))
     if done.untrue:

@@ -25,7 +25,7 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.credit_metrics import Series, gammas_of_draws
 from fa_core.measure.flattening import Flattening
-from fa_core.measure.isolate import Inputs, borrow
+from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.methods.base import Method
@@ -329,7 +329,7 @@ class _VectorCredit(nn.Module):
 @contextmanager
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Reference]:
     """The gradients of one batch in float64, and the batch as in training."""
-    with borrow(net, "float64") as borrowed, training_batch(net, x, y) as batch:
+    with eval_mode(net, "float64") as borrowed, training_batch(net, x, y) as batch:
         done = true_pass(borrowed, None, *to_device((x, y), 0, borrowed))
         flattening = Flattening.of(done.hidden, done.gradients[-1])
         gradients = [flattening.vectors(g) for g in done.gradients]

@@ -18,7 +18,7 @@ from fa_core.measure.graph import (
     reachable,
     straight_through,
 )
-from fa_core.measure.isolate import Draws, Inputs, rows
+from fa_core.measure.isolate import Inputs, RngState, rows
 from fa_core.measure.lost_gradients import NODE_HOOK, Noticing, backward_hooks
 from fa_core.measure.pass_errors import (
     IN_PLACE,
@@ -100,7 +100,7 @@ class PassRunner:
 
     Args:
         taps: how to tap it.
-        model: the network, borrowed for measuring (see `borrow`).
+        model: the network in eval mode (see `eval_mode`).
 
     Attributes:
         remark: what a report has to say of the states.
@@ -196,9 +196,9 @@ class PassRunner:
         """A pass by autograd and by the derivative of the forward, where the backward may be its
         own."""
         # both of the same random numbers, where it draws some
-        with Draws().passing():
+        with RngState().isolated():
             done = backward(self._tapped.forward(self._model, batch.x), batch.y)
-        with Draws().passing():
+        with RngState().isolated():
             true = self._derived(batch, None)
         if true is None:
             harmless = not own.matters(self._model, batch.x)

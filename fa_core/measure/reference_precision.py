@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.flattening import PER_TOKEN, Flattening
-from fa_core.measure.isolate import borrow
+from fa_core.measure.isolate import eval_mode
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
 from fa_core.measure.passes import Pass
@@ -76,7 +76,7 @@ def reference_precision(
 def _measured(
     model: nn.Module, batch: object, taps: Taps, dtype: str | None, largest_pass: int | None
 ) -> Pass:
-    with borrow(model, dtype) as net:
+    with eval_mode(model, dtype) as net:
         return true_pass(net, taps, *to_device(batch, 0, net), largest_pass)
 
 

@@ -19,7 +19,7 @@ from fa_core.measure.hooks import (
     tapped_inputs,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, answer, lent
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.patterns import candidates, match_modules, split_patterns
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -57,7 +57,7 @@ class Tapped(Protocol):
 
 def own_stream(model: nn.Module, x: Inputs) -> Any:
     """The stream that a network offers by itself."""
-    return answer(model, x, return_hidden=True)
+    return call_model(model, x, return_hidden=True)
 
 
 def read_logits(output: Any) -> Tensor:
@@ -101,7 +101,7 @@ def _like_logits(*values: object) -> bool:
 def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
     """Logits of inputs (B, ...): (B, C), without a graph."""
     with torch.no_grad():
-        return read_logits(answer(model, lent(model, x)))
+        return read_logits(call_model(model, detached_inputs(model, x)))
 
 
 class ReturnedStream(Tapped):
@@ -160,7 +160,7 @@ class ReturnedStream(Tapped):
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
         with thawed(model) if thawing else nullcontext():
-            output = self._function(model, lent(model, x, gradients=True))
+            output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
                 f"{self._name} returned {described(output)}",
@@ -232,7 +232,7 @@ class ModuleTaps(Tapped):
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         found = _Recorder(layers)
         with tapped_outputs(model, self._modules, found):
-            logits = read_logits(answer(model, lent(model, x)))
+            logits = read_logits(call_model(model, detached_inputs(model, x)))
         if not found.hidden:
             raise TapError(
                 f"none of the tapped modules ran: {', '.join(self._modules)}",
@@ -259,7 +259,7 @@ class ModuleTaps(Tapped):
             return state + shifts[len(hidden) - 1]
 
         with tapped_outputs(model, self._modules, tap):
-            logits = read_logits(answer(model, lent(model, x, gradients=True)))
+            logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
         return logits, hidden
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -325,7 +325,7 @@ class ReadTaps(ReturnedStream):
             return state
 
         with tapped_inputs(model, self._read, tap), tapped_outputs(model, self._given, tap):
-            logits = read_logits(answer(model, x))
+            logits = read_logits(call_model(model, x))
         written = any(state._version != version for state, version in read)
         if written and not self._copies:
             # its gradient is then found from the copy, which takes a pass per layer

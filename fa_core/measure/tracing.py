@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import Layers, Stream
-from fa_core.measure.isolate import Draws, Inputs, each, lent, wide
+from fa_core.measure.isolate import Inputs, RngState, detached_inputs, tree_map, wide
 from fa_core.measure.lost_gradients import Noticing, reaches_logits
 from fa_core.measure.taps import States, Tapped, thawed
 
@@ -71,7 +71,7 @@ class _Trace:
         # states that the network returns may come from token ids: then the graph starts at the
         # parameters
         with nullcontext() if shifts else thawed(model):
-            inputs = lent(model, x, gradients=not shifts)
+            inputs = detached_inputs(model, x, gradients=not shifts)
             found: States = self.graph(inputs, shifts)
         return found
 
@@ -124,10 +124,10 @@ class OwnBackward:
                 control flow that does, and of operations that it cannot trace, is let through.
         """
         # what is no tensor is part of a trace
-        key = str(each(x, lambda tensor: tensor.shape))
+        key = str(tree_map(lambda tensor: tensor.shape, x))
         if key not in self._traces:
             # what a trace draws is none of the pass's draws
-            with Draws().passing():
+            with RngState().isolated():
                 self._traces[key] = self._trace(model, x)
         trace = self._traces[key]
         shifts = []
@@ -159,7 +159,7 @@ class OwnBackward:
 
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
-        with Draws().passing():
+        with RngState().isolated():
             return self._tapped.plain(model, x, None)[0]
 
     def _trace(self, model: nn.Module, x: Inputs) -> _Trace:
@@ -176,9 +176,9 @@ class OwnBackward:
             # autograd may have kept for the backward pass what is written into
             graph = _derivable(make_fx(functionalize(graph))(x, shifts))
         trace = _Trace(graph, [shift.detach() for shift in shifts])
-        other = each(x, lambda tensor: tensor.flatten().roll(1).view(tensor.shape))
+        other = tree_map(lambda tensor: tensor.flatten().roll(1).view(tensor.shape), x)
         expected = self._expected(model, other)
-        with Draws().passing():
+        with RngState().isolated():
             _check_same(trace.run(model, other, shifts)[0], expected)
         return trace
 

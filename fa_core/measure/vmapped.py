@@ -17,7 +17,7 @@ from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import answer, borrow, rows, target_dtype
+from fa_core.measure.isolate import call_model, eval_mode, rows, target_dtype
 
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -130,10 +130,10 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
         weights += tensor.nbytes + tensor.numel() * converted.itemsize
     made = _Made()
     try:
-        with borrow(network) as net, torch.no_grad():
+        with eval_mode(network) as net, torch.no_grad():
             x, _ = to_device(batches[0], 0, net)
             with made:
-                answer(net.model, rows(x, slice(1)))
+                call_model(net.model, rows(x, slice(1)))
     except Exception:
         # what it needs will show when it is measured, if it can be
         pass
