@@ -273,7 +273,7 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
                     answers.add(done.logits, y)
             counter.step()
         answers.decide_near_ties(networks, batch_at)
-        remark = log.judged()
+        remark = log.note()
         of_tests, of_batches = answers.right[:tests], answers.right[tests:]
         counting = [*of_batches, *of_tests] if request.count_batches else of_tests
         right = torch.cat(counting, dim=1).cpu()
