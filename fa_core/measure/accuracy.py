@@ -41,14 +41,15 @@ def near_ties(logits: Tensor) -> Tensor:
         logits: (..., C).
 
     Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite or C = 1.
+        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, if C = 1 and
+        for float64 logits.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.shape[-1] < 2:
+    if logits.shape[-1] < 2 or logits.dtype == torch.float64:
         return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
     top, second = logits.detach().float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
@@ -83,16 +84,11 @@ class AccuracyMeter:
         right = classified(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
-        elif self._decides_ties(logits.dtype):
+        elif not (self._net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
                 decide(right, near, x, y, self._twin)
         self.right.append(right)
-
-    def _decides_ties(self, dtype: torch.dtype) -> bool:
-        if self._net.as_is and dtype in HALF:
-            return False
-        return dtype != torch.float64
 
 
 class Float64Twin:
@@ -164,7 +160,6 @@ def run_accuracy(
     batches: Iterable[object],
     taps: Taps = None,
     dtype: str | None = None,
-    device: str | torch.device | None = None,
     on_batch: Progress | None = None,
 ) -> AccuracyMeter:
     """Classify every sample: `accuracy` before the division.
@@ -174,14 +169,13 @@ def run_accuracy(
         batches: (x, y) pairs.
         taps: used only if a function: it gives the logits.
         dtype: as for `diagnose`.
-        device: as for `diagnose`.
         on_batch: called with (done, total) after every batch.
 
     Raises:
         MeasureError: batches that cannot be used.
     """
     batches = as_batches(batches)
-    with eval_mode(model, dtype, device) as net, torch.no_grad(), net.rng.isolated_over(batches):
+    with eval_mode(model, dtype) as net, torch.no_grad(), net.rng.isolated_over(batches):
         logits_of: LogitsFunction = plain_logits
         if callable(taps):
             logits_of = resolve_taps(net.model, taps).logits

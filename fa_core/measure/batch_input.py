@@ -34,11 +34,10 @@ def as_batches(batches: Iterable[object]) -> Collection[object]:
         )
     known = cast(Collection[object], batches)
     try:
-        total = len(known)
+        len(known)
     except TypeError:
         known = list(batches)
-        total = len(known)
-    if not total:
+    if not len(known):
         raise MeasureError(
             "there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128"
         )

@@ -47,7 +47,7 @@ class BatchLog:
     def __init__(self) -> None:
         self._prints: list[Tensor] = []
         self._labels: list[Tensor] = []
-        self._bases: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
+        self._bases: dict[int, tuple[Tensor, Tensor]] = {}
         self._per_token = False
 
     def add(self, x: Inputs, y: Tensor) -> None:
@@ -59,10 +59,10 @@ class BatchLog:
         if self._per_token:
             # samples of different lengths are different samples
             y = y.new_full((len(y),), length)
-        if (length, rows.device) not in self._bases:
+        if length not in self._bases:
             k = torch.arange(1, length + 1, device=rows.device, dtype=torch.float32)
-            self._bases[length, rows.device] = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
-        v, first = self._bases[length, rows.device]
+            self._bases[length] = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
+        v, first = self._bases[length]
         with torch.autocast(rows.device.type, enabled=False):
             # ten times as fast as x·Vᵀ
             prints = (v @ (rows - first).T).T

@@ -146,19 +146,20 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
     >>> pooled_gamma([None, a, b], [a, a, b.flip(1)])
     {'gamma_of_batch_means': 0.5, 'gamma_concatenated': 0.36}
     """
-    aligned: list[Tensor] = []
-    true: list[Tensor] = []
-    for a, g in zip(credit[1:], gradients[1:], strict=True):
-        if a is not None:
-            aligned.append(wide(a).flatten(1))
-            true.append(wide(g).flatten(1))
-    if not aligned:
+    credits = []
+    true = []
+    of_means = []
+    for signal, gradient in zip(credit[1:], gradients[1:], strict=True):
+        if signal is not None:
+            a = wide(signal).flatten(1)
+            g = wide(gradient).flatten(1)
+            credits.append(a)
+            true.append(g)
+            of_means.append(gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)))
+    if not credits:
         return {}
-    means = []
-    for a, g in zip(aligned, true, strict=True):
-        means.append(gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)))
-    joined = gamma(torch.cat(aligned, dim=1), torch.cat(true, dim=1))
-    return {"gamma_of_batch_means": mean_over(means, first=0), "gamma_concatenated": joined}
+    joined = gamma(torch.cat(credits, dim=1), torch.cat(true, dim=1))
+    return {"gamma_of_batch_means": mean_over(of_means, first=0), "gamma_concatenated": joined}
 
 
 def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:

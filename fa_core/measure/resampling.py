@@ -26,18 +26,17 @@ def bootstrap(
 ) -> Resampling:
     """Resample the samples behind a report; `fa_core.judgement.confidence` judges the resamples.
 
-    (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at
-    every layer. (c): the mean cosine over pairs of *different* batches among K drawn ones (a batch
-    with itself has cosine 1 and says nothing). Accuracy: Binomial(n, accuracy)/n, n the samples it
-    was counted on; one that was given stays as given.
+    (a), (b): medians over samples of the norm batches, drawn with replacement, the same samples at
+    every layer. (c): the mean cosine over pairs of *different* batches among K drawn ones (the
+    cosine of a batch with itself is always 1). Accuracy: Binomial(n, accuracy)/n for n counted
+    samples; a given accuracy is not resampled.
 
     Args:
-        samples: from the same diagnosis as `report`.
-        report: what was reported.
+        samples: of the same diagnosis as `report`.
+        report: the report.
         resamples: R.
         seed: of the draws.
-        counted_on: the number of samples behind the report's accuracy, where they are not the eval
-            batches.
+        counted_on: number of samples behind the report's accuracy, if not the eval batches.
 
     Raises:
         UsageError: R < 1.
@@ -68,8 +67,9 @@ def bootstrap(
 
 
 def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator) -> list[float]:
-    """(c) of batches drawn with replacement: Σ w_j·w_k·c_jk / Σ w_j·w_k over j ≠ k, w = how often
-    each was drawn.
+    """(c) of batches drawn with replacement.
+
+    Σ w_j·w_k·c_jk / Σ w_j·w_k over j ≠ k, with w_k the number of times that batch k was drawn.
 
     Args:
         cosines: (K, K).
@@ -77,7 +77,7 @@ def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator)
         generator: on the CPU.
 
     Returns:
-        R values; NaN where the cosines are, or where all draws are one batch.
+        R values; NaN if a cosine is NaN, or all draws are one batch.
     """
     k = len(cosines)
     drawn = torch.randint(k, (resamples, k), generator=generator)
@@ -105,7 +105,7 @@ def _growth(norms: list[float]) -> float:
 
 
 def _last_norm(norms: list[float]) -> float:
-    """The deepest norm; NaN where the norm of any layer is not finite."""
+    """The deepest norm; NaN if the norm of any layer is not finite."""
     if not all(map(math.isfinite, norms)):
         return math.nan
     return norms[-1]
@@ -118,7 +118,7 @@ def _resampled_accuracy(
     generator: torch.Generator,
     counted_on: int | None,
 ) -> list[float]:
-    """Binomial(n, accuracy)/n: drawing n samples with replacement."""
+    """Binomial(n, accuracy)/n: n samples drawn with replacement."""
     measured = (report.headline_acc_source or "").startswith("measured")
     if counted_on is None and measured:
         counted_on = sum(map(len, right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,7 @@ from fa_core.measure.isolate import call_model, eval_mode, rows, target_dtype
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name."""
-    tensors: dict[str, Tensor] = dict(network.named_parameters())
-    tensors.update(network.named_buffers())
-    return tensors
+    return dict(chain(network.named_parameters(), network.named_buffers()))
 
 
 class VmappedNetworks:
@@ -85,10 +83,7 @@ class Answers:
     def add(self, logits: Tensor, y: Tensor) -> None:
         """Add one batch: logits (N, B, C), y (B,)."""
         self.right.append(classified(logits, y))
-        near = near_ties(logits)
-        if logits.dtype == torch.float64:
-            near = torch.zeros_like(near)
-        self._near.append(near)
+        self._near.append(near_ties(logits))
 
     def decide_near_ties(
         self, networks: Sequence[nn.Module], batch_at: Callable[[int], Batch]

@@ -65,7 +65,7 @@ class Subject:
         return credit, list(grads)
 
 
-def of_run(folder: Path, samples: int = 512) -> Subject:
+def of_run(folder: Path) -> Subject:
     """The network of a run folder with its saved feedback, on its own evaluation samples.
 
     Raises:
@@ -85,7 +85,7 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
             f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run"
         )
     data = load_data(manifest.data)
-    [(x, y)] = eval_batches(data, k=1, batch_size=samples, seed=manifest.eval_seed)
+    [(x, y)] = eval_batches(data, k=1, batch_size=512, seed=manifest.eval_seed)
     return Subject(folder.name, net.eval(), method, x, y)
 
 
