@@ -1,11 +1,11 @@
-"""Tensors within what `safe_unpickle` read: one, every mapping of them, or those of a module."""
+"""Tensors in the output of `safe_unpickle`: single ones, every mapping of them, a module's."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypedDict, TypeGuard
 
 from torch import Tensor
 
@@ -21,17 +21,34 @@ from fa_core.measure.safe_unpickle import (
 )
 
 DEPTH = 8
-"""How deep mappings are looked for."""
+"""Levels of nesting that are searched."""
 
-STEPS_A_CONTAINER, STEPS_A_TENSOR = 10, 30
-"""Steps that looking into a container, or making a tensor, costs."""
+STEPS_A_CONTAINER = 10
+"""Steps of the `Effort` for looking into a container."""
 
-REPEATS, SLACK = 64, 1 << 20
-"""A mapping's tensors may be this many times as large as their file, and some bytes more: they may
-share storages."""
+STEPS_A_TENSOR = 30
+"""Steps of the `Effort` for building a tensor."""
+
+REPEATS = 64
+SLACK = 1 << 20
+"""A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
+file, and SLACK bytes more."""
 
 MOST_WRAPPERS = 4
-"""A tensor may be a parameter, of a class of its own, and so on."""
+"""Most nested wrappers of a tensor, such as a parameter or a subclass."""
+
+Contents: TypeAlias = dict[object, object]
+"""Contents of a container by key or index."""
+
+
+class _Module(TypedDict, total=False):
+    """Attributes of a pickled `nn.Module`."""
+
+    _parameters: Contents
+    _buffers: Contents
+    _modules: Contents
+    _non_persistent_buffers_set: object
+
 
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
 
@@ -40,8 +57,8 @@ def tensor_of(value: object) -> Tensor | None:
     """The tensor that a placeholder describes; None for anything else.
 
     Raises:
-        UnreadableInput: a tensor that is not dense.
-        ValueError: one that reaches out of its storage.
+        UnreadableInput: the tensor is not dense.
+        ValueError: the tensor exceeds its storage.
     """
     if isinstance(value, Tensor):
         return value
@@ -67,7 +84,7 @@ def _rebuilt(value: object) -> Tensor | None:
 
 
 def _rebuild_kind(value: object) -> str | None:
-    """What torch's function that makes the tensor ends in, e.g. ``"tensor_v2"``."""
+    """Suffix of the torch function that rebuilds a tensor, e.g. ``"tensor_v2"``."""
     if not isinstance(value, Placeholder):
         return None
     match = _REBUILDS.fullmatch(value.name)
@@ -93,14 +110,14 @@ def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
 
 
 def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
-    """Every mapping of tensors in a file, and the tensors of every module, by their place: ``""``,
-    ``"state.model"``.
+    """Every mapping of tensors in a file by its place, e.g. ``""`` or ``"state.model"``.
 
-    The states of optimizers are left out.
+    A module counts as the mapping that its ``state_dict()`` would give. Optimizer states are left
+    out.
 
     Args:
-        content: what was read.
-        size: the file's, in bytes.
+        content: the unpickled content.
+        size: bytes of the file.
 
     Raises:
         ValueError: tensors that cannot be read, or are too large for their file.
@@ -114,7 +131,7 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        held = _contents_counted(value, effort)
+        held = _counted_contents(value, effort)
         if not held or {"state", "param_groups"} <= held.keys():
             continue
         if _is_module(held):
@@ -131,46 +148,49 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
 
 
 def _tensors_and_containers(
-    held: Mapping[Any, Any], place: str, effort: Effort
-) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
-    """The tensors that a container holds by name, and the containers in it with their places."""
+    held: Contents, place: str, effort: Effort
+) -> tuple[dict[str, Tensor], list[tuple[str, object]]]:
+    """A container's tensors by name, and its containers with their places."""
     tensors: dict[str, Tensor] = {}
-    deeper: list[tuple[str, Any]] = []
+    deeper: list[tuple[str, object]] = []
     for number, (name, one) in enumerate(held.items()):
         tensor = None
         if isinstance(name, str):
             tensor = tensor_of(one)
-        if tensor is not None:
-            effort.spend(STEPS_A_TENSOR)
-            tensors[name] = tensor
-        elif isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
+            if tensor is not None:
+                effort.spend(STEPS_A_TENSOR)
+                tensors[name] = tensor
+                continue
+        if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
             label = _label(name, number)
-            deeper.append((f"{place}.{label}" if place else label, one))
+            if place:
+                label = f"{place}.{label}"
+            deeper.append((label, one))
     return tensors, deeper
 
 
-def _label(name: object, number: int) -> str:
-    """A key as a part of a name; its number in its dict where it is neither text nor a number."""
-    if isinstance(name, str):
-        return name[:LONGEST_NAME]
-    if isinstance(name, (int, float)):
-        return str(name)
+def _label(key: object, number: int) -> str:
+    """A key as part of a place; the entry's number for keys that are no text or number."""
+    if isinstance(key, str):
+        return key[:LONGEST_NAME]
+    if isinstance(key, (int, float)):
+        return str(key)
     return f"#{number}"
 
 
-def _contents_counted(value: object, effort: Effort) -> dict[Any, Any]:
+def _counted_contents(value: object, effort: Effort) -> Contents:
     elements = sum(map(len, _containers(value)))
     effort.spend(STEPS_A_CONTAINER + elements)
     return contents_of(value)
 
 
-def contents_of(value: object) -> dict[Any, Any]:
-    """What a container or placeholder holds, by name or number; nothing of a tensor."""
+def contents_of(value: object) -> Contents:
+    """Contents of a container or placeholder by key or index; empty for a tensor and all else."""
     if _rebuild_kind(value):
         return {}
     if isinstance(value, Placeholder):
         args, members, *named = _containers(value)
-        held = dict(enumerate([*args, *members]))
+        held: Contents = dict(enumerate([*args, *members]))
         for one in named:
             held.update(one)
         return held
@@ -182,7 +202,7 @@ def contents_of(value: object) -> dict[Any, Any]:
 
 
 def _containers(value: object) -> list[Any]:
-    """The containers that `contents_of` reads: a placeholder's arguments, members, entries,
+    """The containers that `contents_of` reads; of a placeholder: arguments, members, items and
     states."""
     if isinstance(value, Placeholder):
         args = value.args
@@ -199,13 +219,17 @@ def _containers(value: object) -> list[Any]:
     return []
 
 
-def _is_module(held: Mapping[Any, Any]) -> bool:
+def _is_module(held: Contents) -> TypeGuard[_Module]:
     parts = ("_parameters", "_buffers", "_modules")
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
-    """What the module's ``state_dict`` would be, in its order. A module may contain itself."""
+def _module_tensors(module: _Module, effort: Effort) -> dict[str, Tensor]:
+    """The module's ``state_dict()``, in its order. A module may contain itself.
+
+    Raises:
+        ValueError: names so long that the module must contain itself.
+    """
     found: dict[str, Tensor] = {}
     waiting = [("", module)]
     while waiting:
@@ -215,16 +239,16 @@ def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tens
         for name, tensor in _own_tensors(held, effort).items():
             found[f"{prefix}{name}"] = tensor
         children = []
-        for number, (name, child) in enumerate(held["_modules"].items()):
-            inner = _contents_counted(child, effort)
+        for number, (key, child) in enumerate(held["_modules"].items()):
+            inner = _counted_contents(child, effort)
             if _is_module(inner):
-                children.append((f"{prefix}{_label(name, number)}.", inner))
+                children.append((f"{prefix}{_label(key, number)}.", inner))
         waiting += reversed(children)
     return found
 
 
-def _own_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
-    """Parameters, and buffers that are saved, of one module."""
+def _own_tensors(module: _Module, effort: Effort) -> dict[str, Tensor]:
+    """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):
         passing = []

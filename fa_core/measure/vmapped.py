@@ -18,7 +18,7 @@ from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import call_model, eval_mode, rows, target_dtype
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, rows, target_dtype
 
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -49,13 +49,13 @@ class VmappedNetworks:
         skeleton = copy.deepcopy(networks[0])
         self._skeleton = skeleton.to("meta").eval()
 
-    def logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Inputs) -> Tensor:
         """Logits of inputs (B, ...): (N, B, C), without a graph."""
         with torch.no_grad():
             logits: Tensor = self._run(x)
         return logits
 
-    def forward(self, x: Tensor) -> Stream:
+    def forward(self, x: Inputs) -> Stream:
         """Logits (N, B, C) and states (N, B, ...).
 
         Their graph starts at the weights, so inputs may be token ids.
@@ -64,7 +64,7 @@ class VmappedNetworks:
         names = [f"h_{l}" for l in range(len(hidden))]
         return Stream(logits, hidden, hidden, names)
 
-    def _run(self, x: Tensor, **options: bool) -> Any:
+    def _run(self, x: Inputs, **options: bool) -> Any:
         run_one = partial(functional_call, self._skeleton, kwargs=options)
         return vmap(run_one, in_dims=(0, None))(self._tensors, x)
 
