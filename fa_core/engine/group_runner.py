@@ -122,7 +122,7 @@ def measure_loaded(
             **_how(options),
             largest_pass=largest,
             on_batch=on_batch,
-            say=watch.note,
+            on_note=watch.note,
         )
 
     counted = []

@@ -197,11 +197,11 @@ def run_diagnosis(
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
-    say: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Diagnosed:
     """Measure every batch: `diagnose` without the report.
 
-    Arguments as there; `say` is called with the note on guessed taps.
+    Arguments as there; `on_note` is called with the note on guessed taps.
     """
     if norm_batches < 1:
         raise UsageError(
@@ -211,7 +211,7 @@ def run_diagnosis(
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches = as_batches(eval_batches)
     with eval_mode(model, dtype, device) as net:
-        taps_found = resolve_taps(net.model, taps, say)
+        taps_found = resolve_taps(net.model, taps, on_note)
         runner = PassRunner(taps_found, net.model)
         accumulator = Accumulator(stability_layer, norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
@@ -234,7 +234,7 @@ def run_diagnosis(
             remarks.append(DREW)
         if isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model):
             remarks.append(SHIFTED)
-        remarks.append(runner.remark)
+        remarks.append(runner.note)
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)
             remarks.append(guess_note(taps_found.taps))

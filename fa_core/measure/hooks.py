@@ -145,8 +145,9 @@ def described(value: object) -> str:
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"a {dtype} tensor of shape {tuple(value.shape)}"
+    name = f"a {type(value).__name__}"
     if not isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__}"
+        return name
     if len(value) == 2:
         return f"({described(value[0])}, {described(value[1])})"
-    return f"a {type(value).__name__} of {len(value)}"
+    return f"{name} of {len(value)}"

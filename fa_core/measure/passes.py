@@ -26,7 +26,7 @@ from fa_core.measure.pass_errors import (
     explained,
     is_out_of_memory,
 )
-from fa_core.measure.resolve import GuessedTaps, check_stream, passed_by
+from fa_core.measure.resolve import GuessedTaps, bypass_note, check_stream
 from fa_core.measure.taps import ReturnedStream, Tapped
 from fa_core.measure.tracing import OwnBackward, agreeing
 
@@ -103,14 +103,14 @@ class PassRunner:
         model: the network in eval mode (see `eval_mode`).
 
     Attributes:
-        remark: the report's note on the states; may be "".
+        note: the report's note on the states; may be "".
     """
 
     def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
         self._taps = taps
         self._model = model
         self._own: OwnBackward | None = None
-        self.remark = ""
+        self.note = ""
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
         """Run one batch forward and back to some layers.
@@ -184,7 +184,7 @@ class PassRunner:
             check_states(one.hidden, one.names, 1)
         check_logits(stream.logits, batch.y, batch.where)
         if type(self._tapped) is ReturnedStream:
-            self.remark = passed_by(stream)
+            self.note = bypass_note(stream)
         elif not lost:
             check_stream(stream)
 

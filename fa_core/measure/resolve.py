@@ -29,21 +29,21 @@ class GuessedTaps:
     """Taps that are guessed from the first batch.
 
     Args:
-        say: called with a note on the guess, before the first pass.
+        on_note: called with a note on the guess, before the first pass.
 
     Attributes:
         taps: the guess; empty before the first batch.
     """
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, on_note: Callable[[str], None] | None = None) -> None:
         self.taps: list[str] = []
-        self._say = say
+        self._on_note = on_note
 
     def choose(self, model: nn.Module, x: Inputs) -> Tapped:
         """Guess the taps by a forward pass (see `guess_taps`)."""
         self.taps = guess_taps(model, x)
-        if self._say is not None:
-            self._say(guess_note(self.taps))
+        if self._on_note is not None:
+            self._on_note(guess_note(self.taps))
         return _by_names(model, self.taps)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -60,7 +60,7 @@ def guess_note(taps: Sequence[str]) -> str:
 
 
 def resolve_taps(
-    model: nn.Module, taps: Taps = None, say: Callable[[str], None] | None = None
+    model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
 ) -> Tapped | GuessedTaps:
     """The taps of `model` for a caller's ``taps``.
 
@@ -71,7 +71,7 @@ def resolve_taps(
             part of a dotted name) tap the modules' outputs, in the order of the forward pass; with
             ``:in`` their inputs (``blocks.*:in, head:in``). Or a function (model, x) -> (logits,
             states).
-        say: called with a note on guessed taps, before the first pass.
+        on_note: called with a note on guessed taps, before the first pass.
 
     Raises:
         TapError: a pattern that names no module; lists candidates.
@@ -81,7 +81,7 @@ def resolve_taps(
     if taps is None:
         if _returns_hidden(model):
             return ReturnedStream(own_stream, "return_hidden=True")
-        return GuessedTaps(say)
+        return GuessedTaps(on_note)
     if callable(taps):
         return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
     return _by_names(model, taps)
@@ -107,7 +107,7 @@ def _returns_hidden(model: nn.Module) -> bool:
     return passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
 
 
-def passed_by(stream: Stream) -> str:
+def bypass_note(stream: Stream) -> str:
     """Note on a returned stream with more than half of its states bypassed; else ""."""
     unread, bypassed = _links(stream)
     if unread or not bypassed:
