@@ -14,8 +14,8 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -133,8 +133,8 @@ class EvalNetwork:
     model: nn.Module
     device: torch.device
     dtype: torch.dtype | None
-    as_is: bool = False
-    rng: RngState = field(default_factory=RngState)
+    as_is: bool
+    rng: RngState
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def eval_mode(
     as_is = dtype == AS_IS
     with as_found(model), measuring_arithmetic(place, as_is):
         model.eval().requires_grad_(False)
-        yield EvalNetwork(model, place, input_dtype, as_is)
+        yield EvalNetwork(model, place, input_dtype, as_is, RngState())
 
 
 def _check_network(model: object) -> None:
@@ -187,11 +187,11 @@ def _check_network(model: object) -> None:
         kind = f"a {type(model).__name__}"
         if isinstance(model, type):
             kind = f"the class {model.__name__}"
-        hint = (
-            "give an nn.Module instance: build the network, net.load_state_dict(weights) "
-            "where they were saved"
+        raise MeasureError(
+            f"the network is {kind}",
+            hint="give an nn.Module instance: build the network, net.load_state_dict(weights) "
+            "where they were saved",
         )
-        raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
         raise MeasureError(
             "a TorchScript program cannot be measured", hint="give the nn.Module it was made from"
@@ -363,7 +363,7 @@ def rows(x: InputsT, chosen: slice | Tensor) -> InputsT:
     return tree_map(chosen_of, x)
 
 
-def call_model(model: nn.Module, x: Inputs, **more: object) -> Any:
+def call_model(model: nn.Module, x: Inputs, **more: object) -> object:
     """Call a network with a tensor or with keyword arguments; returns its output."""
     if isinstance(x, Mapping):
         return model(**x, **more)
@@ -464,21 +464,23 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
         # resolves "cuda" to "cuda:0", as parameters have it
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError) as error:
-        what = f"no such device {str(device)!r}: {str(error).splitlines()[0]}"
-        raise UsageError(what, where="device", hint="try cpu") from error
+        reason, *_ = str(error).splitlines()
+        raise UsageError(
+            f"no such device {str(device)!r}: {reason}", where="device", hint="try cpu"
+        ) from error
 
 
 def _copied(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model)
     except Exception as error:
-        hint = 'convert it yourself, e.g. model.float(), or measure it with dtype="as-is"'
         raise MeasureError(
-            f"the network cannot be copied ({type(error).__name__}: {error})", hint=hint
+            f"the network cannot be copied ({type(error).__name__}: {error})",
+            hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
         ) from error
 
 
-@lru_cache(maxsize=1)
+@cache
 def processor_name() -> str:
     """The CPU's model name, or its architecture if the system names none."""
     with suppress(OSError):

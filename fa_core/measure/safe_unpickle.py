@@ -14,7 +14,7 @@ import pickle
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 
 import torch
@@ -298,8 +298,7 @@ class Archive:
     def _content_start(self, header: int) -> int:
         """First byte of an entry's content, after its header, name and extra field."""
         name, extra = struct.unpack("<HH", self.data[header + 26 : header + 30])
-        start: int = header + 30 + name + extra
-        return start
+        return header + 30 + int(name + extra)
 
     def zipped(self) -> object:
         """Unpickle what ``torch.save`` wrote, after `open_zip`."""
@@ -314,10 +313,7 @@ class Archive:
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
             return content
-        _version = self._unpickled(file)
-        system = self._unpickled(file)
-        content = self._unpickled(file)
-        keys = self._unpickled(file)
+        _, system, content, keys = (self._unpickled(file) for _ in range(4))
         if not system["little_endian"]:
             raise ValueError(_BIG_ENDIAN)
         for key in map(_text, keys):
@@ -362,7 +358,7 @@ def _text(value: str) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    return _text(text).encode("latin1")
+    return text.encode("latin1")
 
 
 # the unpickler in C allocates whatever size a file states
@@ -415,7 +411,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             # how protocols before 3 write bytes
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
-            made = self._once(args[0], self._packed)
+            made = self._once(args[0], partial(NestedFile, effort=self._effort))
         elif func.name == "collections.OrderedDict":
             made = self._ordered(args)
         else:
@@ -428,9 +424,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             self._made_of[id(value)] = value, make(value)
         _, made = self._made_of[id(value)]
         return made
-
-    def _packed(self, data: bytes) -> NestedFile:
-        return NestedFile(data, self._effort)
 
     def _ordered(self, args: Sequence[Sequence[tuple[object, object]]]) -> SafeDict:
         made = SafeDict()

@@ -51,6 +51,7 @@ class _Module(TypedDict, total=False):
 
 
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
+"""Functions of torch that rebuild a tensor, e.g. ``_rebuild_tensor_v2``."""
 
 
 def tensor_of(value: object) -> Tensor | None:
@@ -71,9 +72,12 @@ def tensor_of(value: object) -> Tensor | None:
 
 def _rebuilt(value: object) -> Tensor | None:
     for _ in range(MOST_WRAPPERS):
-        kind = _rebuild_kind(value)
-        if kind is None or not isinstance(value, Placeholder):
+        if not isinstance(value, Placeholder):
             return None
+        match = _REBUILDS.fullmatch(value.name)
+        if match is None:
+            return None
+        kind = match[1]
         if kind in ("parameter", "parameter_with_state"):
             value = value.args[0]
         elif kind == "from_type_v2":
@@ -83,21 +87,13 @@ def _rebuilt(value: object) -> Tensor | None:
     raise ValueError("a parameter within parameters")
 
 
-def _rebuild_kind(value: object) -> str | None:
-    """Suffix of the torch function that rebuilds a tensor, e.g. ``"tensor_v2"``."""
-    if not isinstance(value, Placeholder):
-        return None
-    match = _REBUILDS.fullmatch(value.name)
-    if match is None:
-        return None
-    return match[1]
-
-
 def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
     has_extras = kind == "tensor_v2" and any(args[6:])
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
-        what = f"holds a tensor that is not plain and dense (_rebuild_{kind})"
-        raise UnreadableInput(what, hint="save it again after .dequantize() or .to_dense()")
+        raise UnreadableInput(
+            f"holds a tensor that is not plain and dense (_rebuild_{kind})",
+            hint="save it again after .dequantize() or .to_dense()",
+        )
     storage = args[0]
     if isinstance(storage, NestedFile):
         storage = storage.content
@@ -179,44 +175,37 @@ def _label(key: object, number: int) -> str:
 
 
 def _counted_contents(value: object, effort: Effort) -> Contents:
-    elements = sum(map(len, _containers(value)))
-    effort.spend(STEPS_A_CONTAINER + elements)
-    return contents_of(value)
+    held = contents_of(value)
+    effort.spend(STEPS_A_CONTAINER + len(held))
+    return held
 
 
 def contents_of(value: object) -> Contents:
-    """Contents of a container or placeholder by key or index; empty for a tensor and all else."""
-    if _rebuild_kind(value):
-        return {}
-    if isinstance(value, Placeholder):
-        args, members, *named = _containers(value)
-        held: Contents = dict(enumerate([*args, *members]))
-        for one in named:
-            held.update(one)
-        return held
+    """Contents of a container or placeholder by key or index; empty for a tensor and all else.
+
+    Those of a placeholder are its arguments, members, items and states.
+    """
     if isinstance(value, (list, tuple)):
         return dict(enumerate(value))
-    if isinstance(value, dict):
+    if not isinstance(value, dict):
+        return {}
+    if not isinstance(value, Placeholder):
         return value
-    return {}
-
-
-def _containers(value: object) -> list[Any]:
-    """The containers that `contents_of` reads; of a placeholder: arguments, members, items and
-    states."""
-    if isinstance(value, Placeholder):
-        args = value.args
-        if not isinstance(args, (list, tuple)):
-            args = ()
-        states = (value.state,)
-        # pickle's own state of a class with slots is a pair
-        if isinstance(value.state, tuple):
-            states = value.state[:2]
-        named = [state for state in states if isinstance(state, dict)]
-        return [args, value.members, value, *named]
-    if isinstance(value, (dict, list, tuple)):
-        return [value]
-    return []
+    if _REBUILDS.fullmatch(value.name):
+        return {}
+    args = value.args
+    if not isinstance(args, (list, tuple)):
+        args = ()
+    held: Contents = dict(enumerate([*args, *value.members]))
+    held.update(value)
+    states = (value.state,)
+    # pickle's own state of a class with slots is a pair
+    if isinstance(value.state, tuple):
+        states = value.state[:2]
+    for state in states:
+        if isinstance(state, dict):
+            held.update(state)
+    return held
 
 
 def _is_module(held: Contents) -> TypeGuard[_Module]:
