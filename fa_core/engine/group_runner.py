@@ -54,7 +54,7 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.diagnosed import Diagnosed
+from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
@@ -115,7 +115,7 @@ def measure_loaded(
             on_batch=on_test_batch,
         ).right
 
-    def diagnose(largest: int) -> Diagnosed:
+    def diagnose(largest: int) -> Diagnosis:
         return run_diagnosis(
             network,
             samples.batches,
@@ -429,7 +429,7 @@ def with_precision(
 def build_report(
     loaded: Loaded,
     samples: Evaluation,
-    diagnosis: Diagnosed,
+    diagnosis: Diagnosis,
     right: Tensor,
     device: str,
     note: Callable[[str], None],

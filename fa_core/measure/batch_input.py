@@ -60,14 +60,14 @@ def to_device(batch: object, index: int, net: EvalNetwork) -> Batch:
     """
     where = f"eval batch {index}"
     x, y = as_batch(batch, index, net.model)
-    counting = y if y.dim() == 1 else y[y != IGNORED]
-    if not len(counting):
+    labels = y if y.dim() == 1 else y[y != IGNORED]
+    if not len(labels):
         raise MeasureError(
             f"no label counts: all are {IGNORED}",
             where=where,
             hint="drop it, or label the tokens that are to be predicted",
         )
-    least = int(counting.min())
+    least = int(labels.min())
     if least < 0:
         raise MeasureError(
             f"label {least} is negative", where=where, hint="classes are numbered from 0"

@@ -17,7 +17,7 @@ from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
-from fa_core.measure.diagnosed import Diagnosed
+from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner
@@ -123,7 +123,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     ([1.0, 2.0], 1.0, 'ab')
     """
     check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    diagnosed = run_diagnosis(
+    diagnosis = run_diagnosis(
         model,
         eval_batches,
         taps,
@@ -134,7 +134,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         on_batch,
         largest_pass,
     )
-    return diagnosed.report(
+    return diagnosis.report(
         headline_acc,
         frozen_baseline_acc,
         method_name,
@@ -198,7 +198,7 @@ def run_diagnosis(
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
     on_note: Callable[[str], None] | None = None,
-) -> Diagnosed:
+) -> Diagnosis:
     """Measure every batch: `diagnose` without the report.
 
     Arguments as there; `on_note` is called with the note on guessed taps.
@@ -229,17 +229,17 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
-        remarks = [log.note()]
+        notes = [log.note()]
         if net.rng.noticed:
-            remarks.append(DREW)
+            notes.append(DREW)
         if isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model):
-            remarks.append(SHIFTED)
-        remarks.append(runner.note)
+            notes.append(SHIFTED)
+        notes.append(runner.note)
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)
-            remarks.append(guess_note(taps_found.taps))
+            notes.append(guess_note(taps_found.taps))
         found = accumulator.measured([right[None] for right in meter.right])[0]
-        return replace(found, remarks=[*found.remarks, *remarks])
+        return replace(found, notes=[*found.notes, *notes])
 
 
 def check_accuracies(**accuracies: float | None) -> None:

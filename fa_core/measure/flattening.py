@@ -192,16 +192,16 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
             )
 
 
-def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tensor) -> None:
+def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Tensor) -> None:
     """Refuse states without one vector per label.
 
     Raises:
         TapError: names the tap and its shape.
     """
     for name, h in zip(names, hidden, strict=True):
-        if h.dim() != 3 or h.shape[:2] != counting.shape:
+        if h.dim() != 3 or h.shape[:2] != label_mask.shape:
             raise TapError(
-                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
+                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(label_mask.shape)}",
                 hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector "
                 "per token",
             )

@@ -47,7 +47,7 @@ _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 
 
-class Noticing(TorchFunctionMode):
+class LostGradientRecorder(TorchFunctionMode):
     """Records values that lose their gradient in a forward pass, and hooks.
 
     A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
@@ -63,7 +63,7 @@ class Noticing(TorchFunctionMode):
     Attributes:
         hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
         lost: how values were lost, likewise.
-        leaves: a tensor was read outside of torch: a trace may hold values of its batch.
+        leaves_torch: a tensor was read outside of torch: a trace may hold values of its batch.
         overwritten: an operation wrote into a lost value that shares memory with its source.
     """
 
@@ -74,7 +74,7 @@ class Noticing(TorchFunctionMode):
         self._shared: set[int] = set()
         self.hooks: dict[str, None] = {}
         self.lost: dict[str, None] = {}
-        self.leaves = False
+        self.leaves_torch = False
         self.overwritten = False
 
     def __torch_function__(
@@ -90,7 +90,7 @@ class Noticing(TorchFunctionMode):
         elif func == _GRAD_FN.__get__:
             self.hooks[NODE_HOOK] = None
         if func.__name__ in _LEAVING:
-            self.leaves = True
+            self.leaves_torch = True
         # before the call: afterwards the tensor requires no gradient
         detached = func is Tensor.detach_ and self._carries(args)
         output = func(*args, **kwargs)
@@ -208,7 +208,7 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     try:
         with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
-        with RngState().isolated(), Noticing(tapped.shifted, blank=True):
+        with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
             found = tapped.forward(copy.deepcopy(model), x).logits
     except Exception:
         return True

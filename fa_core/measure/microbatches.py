@@ -65,14 +65,14 @@ def true_pass(
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     check_states(done.hidden, done.names, len(y))
-    if done.untrue:
-        raise MeasureError(done.untrue)
+    if done.gradient_unknown:
+        raise MeasureError(done.gradient_unknown)
     return done
 
 
 def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
-    counting = [part.counting for part in parts if part.counting is not None]
+    masks = [part.label_mask for part in parts if part.label_mask is not None]
     return replace(
         parts[0],
         logits=torch.cat([part.logits for part in parts]),
@@ -80,7 +80,7 @@ def _joined(parts: list[Pass]) -> Pass:
         gradients=_joined_layers([part.gradients for part in parts]),
         error=torch.cat([part.error for part in parts]),
         credit=_joined_layers([part.credit for part in parts]),
-        counting=torch.cat(counting) if counting else None,
+        label_mask=torch.cat(masks) if masks else None,
     )
 
 

@@ -121,25 +121,25 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
     return products.sum(dim=1)
 
 
-def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
+def medians_of_samples(values: Tensor, label_mask: Tensor) -> Tensor:
     """The lower median over every sample's tokens whose labels are not ignored.
 
     Args:
         values: (..., n), one per such token, sample by sample.
-        counting: (B, T) bool, True for n tokens.
+        label_mask: (B, T) bool, True for n tokens.
 
     Returns:
         (..., B'), for the B' samples with such tokens; NaN for a sample with a NaN.
 
-    >>> counting = torch.tensor([[True, True], [False, False], [False, True]])
-    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), counting)
+    >>> label_mask = torch.tensor([[True, True], [False, False], [False, True]])
+    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), label_mask)
     tensor([1., 2.])
     """
-    counting = counting[counting.any(dim=1)]
+    label_mask = label_mask[label_mask.any(dim=1)]
     networks = values.shape[:-1]
-    table = values.new_full((*networks, *counting.shape), torch.inf)
-    table[..., counting] = values
-    middle = (counting.sum(dim=1) - 1) // 2
+    table = values.new_full((*networks, *label_mask.shape), torch.inf)
+    table[..., label_mask] = values
+    middle = (label_mask.sum(dim=1) - 1) // 2
     places = middle.expand(table.shape[:-1])
     ordered = table.sort(dim=-1).values
     medians = ordered.gather(-1, places[..., None])[..., 0]

@@ -19,7 +19,7 @@ from fa_core.measure.graph import (
     straight_through,
 )
 from fa_core.measure.isolate import Inputs, RngState, rows
-from fa_core.measure.lost_gradients import NODE_HOOK, Noticing, backward_hooks
+from fa_core.measure.lost_gradients import NODE_HOOK, LostGradientRecorder, backward_hooks
 from fa_core.measure.pass_errors import (
     IN_PLACE,
     check_logits,
@@ -47,8 +47,9 @@ class Pass:
             the gradient.
         credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
             to all layers.
-        untrue: why `gradients` holds autograd's vector instead of the gradient; "" = it does not.
-        counting: (B, T) bool, the labels that are not ignored; None for labels (B,).
+        gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
+            it is known.
+        label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
     """
 
     logits: Tensor
@@ -59,8 +60,8 @@ class Pass:
     dtype: str
     own_backward: Sequence[str] = ()
     credit: Sequence[Tensor] = ()
-    untrue: str = ""
-    counting: Tensor | None = None
+    gradient_unknown: str = ""
+    label_mask: Tensor | None = None
 
 
 def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
@@ -82,7 +83,7 @@ def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
         error=error,
         names=stream.names,
         dtype=arithmetic(stream.logits),
-        counting=y != IGNORED if y.dim() == 2 else None,
+        label_mask=y != IGNORED if y.dim() == 2 else None,
     )
 
 
@@ -152,26 +153,26 @@ class PassRunner:
         done = _checked_backward(stream, batch, layers)
         if self._own is None:
             return done
-        return replace(done, untrue=self._own.why)
+        return replace(done, gradient_unknown=self._own.why)
 
     def _run_all(self, batch: _Batch) -> Pass:
         if isinstance(self._taps, GuessedTaps):
             self._taps = self._taps.choose(self._model, batch.x)
-        with Noticing(self._tapped.shifted) as noticed:
+        with LostGradientRecorder(self._tapped.shifted) as recorded:
             stream = self._tapped.forward(self._model, batch.x)
-        self._check(stream, batch, lost=bool(noticed.lost))
+        self._check(stream, batch, lost=bool(recorded.lost))
         nodes = reachable(stream.logits.grad_fn)
         dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
         if of_modules:
             # torch itself reads nodes of the graph to attach these hooks
-            noticed.hooks.pop(NODE_HOOK, None)
+            recorded.hooks.pop(NODE_HOOK, None)
         certain = custom_functions(nodes)
-        certain += [*noticed.hooks, *of_modules, *straight_through(nodes)]
-        if not certain and not noticed.lost and not has_functions(nodes):
+        certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
+        if not certain and not recorded.lost and not has_functions(nodes):
             return replace(backward(stream, batch.y), dtype=dtype)
         if self._own is None:
-            self._own = OwnBackward(self._tapped, certain, noticed)
+            self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
 
     def _check(self, stream: Stream, batch: _Batch, lost: bool) -> None:
@@ -205,7 +206,7 @@ class PassRunner:
         if own.steps and not own.why:
             own.give_up(own.in_steps())
         if true is None or own.why:
-            return replace(done, own_backward=own.names, untrue=own.why)
+            return replace(done, own_backward=own.names, gradient_unknown=own.why)
         return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:

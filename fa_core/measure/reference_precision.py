@@ -43,8 +43,8 @@ def reference_precision(
     """
     measured = _measured(model, batch, taps, dtype, largest_pass)
     exact = _measured(model, batch, taps, "float64", largest_pass)
-    if exact.counting is not None:
-        flattening = Flattening(PER_TOKEN, exact.counting)
+    if exact.label_mask is not None:
+        flattening = Flattening(PER_TOKEN, exact.label_mask)
     else:
         flattening = Flattening.of(exact.hidden, exact.gradients[-1])
     cosine: list[float | None] = []

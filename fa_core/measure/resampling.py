@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fa_core.errors import UsageError
 from fa_core.facts.measurements import Resampling
-from fa_core.measure.diagnosed import Samples
+from fa_core.measure.diagnosis import Samples
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.norms import lower_median
 from fa_core.report import DiagnosticReport

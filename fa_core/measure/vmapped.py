@@ -69,7 +69,7 @@ class VmappedNetworks:
         return vmap(run_one, in_dims=(0, None))(self._tensors, x)
 
 
-class Answers:
+class VmappedAccuracy:
     """The members' predictions for every batch.
 
     Attributes:

@@ -41,7 +41,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Diagnosed:
+class Diagnosis:
     """The numbers of one network, measured by itself or in a group.
 
     Attributes:
@@ -49,14 +49,14 @@ class Diagnosed:
         hits: number of correct labels in the eval batches.
         counted: number of labels in the eval batches.
         samples: fetches the values before any median or mean, to the CPU.
-        remarks: notes on the measurement.
+        notes: notes on the measurement.
     """
 
     numbers: DiagnosticReport
     hits: int
     counted: int
     samples: Callable[[], Samples]
-    remarks: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def report(
         self,
@@ -85,7 +85,7 @@ class Diagnosed:
             headline_acc_source=source,
             frozen_baseline_acc=frozen_baseline_acc,
             method_name=method_name,
-            notes="; ".join(filter(None, [notes, *self.remarks])),
+            notes="; ".join(filter(None, [notes, *self.notes])),
             thresholds=thresholds or self.numbers.thresholds,
             intervals=intervals,
         )
