@@ -40,7 +40,7 @@ def hooked(
     """
     if modules is None:
         modules = [name for name, _ in model.named_modules() if name]
-    # the handles remove their hooks at the end
+    # a handle removes its hook on exit
     with ExitStack() as handles:
         for name in modules:
             module = model.get_submodule(name)

@@ -92,7 +92,7 @@ class LostGradientRecorder(TorchFunctionMode):
         if func.__name__ in _LEAVING:
             self.leaves_torch = True
         # before the call: afterwards the tensor requires no gradient
-        detached = func is Tensor.detach_ and self._carries(args)
+        detached = func is Tensor.detach_ and self._requires_grad(args)
         output = func(*args, **kwargs)
         written = _written(func, args, kwargs)
         if self._shared and written is not None and _storage(written) in self._shared:
@@ -117,18 +117,19 @@ class LostGradientRecorder(TorchFunctionMode):
         if func is torch.nn.functional.gumbel_softmax:
             # torch's own straight-through estimate, which detaches inside
             hard = bool(kwargs.get("hard")) or args[2:3] == (True,)
-            return hard and self._carries(args)
+            return hard and self._requires_grad(args)
         if _VALUELESS.fullmatch(func.__name__):
             return False
-        blind = func == _DATA.__set__ or not torch.is_grad_enabled()
+        # autograd does not record what it computes
+        unrecorded = func == _DATA.__set__ or not torch.is_grad_enabled()
         numbers = _floats(output)
-        if numbers and not blind and all(t.requires_grad for t in numbers):
-            return False
-        if not numbers and not (blind and written is not None) and not _has_float(output):
-            return False
-        return self._carries((args, kwargs))
+        if numbers:
+            lost = unrecorded or not all(t.requires_grad for t in numbers)
+        else:
+            lost = (unrecorded and written is not None) or _has_float(output)
+        return lost and self._requires_grad((args, kwargs))
 
-    def _carries(self, values: object) -> bool:
+    def _requires_grad(self, values: object) -> bool:
         """Whether a floating tensor among these requires a gradient."""
         for tensor in _floats(values):
             if tensor.requires_grad and (self._inputs_too or not _is_input(tensor)):

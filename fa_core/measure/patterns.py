@@ -47,16 +47,16 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for part in split_patterns(patterns):
         pattern = part.removesuffix(READS).removesuffix(":out")
-        matched = False
+        matches = []
         for name, module in model.named_modules(remove_duplicate=False):
             if name and _matches(name, pattern):
-                found[first_name[module]] = None
-                matched = True
-        if not matched:
+                matches.append(first_name[module])
+        if not matches:
             raise TapError(
                 f"no module of {type(model).__name__} is named {pattern!r}",
                 hint=f"candidates: {candidates(model)}",
             )
+        found.update(dict.fromkeys(matches))
     if not found:
         raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
     return list(found)

@@ -99,9 +99,7 @@ def _resampled_medians(per_batch: list[Tensor], index: Tensor) -> list[list[floa
 
 def _growth(norms: list[float]) -> float:
     growth = DiagnosticReport(residual_norms=norms).max_per_block_growth
-    if growth is None:
-        return math.nan
-    return growth
+    return math.nan if growth is None else growth
 
 
 def _last_norm(norms: list[float]) -> float:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
@@ -150,7 +151,7 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
         output = func(*args, **(kwargs or {}))
-        for tensor in output if isinstance(output, (tuple, list)) else (output,):
+        for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
                 self.sizes.append(tensor.nbytes)
         return output
