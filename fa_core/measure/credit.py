@@ -47,7 +47,7 @@ class _HasTail(Protocol):
     def tail(self, l: int, h: Tensor) -> Tensor: ...
 
 
-def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
+def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
     """A function that runs a network from h_l on.
 
     A network's own ``tail(l, h)`` runs that part alone. With taps by module name the whole network
@@ -146,7 +146,13 @@ class CreditQuality:
 
     def to_dict(self) -> Json:
         """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        found: Json = {
+        with_free = {}
+        if self.free:
+            with_free = {"deep_gamma_with_free": mean_over(self.gamma)}
+        missing = {}
+        if self.missing:
+            missing = {"missing": self.missing}
+        return {
             "gamma": self.gamma,
             "rho": self.rho,
             "rho_relative": self.rho_relative,
@@ -157,18 +163,15 @@ class CreditQuality:
             "deep_gamma": self.deep(),
             "deep_rho": mean_over(self.rho, without=self.free),
             "gamma_L": self.gamma[-1],
+            **with_free,
+            "deep_rho_finite": mean_over(self.rho_finite, without=self.free),
+            **self.pooled,
+            "samples": self.samples,
+            "directions": self.directions,
+            "free_layers": self.free,
+            "aggregation": aggregation(self.free),
+            **missing,
         }
-        if self.free:
-            found["deep_gamma_with_free"] = mean_over(self.gamma)
-        found["deep_rho_finite"] = mean_over(self.rho_finite, without=self.free)
-        found.update(self.pooled)
-        found["samples"] = self.samples
-        found["directions"] = self.directions
-        found["free_layers"] = self.free
-        found["aggregation"] = aggregation(self.free)
-        if self.missing:
-            found["missing"] = self.missing
-        return found
 
 
 NEEDS_DIRECTIONS = (
@@ -410,12 +413,7 @@ def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
 
 
 def method_credit_quality(
-    net: nn.Module,
-    method: Method,
-    x: Inputs,
-    y: Tensor,
-    directions: int = DIRECTIONS,
-    seed: int = 0,
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS
 ) -> CreditQuality:
     """`credit_quality` of a method's training signal, in the network's own arithmetic.
 
@@ -425,11 +423,10 @@ def method_credit_quality(
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: as for `credit_quality`.
-        seed: as for `credit_quality`.
     """
     with training_batch(net, x, y) as batch:
         credit = batch.credit(copy.deepcopy(method))
-    found = credit_quality(net, credit, x, y, directions, seed)
+    found = credit_quality(net, credit, x, y, directions)
     if all(a is None for a in credit):
         found.missing["gamma, rho, nudge"] = method.no_credit
     return replace(found, free=free_layers_of(method, credit))
