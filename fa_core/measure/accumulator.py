@@ -399,4 +399,5 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
     ordered = norms.sort(dim=-1).values
     side = (h - medians[..., None]).sign()
     same_side = side[:, 1:] * side[:, :-1]
-    return ordered[..., low], ordered[..., high], same_side.mean(dim=-1)
+    agreement = same_side.mean(dim=-1)
+    return ordered[..., low], ordered[..., high], agreement

@@ -347,9 +347,10 @@ class _Probe:
     def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> list[float | None]:
         """Nudge and its relative form."""
         length = sample_norms(a)
-        pointed = length != 0
         # a credit of 0 has no direction: the sample is left out of the mean below
-        downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
+        pointed = length != 0
+        units = a / length[:, None]
+        downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
         steps = torch.stack([downhill, downhill * self._sizes(state)])
         return [mean_where(change, pointed) for change in changed(steps)]
 
@@ -366,7 +367,8 @@ class _Probe:
         for first in range(0, self.directions, most):
             m = min(most, self.directions - first)
             v = random_units(m, len(a), a.shape[1], draws).to(a.device)
-            small.add(torch.stack([EPSILON * v, EPSILON * sizes * v]), a, changed)
+            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
+            small.add(steps, a, changed)
             finite.add((FINITE * sizes * v)[None], a, changed)
         return [*small.rhos(), *finite.rhos()]
 
@@ -390,7 +392,8 @@ class _Observations:
 
     def rhos(self) -> list[float | None]:
         """ρ of every kind."""
-        return list(map(rho, torch.cat(self.predicted, 1), torch.cat(self.changes, 1)))
+        predicted = torch.cat(self.predicted, 1)
+        return list(map(rho, predicted, torch.cat(self.changes, 1)))
 
 
 def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:

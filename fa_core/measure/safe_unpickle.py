@@ -287,7 +287,7 @@ class Archive:
             raise ValueError("a zip archive of more entries than a network has tensors")
         for entry in zipfile.ZipFile(self._file()).infolist():
             start = self._content_start(entry.header_offset)
-            inside = 0 <= start <= start + entry.file_size <= len(self.data)
+            inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
                 continue
             _folder, _, name = entry.filename.partition("/")
