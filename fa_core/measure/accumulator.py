@@ -16,14 +16,14 @@ from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.facts.measurements import Interval
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import growth_interval, median_ranks
-from fa_core.measure.diagnosed import (
-    Diagnosed,
+from fa_core.measure.cross_batch_stability import Drift, drifts, summed_gradients
+from fa_core.measure.diagnosis import (
+    Diagnosis,
     Samples,
     dead_stream_notes,
     own_credit,
     without_gradient,
 )
-from fa_core.measure.drift import Drift, drifts, summed_gradients
 from fa_core.measure.flattening import (
     FLATTENED,
     PER_TOKEN,
@@ -108,7 +108,7 @@ class Accumulator:
         self._norms: list[_Norms] = []
         self._means: list[Tensor] = []
         self._credit: Json | None = None
-        self._untrue: dict[str, str] = {}
+        self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
         self._predictions = 0
 
@@ -140,17 +140,17 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = Flattening(self._way, done.counting)
+        flattening = Flattening(self._way, done.label_mask)
         if self._reads_token:
             flattening = Flattening(self._way, read_tokens(done.gradients[-1]))
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]
             self._add_norms(done, flattening)
-            if done.untrue:
-                self._untrue["b"] = done.untrue
-        if done.untrue:
-            self._untrue["c"] = done.untrue
+            if done.gradient_unknown:
+                self._gradient_unknown["b"] = done.gradient_unknown
+        if done.gradient_unknown:
+            self._gradient_unknown["c"] = done.gradient_unknown
         if done.credit and self._credit is None:
             self._credit = own_credit(done, flattening)
         self._add_classes(done)
@@ -158,7 +158,7 @@ class Accumulator:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
 
-    def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
+    def measured(self, right: Sequence[Tensor]) -> list[Diagnosis]:
         """The members' numbers, fetched from the device at once.
 
         Args:
@@ -190,7 +190,7 @@ class Accumulator:
             fetch = partial(self._samples, right, means, index)
             numbers = self._report(member, samples=h.shape[-1])
             remarks = self._remarks(member)
-            found.append(Diagnosed(numbers, member.facts[0], labels, fetch, remarks))
+            found.append(Diagnosis(numbers, member.facts[0], labels, fetch, remarks))
         return found
 
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
@@ -234,8 +234,8 @@ class Accumulator:
             unmeasured=unmeasured,
             credit=self._credit,
         )
-        if self._untrue:
-            return without_gradient(report, self._untrue)
+        if self._gradient_unknown:
+            return without_gradient(report, self._gradient_unknown)
         return report
 
     def _remarks(self, member: _Member) -> list[str]:
@@ -243,7 +243,7 @@ class Accumulator:
         depth = len(self._names)
         dark = zero[:depth]
         unreached = zero[depth:]
-        if "b" in self._untrue:
+        if "b" in self._gradient_unknown:
             unreached = []
         remarks = dead_stream_notes(dark, unreached)
         if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(member.medians[-1]):
@@ -304,7 +304,7 @@ class Accumulator:
             self.facts["reduction"] = f"per token over {labels}"
         if done.own_backward:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
-            if not done.untrue:
+            if not done.gradient_unknown:
                 self.facts[GRADIENT_BY] = "trace of the forward"
 
     def _only_way(self, done: Pass, hidden: list[Tensor]) -> str:
@@ -314,8 +314,8 @@ class Accumulator:
             TapError: states that do not fit the labels (B, T).
             CannotStack: the members differ.
         """
-        if done.counting is not None:
-            check_tokens(done.hidden, done.names, done.counting)
+        if done.label_mask is not None:
+            check_tokens(done.hidden, done.names, done.label_mask)
             return PER_TOKEN
         g_L = self._by_member(done.gradients[-1])
         ways = sorted(set(choose_ways(hidden, g_L)))
@@ -327,8 +327,8 @@ class Accumulator:
         """Record every member's least and greatest predicted class."""
         logits = self._by_member(done.logits)
         predicted = logits.argmax(dim=-1).flatten(1)
-        if done.counting is not None:
-            predicted = predicted[:, done.counting.flatten()]
+        if done.label_mask is not None:
+            predicted = predicted[:, done.label_mask.flatten()]
         extremes = predicted.aminmax(dim=1)
         self._classes.append(torch.stack(extremes, dim=-1))
         self._predictions += predicted.shape[1]
@@ -339,9 +339,9 @@ class Accumulator:
         vectors = (flattening.vectors(state, self._axis) for state in states)
         norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
         error = vector_norms(done.error)
-        if done.counting is not None:
-            norms = medians_of_samples(norms, done.counting)
-            error = medians_of_samples(error[done.counting], done.counting)
+        if done.label_mask is not None:
+            norms = medians_of_samples(norms, done.label_mask)
+            error = medians_of_samples(error[done.label_mask], done.label_mask)
         depth = len(done.hidden)
         h = norms[..., :depth, :]
         g = norms[..., depth:, :]
@@ -373,8 +373,8 @@ class Accumulator:
 
     def _label_count(self, done: Pass) -> int:
         """Number of labels that a batch's CE averages over."""
-        if done.counting is not None:
-            return int(done.counting.sum())
+        if done.label_mask is not None:
+            return int(done.label_mask.sum())
         return done.logits.shape[self._axis]
 
 

@@ -22,12 +22,12 @@ from fa_core.measure.accuracy import Progress, run_accuracy
 from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.diagnosed import Diagnosed
+from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import AS_IS, measuring_arithmetic, target_dtype, uncompiled
 from fa_core.measure.pass_errors import explained, is_out_of_memory
 from fa_core.measure.passes import backward
 from fa_core.measure.taps import Taps
-from fa_core.measure.vmapped import Answers, VmappedNetworks, named_tensors
+from fa_core.measure.vmapped import VmappedAccuracy, VmappedNetworks, named_tensors
 from fa_core.models import ARCHS, StreamNet
 
 NOT_VMAPPED = (
@@ -48,7 +48,7 @@ class Member:
     """
 
     right: Tensor | None
-    diagnosis: Diagnosed | None
+    diagnosis: Diagnosis | None
     error: FaError | None
     note: str = ""
 
@@ -257,7 +257,7 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
     def batch_at(index: int) -> Batch:
         return move_batch(*samples[index], leaf.device, target or leaf.dtype)
 
-    answers = Answers()
+    meter = VmappedAccuracy()
     log = BatchLog()
     accumulator = Accumulator(norm_batches=request.norm_batches, samples_axis=1)
     with measuring_arithmetic(leaf.device):
@@ -266,24 +266,24 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
             x, y = batch_at(index)
             with explained(x, "stacked"):
                 if index < tests:
-                    answers.add(vmapped.logits(x), y)
+                    meter.add(vmapped.logits(x), y)
                 else:
                     log.add(x, y)
                     done = backward(vmapped.forward(x), y, accumulator.layers)
                     accumulator.add(done)
-                    answers.add(done.logits, y)
+                    meter.add(done.logits, y)
             counter.step()
-        answers.decide_near_ties(networks, batch_at)
-        remark = log.judged()
-        of_batches = answers.right[tests:]
-        counting = answers.right[:tests]
+        meter.decide_near_ties(networks, batch_at)
+        note = log.note()
+        of_batches = meter.right[tests:]
+        counting = meter.right[:tests]
         if request.count_batches:
             counting = [*of_batches, *counting]
         right = torch.cat(counting, dim=1).cpu()
         diagnosed = accumulator.measured(of_batches)
     members = []
     for hits, found in zip(right, diagnosed, strict=True):
-        members.append(Member(hits, replace(found, remarks=[*found.remarks, remark]), None))
+        members.append(Member(hits, replace(found, notes=[*found.notes, note]), None))
     return members
 
 

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import Layers, Stream
 from fa_core.measure.isolate import Inputs, RngState, detached_inputs, tree_map, wide
-from fa_core.measure.lost_gradients import Noticing, reaches_logits
+from fa_core.measure.lost_gradients import LostGradientRecorder, reaches_logits
 from fa_core.measure.taps import States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
@@ -94,7 +94,7 @@ class OwnBackward:
     Args:
         tapped: how the network is tapped.
         names: the custom parts of the network's backward pass.
-        noticed: what was noticed in its forward.
+        recorded: the lost gradients and hooks of its forward.
 
     Attributes:
         names: the same, or the ways in which values lost their gradient.
@@ -104,12 +104,12 @@ class OwnBackward:
     Source: docs/protocol.md §2.
     """
 
-    def __init__(self, tapped: Tapped, names: list[str], noticed: Noticing) -> None:
+    def __init__(self, tapped: Tapped, names: list[str], recorded: LostGradientRecorder) -> None:
         self._tapped = tapped
-        self._noticed = noticed
+        self._recorded = recorded
         self._traces: dict[str, _Trace] = {}
-        self.names = names or list(noticed.lost)
-        self._certain = bool(names) or noticed.overwritten
+        self.names = names or list(recorded.lost)
+        self._certain = bool(names) or recorded.overwritten
         self.steps: list[str] = []
         self.why = ""
 
@@ -139,7 +139,7 @@ class OwnBackward:
             wanted = layers is None or l in layers
             shifts.append(torch.zeros_like(zero).requires_grad_(wanted))
         logits, hidden = trace.run(model, x, shifts)
-        if self._noticed.leaves:
+        if self._recorded.leaves_torch:
             _check_same(logits, self._expected(model, x))
         names = [f"h_{l}" for l in range(len(hidden))]
         if not shifts:

@@ -62,7 +62,7 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
     assert report.notes == "taps guessed: --taps 'embed,blocks.*'"
     assert "guessed_taps" not in given.provenance
-    run_diagnosis(net, batches(8), say=heard.append)
+    run_diagnosis(net, batches(8), on_note=heard.append)
     assert heard == [report.notes]
     assert not any(module._forward_hooks for module in net.modules())
 

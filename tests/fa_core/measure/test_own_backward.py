@@ -18,7 +18,8 @@ from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.norms import gamma
 from fa_core.measure.passes import PassRunner
-from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.measure.resampling import bootstrap
 from fa_core.measure.resolve import resolve_taps
 
 TAPS = ["embed", "blocks.*"]
