@@ -27,7 +27,7 @@ from fa_core.measure.credit_metrics import (
 )
 from fa_core.measure.flattening import Flattening
 from fa_core.measure.hooks import READS, tapped_outputs
-from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, tree_map, wide
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.patterns import match_modules, split_patterns
@@ -262,7 +262,7 @@ def as_vectors(credit: Signal, flattening: Flattening, device: torch.device) -> 
         if a is None:
             vectors.append(None)
         else:
-            vectors.append(flattening.vectors(wide(a).to(device)))
+            vectors.append(flattening.vectors(to_float64(a).to(device)))
     return vectors
 
 
