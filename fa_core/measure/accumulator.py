@@ -189,8 +189,8 @@ class Accumulator:
             member = _Member(*row)
             fetch = partial(self._samples, right, means, index)
             numbers = self._report(member, samples=h.shape[-1])
-            remarks = self._remarks(member)
-            found.append(Diagnosis(numbers, member.facts[0], labels, fetch, remarks))
+            notes = self._notes(member)
+            found.append(Diagnosis(numbers, member.facts[0], labels, fetch, notes))
         return found
 
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
@@ -238,19 +238,19 @@ class Accumulator:
             return without_gradient(report, self._gradient_unknown)
         return report
 
-    def _remarks(self, member: _Member) -> list[str]:
+    def _notes(self, member: _Member) -> list[str]:
         _, least, most, *zero = member.facts
         depth = len(self._names)
         dark = zero[:depth]
         unreached = zero[depth:]
         if "b" in self._gradient_unknown:
             unreached = []
-        remarks = dead_stream_notes(dark, unreached)
+        notes = dead_stream_notes(dark, unreached)
         if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(member.medians[-1]):
-            return remarks
+            return notes
         if least == most:
-            remarks.append(f"all {self._predictions} predictions are class {least}")
-        return remarks
+            notes.append(f"all {self._predictions} predictions are class {least}")
+        return notes
 
     def _samples(self, right: Sequence[Tensor], means: Tensor, index: int) -> Samples:
         def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
@@ -399,4 +399,5 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
     ordered = norms.sort(dim=-1).values
     side = (h - medians[..., None]).sign()
     same_side = side[:, 1:] * side[:, :-1]
-    return ordered[..., low], ordered[..., high], same_side.mean(dim=-1)
+    agreement = same_side.mean(dim=-1)
+    return ordered[..., low], ordered[..., high], agreement

@@ -18,7 +18,7 @@ from fa_core.measure.isolate import (
     eval_mode,
     first_of,
     float64_copy,
-    rows,
+    select_samples,
 )
 from fa_core.measure.pass_errors import as_pass_failed, check_logits
 from fa_core.measure.resolve import resolve_taps
@@ -133,7 +133,7 @@ def is_correct(logits: Tensor, y: Tensor) -> Tensor:
 
 def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
     """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
-    again = twin.logits(rows(x, near))
+    again = twin.logits(select_samples(x, near))
     if again is not None:
         decided = is_correct(again, y[near].to(again.device))
         right[near] = decided.to(right.device)

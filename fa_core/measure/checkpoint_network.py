@@ -44,11 +44,11 @@ def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
     for held in (checkpoint, by_first_part(checkpoint)):
         fits = _fits(held, own)
         if fits:
-            return _taken(held, fits)
+            return _reduced(held, fits)
     return checkpoint
 
 
-def _taken(checkpoint: Checkpoint, fits: Mapping[str, Names]) -> Checkpoint:
+def _reduced(checkpoint: Checkpoint, fits: Mapping[str, Names]) -> Checkpoint:
     """The checkpoint with its first fitting mapping, and a note on anything unused or renamed."""
     place, *others = fits
     names = fits[place]

@@ -27,7 +27,7 @@ from fa_core.measure.credit_metrics import (
 )
 from fa_core.measure.flattening import Flattening
 from fa_core.measure.hooks import READS, tapped_outputs
-from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, tree_map, wide
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.patterns import match_modules, split_patterns
@@ -47,7 +47,7 @@ class _HasTail(Protocol):
     def tail(self, l: int, h: Tensor) -> Tensor: ...
 
 
-def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
+def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
     """A function that runs a network from h_l on.
 
     A network's own ``tail(l, h)`` runs that part alone. With taps by module name the whole network
@@ -146,7 +146,13 @@ class CreditQuality:
 
     def to_dict(self) -> Json:
         """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        found: Json = {
+        with_free = {}
+        if self.free:
+            with_free = {"deep_gamma_with_free": mean_over(self.gamma)}
+        missing = {}
+        if self.missing:
+            missing = {"missing": self.missing}
+        return {
             "gamma": self.gamma,
             "rho": self.rho,
             "rho_relative": self.rho_relative,
@@ -157,18 +163,15 @@ class CreditQuality:
             "deep_gamma": self.deep(),
             "deep_rho": mean_over(self.rho, without=self.free),
             "gamma_L": self.gamma[-1],
+            **with_free,
+            "deep_rho_finite": mean_over(self.rho_finite, without=self.free),
+            **self.pooled,
+            "samples": self.samples,
+            "directions": self.directions,
+            "free_layers": self.free,
+            "aggregation": aggregation(self.free),
+            **missing,
         }
-        if self.free:
-            found["deep_gamma_with_free"] = mean_over(self.gamma)
-        found["deep_rho_finite"] = mean_over(self.rho_finite, without=self.free)
-        found.update(self.pooled)
-        found["samples"] = self.samples
-        found["directions"] = self.directions
-        found["free_layers"] = self.free
-        found["aggregation"] = aggregation(self.free)
-        if self.missing:
-            found["missing"] = self.missing
-        return found
 
 
 NEEDS_DIRECTIONS = (
@@ -259,7 +262,7 @@ def as_vectors(credit: Signal, flattening: Flattening, device: torch.device) -> 
         if a is None:
             vectors.append(None)
         else:
-            vectors.append(flattening.vectors(wide(a).to(device)))
+            vectors.append(flattening.vectors(to_float64(a).to(device)))
     return vectors
 
 
@@ -344,9 +347,10 @@ class _Probe:
     def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> list[float | None]:
         """Nudge and its relative form."""
         length = sample_norms(a)
-        pointed = length != 0
         # a credit of 0 has no direction: the sample is left out of the mean below
-        downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
+        pointed = length != 0
+        units = a / length[:, None]
+        downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
         steps = torch.stack([downhill, downhill * self._sizes(state)])
         return [mean_where(change, pointed) for change in changed(steps)]
 
@@ -363,7 +367,8 @@ class _Probe:
         for first in range(0, self.directions, most):
             m = min(most, self.directions - first)
             v = random_units(m, len(a), a.shape[1], draws).to(a.device)
-            small.add(torch.stack([EPSILON * v, EPSILON * sizes * v]), a, changed)
+            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
+            small.add(steps, a, changed)
             finite.add((FINITE * sizes * v)[None], a, changed)
         return [*small.rhos(), *finite.rhos()]
 
@@ -387,7 +392,8 @@ class _Observations:
 
     def rhos(self) -> list[float | None]:
         """ρ of every kind."""
-        return list(map(rho, torch.cat(self.predicted, 1), torch.cat(self.changes, 1)))
+        predicted = torch.cat(self.predicted, 1)
+        return list(map(rho, predicted, torch.cat(self.changes, 1)))
 
 
 def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
@@ -410,12 +416,7 @@ def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
 
 
 def method_credit_quality(
-    net: nn.Module,
-    method: Method,
-    x: Inputs,
-    y: Tensor,
-    directions: int = DIRECTIONS,
-    seed: int = 0,
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS
 ) -> CreditQuality:
     """`credit_quality` of a method's training signal, in the network's own arithmetic.
 
@@ -425,11 +426,10 @@ def method_credit_quality(
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: as for `credit_quality`.
-        seed: as for `credit_quality`.
     """
     with training_batch(net, x, y) as batch:
         credit = batch.credit(copy.deepcopy(method))
-    found = credit_quality(net, credit, x, y, directions, seed)
+    found = credit_quality(net, credit, x, y, directions)
     if all(a is None for a in credit):
         found.missing["gamma, rho, nudge"] = method.no_credit
     return replace(found, free=free_layers_of(method, credit))

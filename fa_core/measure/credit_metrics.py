@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import (
     gamma,
     mean_over,
@@ -151,8 +151,8 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
     of_means = []
     for signal, gradient in zip(credit[1:], gradients[1:], strict=True):
         if signal is not None:
-            a = wide(signal).flatten(1)
-            g = wide(gradient).flatten(1)
+            a = to_float64(signal).flatten(1)
+            g = to_float64(gradient).flatten(1)
             credits.append(a)
             true.append(g)
             of_means.append(gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)))
@@ -177,7 +177,7 @@ def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
     >>> gammas_of_draws(torch.tensor([[[3.0, 4.0]], [[0.0, 0.0]]]), torch.tensor([[0.0, 2.0]]))
     [0.8, None]
     """
-    credit = wide(credit)
+    credit = to_float64(credit)
     lengths = vector_norms(credit)
     defined = (lengths != 0) & (sample_norms(gradient) != 0)
     cosines = (credit * unit_rows(gradient)).sum(dim=2) / lengths

@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge, Node
 
 from fa_core.errors import TapError
 from fa_core.measure.graph import SELECTIONS
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import vector_norms
 from fa_core.methods.base import output_error
 
@@ -69,7 +69,7 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(wide(logits), y)
+        error = output_error(to_float64(logits), y)
         return (error / terms).to(logits), error
     rows = logits.detach().flatten(0, 1)
     size = max(1, _LARGEST_ERROR // logits.shape[-1])
@@ -77,7 +77,7 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     norms = []
     parts = torch.split(rows, size)
     for part, labels in zip(parts, torch.split(y.flatten(), size), strict=True):
-        part = wide(part)
+        part = to_float64(part)
         counts = (labels != IGNORED).to(part.device)
         error = output_error(part, labels.clamp(min=0))
         error = torch.where(counts[:, None], error, 0.0)

@@ -351,7 +351,7 @@ def first_of(x: Inputs) -> Tensor:
     return tensors_of(x)[0]
 
 
-def rows(x: InputsT, chosen: slice | Tensor) -> InputsT:
+def select_samples(x: InputsT, chosen: slice | Tensor) -> InputsT:
     """Some of the samples, by slice or index; tensors of another length are kept whole."""
     count = len(first_of(x))
 
@@ -438,10 +438,10 @@ def float64_copy(model: nn.Module) -> nn.Module:
     return twin.double()
 
 
-def wide(tensor: Tensor) -> Tensor:
+def to_float64(tensor: Tensor) -> Tensor:
     """A tensor in float64, outside the graph; on the CPU if its device, MPS, has no float64.
 
-    >>> wide(torch.ones(2, dtype=torch.float16)).dtype
+    >>> to_float64(torch.ones(2, dtype=torch.float16)).dtype
     torch.float64
     """
     tensor = tensor.detach()

@@ -11,7 +11,7 @@ from torch import Tensor
 from fa_core.errors import MeasureError
 from fa_core.measure.flattening import check_states
 from fa_core.measure.gradients import loss_terms
-from fa_core.measure.isolate import EvalNetwork, Inputs, InputsT, first_of, rows
+from fa_core.measure.isolate import EvalNetwork, Inputs, InputsT, first_of, select_samples
 from fa_core.measure.passes import Pass, PassRunner
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps
@@ -91,4 +91,4 @@ def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
 def cut(x: InputsT, largest: int) -> list[InputsT]:
     """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
-    return [rows(x, slice(start, start + largest)) for start in starts]
+    return [select_samples(x, slice(start, start + largest)) for start in starts]

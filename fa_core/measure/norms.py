@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 import torch
 from torch import Tensor
 
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 
 _SMALLEST_EXACT, _LARGEST_EXACT = 1e-140, 1e140
 """Outside this range, squares in a float64 norm may have under- or overflowed."""
@@ -46,7 +46,7 @@ def vector_norms(x: Tensor) -> Tensor:
     Source: docs/protocol.md §3 ("norms accumulated in float64, no eps clamp anywhere").
     """
     if x.device.type == "mps" or x.dtype == torch.float64:
-        return _scaled_norms(wide(x))
+        return _scaled_norms(to_float64(x))
     # converts value by value: a float64 copy of all values would double the time
     norms: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
     return norms
@@ -95,7 +95,7 @@ def unit_rows(x: Tensor) -> Tensor:
     >>> unit_rows(torch.tensor([[0.0, 2e-40], [0.0, 0.0]])).tolist()
     [[0.0, 1.0], [nan, nan]]
     """
-    rows = wide(x).reshape(len(x), -1)
+    rows = to_float64(x).reshape(len(x), -1)
     # division by the largest entry first: a subnormal norm would lose digits
     rows = rows / rows.abs().amax(dim=1, keepdim=True)
     length: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)

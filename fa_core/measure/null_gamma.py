@@ -92,8 +92,9 @@ class NullGamma:
             return None
         if not _all_finite([self.observed, *self.deep]):
             return None
+        draws = len(self.deep)
         reached = sum(value >= self.observed for value in self.deep)
-        return (1 + reached) / (1 + len(self.deep))
+        return (1 + reached) / (1 + draws)
 
     def to_dict(self) -> Json:
         """The ``null`` of a report's ``credit``."""
@@ -205,15 +206,17 @@ def oriented(
 
     Source: docs/protocol.md §4.
     """
+    unchanged = method, null, ""
     if not isinstance(method, RandomFeedback) or not method.linear_feedback:
-        return method, null, ""
+        return unchanged
     twin = method.turned()
     if twin is None or null.observed is None or null.mean is None or not null.std:
-        return method, null, ""
+        return unchanged
     transposed = _deep(twin, method_gamma(net, twin, x, y))
     if transposed is None or not _all_finite([null.observed, transposed, null.mean, null.std]):
-        return method, null, ""
+        return unchanged
     draws = len(null.deep)
+    # half the width of the interval that holds one more draw
     reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * null.std
     saved_at = abs(null.observed - null.mean) / reach
     turned_at = abs(transposed - null.mean) / reach
@@ -223,7 +226,7 @@ def oriented(
         return twin, replace(null, observed=transposed), note
     as_saved = saved_at > FAR and turned_at <= 1
     if as_saved or not foreign:
-        return method, null, ""
+        return unchanged
     return method, null, f"square feedback matrices may have been saved transposed: {both}"
 
 
@@ -328,7 +331,8 @@ class _VectorCredit(nn.Module):
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Reference]:
     """The gradients of one batch in float64, and the arguments of a rule."""
     with eval_mode(net, "float64") as own, training_batch(net, x, y) as batch:
-        done = true_pass(own, None, *to_device((x, y), 0, own))
+        x, y = to_device((x, y), 0, own)
+        done = true_pass(own, None, x, y)
         flattening = Flattening.of(done.hidden, done.gradients[-1])
         gradients = [flattening.vectors(g) for g in done.gradients]
         yield _Reference(batch, done.hidden, gradients, flattening)

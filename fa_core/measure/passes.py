@@ -18,7 +18,7 @@ from fa_core.measure.graph import (
     reachable,
     straight_through,
 )
-from fa_core.measure.isolate import Inputs, RngState, rows
+from fa_core.measure.isolate import Inputs, RngState, select_samples
 from fa_core.measure.lost_gradients import NODE_HOOK, LostGradientRecorder, backward_hooks
 from fa_core.measure.pass_errors import (
     IN_PLACE,
@@ -180,7 +180,7 @@ class PassRunner:
         size = len(batch.y)
         if any(h.dim() > 2 and h.shape[0] == h.shape[1] == size > 1 for h in stream.hidden):
             # (B, B, d): a pass of one sample shows which axis is the batch
-            one = self._tapped.forward(self._model, rows(batch.x, slice(1)), [])
+            one = self._tapped.forward(self._model, select_samples(batch.x, slice(1)), [])
             check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
             check_states(one.hidden, one.names, 1)
         check_logits(stream.logits, batch.y, batch.where)

@@ -77,7 +77,7 @@ _Handler: TypeAlias = Callable[..., None]
 """A handler of an opcode: called with the unpickler."""
 
 
-class Effort:
+class StepBudget:
     """A budget of steps for reading a file, in proportion to its size.
 
     A pickle of a few kilobytes can demand hours or all memory, by copying one object many times or
@@ -106,12 +106,12 @@ class Effort:
 class _CountedOpcodes(dict[int, _Handler]):
     """The handlers of a pickle's opcodes; each look-up is a step."""
 
-    def __init__(self, known: Mapping[int, _Handler], effort: Effort) -> None:
+    def __init__(self, known: Mapping[int, _Handler], budget: StepBudget) -> None:
         super().__init__(known)
-        self._effort = effort
+        self._budget = budget
 
     def __getitem__(self, code: int) -> _Handler:
-        self._effort.spend(1)
+        self._budget.spend(1)
         return super().__getitem__(code)
 
 
@@ -165,15 +165,15 @@ class Placeholder(SafeDict):
 class NestedFile:
     """The bytes of a torch file inside a pickle, read once, when a tensor needs them."""
 
-    def __init__(self, data: bytes, effort: Effort) -> None:
+    def __init__(self, data: bytes, budget: StepBudget) -> None:
         self._data = data
-        self._effort = effort
+        self._budget = budget
 
     @cached_property
     def content(self) -> object:
         """The unpickled content."""
         # memoryview refuses a number, of which bytearray would make as many zero bytes
-        return Archive(bytearray(memoryview(self._data)), self._effort).pickled()
+        return Archive(bytearray(memoryview(self._data)), self._budget).pickled()
 
 
 class Storage:
@@ -260,7 +260,7 @@ class Archive:
 
     Args:
         data: its bytes.
-        effort: the budget for reading; None = one in proportion to the data.
+        budget: the budget for reading; None = one in proportion to the data.
 
     Attributes:
         memory: the bytes as a uint8 tensor (n,).
@@ -268,9 +268,9 @@ class Archive:
         kinds: class of each storage, a key of `STORAGES`, by name.
     """
 
-    def __init__(self, data: mmap.mmap | bytearray, effort: Effort | None = None) -> None:
+    def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
         self.data = data
-        self.effort = effort or Effort(len(data))
+        self.budget = budget or StepBudget(len(data))
         self.memory = torch.frombuffer(data, dtype=torch.uint8)
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
@@ -287,7 +287,7 @@ class Archive:
             raise ValueError("a zip archive of more entries than a network has tensors")
         for entry in zipfile.ZipFile(self._file()).infolist():
             start = self._content_start(entry.header_offset)
-            inside = 0 <= start <= start + entry.file_size <= len(self.data)
+            inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
                 continue
             _folder, _, name = entry.filename.partition("/")
@@ -371,8 +371,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def __init__(self, file: BinaryIO, archive: Archive) -> None:
         super().__init__(file, encoding="latin1")
         self._archive = archive
-        self._effort = archive.effort
-        self.dispatch = _CountedOpcodes(self.dispatch, archive.effort)
+        self._budget = archive.budget
+        self.dispatch = _CountedOpcodes(self.dispatch, archive.budget)
         # (source, result) by id(source); the source is kept so that its id is not reused
         self._made_of: dict[int, tuple[object, object]] = {}
 
@@ -380,7 +380,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         length = len(module) + len(name)
         if length > LONGEST_NAME:
             raise pickle.UnpicklingError("a name of more characters than any has")
-        self._effort.spend(length // BYTES_KEPT_A_STEP)
+        self._budget.spend(length // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
 
     def get_extension(self, code: int) -> None:
@@ -411,7 +411,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             # how protocols before 3 write bytes
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
-            made = self._once(args[0], partial(NestedFile, effort=self._effort))
+            made = self._once(args[0], partial(NestedFile, budget=self._budget))
         elif func.name == "collections.OrderedDict":
             made = self._ordered(args)
         else:
@@ -428,7 +428,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def _ordered(self, args: Sequence[Sequence[tuple[object, object]]]) -> SafeDict:
         made = SafeDict()
         for pairs in args:
-            self._effort.spend(len(pairs))
+            self._budget.spend(len(pairs))
             for name, value in pairs:
                 made[name] = value
         return made
@@ -442,7 +442,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         keywords = self.stack.pop()
         args = self.stack.pop()
         func = self.stack.pop()
-        self._effort.spend(len(args))
+        self._budget.spend(len(args))
         self._instantiate(func, (*args, keywords))
 
     def _build(self) -> None:

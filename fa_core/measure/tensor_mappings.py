@@ -14,9 +14,9 @@ from fa_core.measure.safe_unpickle import (
     DTYPES,
     LONGEST_NAME,
     TOO_MANY_OBJECTS,
-    Effort,
     NestedFile,
     Placeholder,
+    StepBudget,
     Storage,
 )
 
@@ -24,10 +24,10 @@ DEPTH = 8
 """Levels of nesting that are searched."""
 
 STEPS_A_CONTAINER = 10
-"""Steps of the `Effort` for looking into a container."""
+"""Steps of the `StepBudget` for looking into a container."""
 
 STEPS_A_TENSOR = 30
-"""Steps of the `Effort` for building a tensor."""
+"""Steps of the `StepBudget` for building a tensor."""
 
 REPEATS = 64
 SLACK = 1 << 20
@@ -119,7 +119,7 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
         ValueError: tensors that cannot be read, or are too large for their file.
     """
     found: dict[str, Mapping[str, Tensor]] = {}
-    effort = Effort(size)
+    budget = StepBudget(size)
     seen: set[int] = set()
     waiting = deque([("", content, 0)])
     while waiting:
@@ -127,13 +127,13 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        held = _counted_contents(value, effort)
+        held = _counted_contents(value, budget)
         if not held or {"state", "param_groups"} <= held.keys():
             continue
         if _is_module(held):
-            tensors = _module_tensors(held, effort)
+            tensors = _module_tensors(held, budget)
         else:
-            tensors, deeper = _tensors_and_containers(held, place, effort)
+            tensors, deeper = _tensors_and_containers(held, place, budget)
             if depth < DEPTH:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
         if tensors:
@@ -144,7 +144,7 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
 
 
 def _tensors_and_containers(
-    held: Contents, place: str, effort: Effort
+    held: Contents, place: str, budget: StepBudget
 ) -> tuple[dict[str, Tensor], list[tuple[str, object]]]:
     """A container's tensors by name, and its containers with their places."""
     tensors: dict[str, Tensor] = {}
@@ -154,7 +154,7 @@ def _tensors_and_containers(
         if isinstance(name, str):
             tensor = tensor_of(one)
             if tensor is not None:
-                effort.spend(STEPS_A_TENSOR)
+                budget.spend(STEPS_A_TENSOR)
                 tensors[name] = tensor
                 continue
         if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
@@ -174,9 +174,9 @@ def _label(key: object, number: int) -> str:
     return f"#{number}"
 
 
-def _counted_contents(value: object, effort: Effort) -> Contents:
+def _counted_contents(value: object, budget: StepBudget) -> Contents:
     held = contents_of(value)
-    effort.spend(STEPS_A_CONTAINER + len(held))
+    budget.spend(STEPS_A_CONTAINER + len(held))
     return held
 
 
@@ -213,7 +213,7 @@ def _is_module(held: Contents) -> TypeGuard[_Module]:
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _module_tensors(module: _Module, effort: Effort) -> dict[str, Tensor]:
+def _module_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
     """The module's ``state_dict()``, in its order. A module may contain itself.
 
     Raises:
@@ -225,24 +225,24 @@ def _module_tensors(module: _Module, effort: Effort) -> dict[str, Tensor]:
         prefix, held = waiting.pop()
         if len(prefix) > LONGEST_NAME:
             raise ValueError(TOO_MANY_OBJECTS)
-        for name, tensor in _own_tensors(held, effort).items():
+        for name, tensor in _own_tensors(held, budget).items():
             found[f"{prefix}{name}"] = tensor
         children = []
         for number, (key, child) in enumerate(held["_modules"].items()):
-            inner = _counted_contents(child, effort)
+            inner = _counted_contents(child, budget)
             if _is_module(inner):
                 children.append((f"{prefix}{_label(key, number)}.", inner))
         waiting += reversed(children)
     return found
 
 
-def _own_tensors(module: _Module, effort: Effort) -> dict[str, Tensor]:
+def _own_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
     """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):
         passing = []
     held = {**module["_parameters"], **module["_buffers"]}
-    effort.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
+    budget.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}
     found = {}
     for number, (name, value) in enumerate(held.items()):

@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import Layers, Stream
-from fa_core.measure.isolate import Inputs, RngState, detached_inputs, tree_map, wide
+from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
 from fa_core.measure.lost_gradients import LostGradientRecorder, reaches_logits
 from fa_core.measure.taps import States, Tapped, thawed
 
@@ -51,8 +51,8 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     layers = []
     for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
         tolerance = torch.finfo(g.dtype).eps ** 0.5
-        exact = wide(g)
-        distance = (wide(a) - exact).norm()
+        exact = to_float64(g)
+        distance = (to_float64(a) - exact).norm()
         if bool(distance <= tolerance * exact.norm()):
             layers.append(l)
     return layers

@@ -19,7 +19,7 @@ from fa_core.measure.accuracy import Float64Twin, decide, is_correct, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import Inputs, call_model, eval_mode, rows, target_dtype
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, select_samples, target_dtype
 
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
@@ -125,7 +125,7 @@ def bytes_per_member(network: nn.Module, batches: Sequence[object], test_batch: 
         with eval_mode(network) as net, torch.no_grad():
             x, _ = to_device(batches[0], 0, net)
             with made:
-                call_model(net.model, rows(x, slice(1)))
+                call_model(net.model, select_samples(x, slice(1)))
     except Exception:
         # the error shows when the network is measured
         pass
