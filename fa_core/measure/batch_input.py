@@ -27,15 +27,15 @@ def as_batches(batches: Iterable[object]) -> Collection[object]:
     Raises:
         MeasureError: there are no batches, or it is not an iterable.
     """
-    if not hasattr(batches, "__len__") and not isinstance(batches, Iterable):
-        raise MeasureError(
-            f"the batches are a {type(batches).__name__}",
-            hint="give (x, y) pairs, e.g. a DataLoader",
-        )
     known = cast(Collection[object], batches)
     try:
         len(known)
     except TypeError:
+        if not isinstance(batches, Iterable):
+            raise MeasureError(
+                f"the batches are a {type(batches).__name__}",
+                hint="give (x, y) pairs, e.g. a DataLoader",
+            ) from None
         known = list(batches)
     if not len(known):
         raise MeasureError(

@@ -65,8 +65,7 @@ class BatchLog:
         v, first = self._bases[length]
         with torch.autocast(rows.device.type, enabled=False):
             # ten times as fast as x·Vᵀ
-            prints = (v @ (rows - first).T).T
-        self._prints.append(prints)
+            self._prints.append((v @ (rows - first).T).T)
         self._labels.append(y)
 
     def note(self) -> str:

@@ -97,10 +97,8 @@ def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterat
                 hint="tap a module that returns a float tensor, "
                 "or give a function (model, x) -> (logits, states)",
             )
-        others = []
-        for leaf in tree_leaves(output):
-            if isinstance(leaf, Tensor) and leaf is not first:
-                others.append(leaf)
+        leaves = tree_leaves(output)
+        others = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf is not first]
         return replace_first_tensor(output, tap(_numbered(name, calls), first, others))
 
     with hooked(model, hook, modules):

@@ -28,8 +28,7 @@ def sample_norms(x: Tensor) -> Tensor:
     >>> sample_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]])).tolist()
     [5.000000015855384e-30, 0.0]
     """
-    rows = x.detach().reshape(len(x), -1)
-    return vector_norms(rows)
+    return vector_norms(x.detach().reshape(len(x), -1))
 
 
 def vector_norms(x: Tensor) -> Tensor:
@@ -117,8 +116,7 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
     >>> sample_cosines(torch.tensor([[1e-30, 0.0]]), torch.tensor([[1e-30, 1e-30]])).item()
     0.7071067811865475
     """
-    products = unit_rows(a) * unit_rows(b)
-    return products.sum(dim=1)
+    return (unit_rows(a) * unit_rows(b)).sum(dim=1)
 
 
 def medians_of_samples(values: Tensor, label_mask: Tensor) -> Tensor:
@@ -173,8 +171,7 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
 
 def share_of_zeros(x: Tensor) -> float:
     """The share of entries that are exactly 0."""
-    zeros = (x == 0).to(torch.float64)
-    return float(zeros.mean())
+    return float((x == 0).to(torch.float64).mean())
 
 
 def mean_where(values: Tensor, defined: Tensor) -> float | None:

@@ -10,7 +10,6 @@ from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
-from fa_core.measure.passes import Pass
 from fa_core.measure.taps import Taps
 
 
@@ -41,8 +40,12 @@ def reference_precision(
     >>> all(c > 1 - 1e-12 for c in found.cosine), found.lost
     (True, [0, 0])
     """
-    measured = _measured(model, batch, taps, dtype, largest_pass)
-    exact = _measured(model, batch, taps, "float64", largest_pass)
+    passes = []
+    for arithmetic in (dtype, "float64"):
+        with eval_mode(model, arithmetic) as net:
+            x, y = to_device(batch, 0, net)
+            passes.append(true_pass(net, taps, x, y, largest_pass))
+    measured, exact = passes
     if exact.label_mask is not None:
         flattening = Flattening(PER_TOKEN, exact.label_mask)
     else:
@@ -71,13 +74,6 @@ def reference_precision(
         samples=len(g),
         dtype=measured.dtype,
     )
-
-
-def _measured(
-    model: nn.Module, batch: object, taps: Taps, dtype: str | None, largest_pass: int | None
-) -> Pass:
-    with eval_mode(model, dtype) as net:
-        return true_pass(net, taps, *to_device(batch, 0, net), largest_pass)
 
 
 def _ratio(median: Tensor, reference: Tensor) -> float | None:

@@ -54,6 +54,7 @@ def bootstrap(
     g_L: list[float] = []
     if report.bp_grad_norms:
         g_L = list(map(_last_norm, _resampled_medians(samples.bp_grad_norms, index)))
+    # drawn also if not used: the accuracy's draws come next
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
     if report.cross_batch_stability is None:
         drift = []

@@ -53,8 +53,8 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
 
     def on_train_begin(
         self,
-        args: transformers.TrainingArguments,
-        state: transformers.TrainerState,
+        args: object,
+        state: object,
         control: transformers.TrainerControl,
         model: nn.Module | None = None,
         **_: object,
@@ -64,8 +64,8 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
 
     def on_step_end(
         self,
-        args: transformers.TrainingArguments,
-        state: transformers.TrainerState,
+        args: object,
+        state: object,
         control: transformers.TrainerControl,
         **_: object,
     ) -> None:
@@ -74,8 +74,8 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
 
     def on_epoch_end(
         self,
-        args: transformers.TrainingArguments,
-        state: transformers.TrainerState,
+        args: object,
+        state: object,
         control: transformers.TrainerControl,
         **_: object,
     ) -> None:

@@ -74,8 +74,11 @@ def of_run(folder: Path) -> Subject:
     """
     manifest = read_manifest(folder)
     if not (folder / CREDIT).is_file():
-        hint = f"pitfalls 4 to 7 need a {CREDIT}"
-        raise MeasureError("no saved feedback in this run: its Γ is N/A", where=folder, hint=hint)
+        raise MeasureError(
+            "no saved feedback in this run: its Γ is N/A",
+            where=folder,
+            hint=f"pitfalls 4 to 7 need a {CREDIT}",
+        )
     net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
     feedback = load_checkpoint(folder / CREDIT).tensors
