@@ -115,10 +115,9 @@ def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> Names:
             del parts[0]
         while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
             del parts[0]
-        short = ".".join(parts)
-        if short not in known:
-            short = ".".join(part for part in parts if part not in INNER_WRAPPERS)
-        found[name] = short
+        if ".".join(parts) not in known:
+            parts = [part for part in parts if part not in INNER_WRAPPERS]
+        found[name] = ".".join(parts)
     if len(set(found.values())) < len(found):
         return _unchanged(names)
     return found

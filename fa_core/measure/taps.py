@@ -236,7 +236,7 @@ class ModuleTaps(Tapped):
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         end = found.edges[-1]
-        if end is not None and origin(node_of(logits), [end.node]) is end.node:
+        if end is not None and end.node is origin(node_of(logits), [end.node]):
             raise TapError(
                 f"the last tap, {found.names[-1]}, gives the logits, which are no hidden state",
                 hint="leave it out: the last block's output is h_L",
