@@ -20,7 +20,7 @@ from fa_core.measure.isolate import (
     float64_copy,
     select_samples,
 )
-from fa_core.measure.pass_errors import check_logits, explained
+from fa_core.measure.pass_errors import as_pass_failed, check_logits
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, plain_logits
 
@@ -81,7 +81,7 @@ class AccuracyMeter:
         Labels (B, T) with logits (B, T, C) count one by one, without ignored ones; their near-ties
         are not run again.
         """
-        right = classified(logits, y)
+        right = is_correct(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
         elif not (self._net.as_is and logits.dtype in HALF):
@@ -116,7 +116,7 @@ class Float64Twin:
             return None
 
 
-def classified(logits: Tensor, y: Tensor) -> Tensor:
+def is_correct(logits: Tensor, y: Tensor) -> Tensor:
     """Whether each prediction is correct; never for a sample with NaN.
 
     Args:
@@ -135,7 +135,7 @@ def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin)
     """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
     again = twin.logits(select_samples(x, near))
     if again is not None:
-        decided = classified(again, y[near].to(again.device))
+        decided = is_correct(again, y[near].to(again.device))
         right[near] = decided.to(right.device)
 
 
@@ -184,7 +184,7 @@ def run_accuracy(
             where = f"eval batch {index}"
             x, y = to_device(batch, index, net)
             with net.rng.isolated():
-                with explained(x, where):
+                with as_pass_failed(x, where):
                     logits = logits_of(net.model, x)
                 check_logits(logits, y, where)
                 meter.update(x, y, logits)

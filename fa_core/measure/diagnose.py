@@ -34,7 +34,7 @@ SHIFTED = "labels are of the tokens themselves: position t is judged by the labe
 
 
 class MeasureOptions(TypedDict, total=False):
-    """Options of `diagnose`, by name."""
+    """Options of `diagnose` by name, except ``frozen_baseline_acc``."""
 
     headline_acc: float | None
     method_name: str
@@ -50,7 +50,7 @@ class MeasureOptions(TypedDict, total=False):
 
 
 class DiagnoseOptions(MeasureOptions, total=False):
-    """All options of `diagnose`, by name."""
+    """Options of `diagnose` by name."""
 
     frozen_baseline_acc: float | None
 

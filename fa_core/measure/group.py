@@ -24,7 +24,7 @@ from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import AS_IS, measuring_arithmetic, target_dtype, uncompiled
-from fa_core.measure.pass_errors import explained, is_out_of_memory
+from fa_core.measure.pass_errors import as_pass_failed, is_out_of_memory
 from fa_core.measure.passes import backward
 from fa_core.measure.taps import Taps
 from fa_core.measure.vmapped import VmappedAccuracy, VmappedNetworks, named_tensors
@@ -264,7 +264,7 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
         vmapped = VmappedNetworks(networks, target)
         for index in range(len(samples)):
             x, y = batch_at(index)
-            with explained(x, "stacked"):
+            with as_pass_failed(x, "stacked"):
                 if index < tests:
                     meter.add(vmapped.logits(x), y)
                 else:

@@ -120,13 +120,14 @@ class LostGradientRecorder(TorchFunctionMode):
             return hard and self._requires_grad(args)
         if _VALUELESS.fullmatch(func.__name__):
             return False
-        # autograd does not record what it computes
+        # operations that autograd does not record
         unrecorded = func == _DATA.__set__ or not torch.is_grad_enabled()
         numbers = _floats(output)
         if numbers:
             lost = unrecorded or not all(t.requires_grad for t in numbers)
         else:
-            lost = (unrecorded and written is not None) or _has_float(output)
+            has_float = any(isinstance(leaf, float) for leaf in tree_leaves(output))
+            lost = has_float or (unrecorded and written is not None)
         return lost and self._requires_grad((args, kwargs))
 
     def _requires_grad(self, values: object) -> bool:
@@ -139,15 +140,11 @@ class LostGradientRecorder(TorchFunctionMode):
 
 def _floats(values: object) -> list[Tensor]:
     found = []
-    # a single tensor, the most frequent case, without the slow tree_leaves
+    # tree_leaves is slow for the most frequent case, a single tensor
     for value in [values] if isinstance(values, Tensor) else tree_leaves(values):
         if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
             found.append(value)
     return found
-
-
-def _has_float(values: object) -> bool:
-    return any(isinstance(value, float) for value in tree_leaves(values))
 
 
 def _storage(tensor: Tensor) -> int:

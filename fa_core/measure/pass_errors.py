@@ -21,7 +21,7 @@ class PassFailed(MeasureError, RuntimeError):
 
 
 @contextmanager
-def explained(x: Inputs, where: str) -> Iterator[None]:
+def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
     """Raise a network's errors on a batch as `PassFailed`, except out-of-memory."""
     try:
         yield

@@ -22,8 +22,8 @@ from fa_core.measure.isolate import Inputs, RngState, select_samples
 from fa_core.measure.lost_gradients import NODE_HOOK, LostGradientRecorder, backward_hooks
 from fa_core.measure.pass_errors import (
     IN_PLACE,
+    as_pass_failed,
     check_logits,
-    explained,
     is_out_of_memory,
 )
 from fa_core.measure.resolve import GuessedTaps, bypass_note, check_stream
@@ -128,7 +128,7 @@ class PassRunner:
             TapError: a tap that cannot be used.
         """
         batch = _Batch(x, y, where)
-        with explained(x, where):
+        with as_pass_failed(x, where):
             try:
                 return self._run(batch, layers)
             except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Networks of one architecture run together by `vmap`: passes, answers and memory."""
+"""Networks of one architecture run together by `vmap`: passes, accuracy and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
+from fa_core.measure.accuracy import Float64Twin, decide, is_correct, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
 from fa_core.measure.hooks import Args, Kwargs
@@ -71,7 +71,7 @@ class VmappedNetworks:
 
 
 class VmappedAccuracy:
-    """The members' predictions for every batch.
+    """Accuracy of the members of a group, as `AccuracyMeter` counts it for one network.
 
     Attributes:
         right: (N, B) bool of every batch: whether each prediction is correct.
@@ -83,13 +83,13 @@ class VmappedAccuracy:
 
     def add(self, logits: Tensor, y: Tensor) -> None:
         """Add one batch: logits (N, B, C), y (B,)."""
-        self.right.append(classified(logits, y))
+        self.right.append(is_correct(logits, y))
         self._near.append(near_ties(logits))
 
     def decide_near_ties(
         self, networks: Sequence[nn.Module], batch_at: Callable[[int], Batch]
     ) -> None:
-        """Decide near-ties in float64, network by network, as `AccuracyMeter` does."""
+        """Run near-ties again in float64, network by network."""
         ends = list(accumulate(near.shape[1] for near in self._near))
         # fetched at once: a transfer per batch would wait for the device each time
         together = torch.cat(self._near, dim=1).cpu().numpy()

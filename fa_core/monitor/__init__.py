@@ -210,7 +210,7 @@ class ProtocolMonitor:
 
 
 class MonitorOptions(DiagnoseOptions, total=False):
-    """Options of `ProtocolMonitor`, by name."""
+    """Options of `ProtocolMonitor` by name, except ``every``."""
 
     on_fire: Callable[[Firing], object] | None
     to: str | Send | None
@@ -218,7 +218,7 @@ class MonitorOptions(DiagnoseOptions, total=False):
 
 
 class CallbackOptions(MonitorOptions, total=False):
-    """Options of the callbacks, by name: see `MonitorCallback`."""
+    """Options of the callbacks by name, see `MonitorCallback`."""
 
     network: Callable[[Any], nn.Module] | None
     stop_on: str

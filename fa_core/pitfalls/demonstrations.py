@@ -192,7 +192,7 @@ DEEP = "mean over samples, hidden layers"
 
 
 def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
-    """Four aggregations of one Γ, all of them in use in papers.
+    """Four aggregations of one Γ, all of them in use.
 
     - mean over samples and layers 0..L of the per-sample cosine;
     - the same over the hidden layers 1..L ("deep Γ");
