@@ -122,7 +122,8 @@ class CreditQuality:
         directions: M per sample.
         missing: why metrics are None, unless it is a norm or variance of 0.
         pooled: Γ pooled over layers or samples (see `pooled_gamma`).
-        free: layers whose credit equals the gradient by construction.
+        free: layers whose credit needs no feedback, e.g. l = L by the head's true weights; deep Γ
+            leaves them out.
 
     Source: docs/protocol.md §4.
     """
@@ -427,7 +428,7 @@ def method_credit_quality(
 
 
 def free_layers_of(method: Method, layers: Sequence[object]) -> list[int]:
-    """Layers whose credit equals the gradient by construction."""
+    """Layers of a method whose credit needs no feedback (see `CreditQuality.free`)."""
     if method.free_at_L:
         return [len(layers) - 1]
     return []
