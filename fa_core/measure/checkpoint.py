@@ -20,7 +20,7 @@ from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files import name_of, open_file, size_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
 from fa_core.measure.safe_unpickle import EXPORTED_TABLE, Archive, Placeholder
-from fa_core.measure.tensor_mappings import Contents, contents_of, mappings, tensor_of
+from fa_core.measure.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Keys under which training scripts save the network's state dict; preferred to others."""
@@ -56,14 +56,14 @@ class Checkpoint:
     """
 
     path: Path
-    mappings: Mapping[str, Mapping[str, Tensor]]
-    feedback: Mapping[str, Tensor] = field(default_factory=dict)
+    mappings: Mapping[str, StateDict]
+    feedback: StateDict = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]:
+    def tensors(self) -> StateDict:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
 
@@ -237,7 +237,7 @@ def _no_tensors(path: Path, content: object, root: Contents, names: list[str]) -
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
 
-def _by_preference(found: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Mapping[str, Tensor]]:
+def _by_preference(found: Mapping[str, StateDict]) -> dict[str, StateDict]:
     """Mappings ordered by preference: averages last, known keys first, then by size."""
 
     def rank(place: str) -> tuple[bool, bool, int]:

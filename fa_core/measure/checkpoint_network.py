@@ -14,6 +14,7 @@ from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.facts.runs import MANIFEST, Manifest
 from fa_core.measure.checkpoint import Checkpoint, by_first_part
 from fa_core.measure.isolate import HALF, RngState
+from fa_core.measure.tensor_mappings import StateDict
 from fa_core.models import arch_of, planned, recognise
 from fa_core.models.named import Weights, hub_folder, network_of, own_names
 
@@ -30,7 +31,7 @@ Names: TypeAlias = dict[str, str]
 """A tensor's name in the file → its name in the network."""
 
 
-def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
+def fitted(checkpoint: Checkpoint, own: StateDict) -> Checkpoint:
     """The checkpoint reduced to the tensors that fit a network, under the network's names.
 
     The first fitting mapping in the order of preference is taken. Prefixes are removed only if all
@@ -72,7 +73,7 @@ def _reduced(checkpoint: Checkpoint, fits: Mapping[str, Names]) -> Checkpoint:
     return replace(checkpoint, mappings=mappings, taken="; ".join(notes))
 
 
-def _renamed(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
+def _renamed(tensors: StateDict, names: Names) -> dict[str, Tensor]:
     return {new: tensors[old] for old, new in names.items()}
 
 
@@ -84,7 +85,7 @@ def _listed(names: list[str], most: int) -> str:
     return text
 
 
-def _fits(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> dict[str, Names]:
+def _fits(checkpoint: Checkpoint, own: StateDict) -> dict[str, Names]:
     """Places of the mappings that fit a network, each with its names."""
     fits: dict[str, Names] = {}
     for place, tensors in checkpoint.mappings.items():
@@ -114,10 +115,9 @@ def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> Names:
             del parts[0]
         while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
             del parts[0]
-        short = ".".join(parts)
-        if short not in known:
-            short = ".".join(part for part in parts if part not in INNER_WRAPPERS)
-        found[name] = short
+        if ".".join(parts) not in known:
+            parts = [part for part in parts if part not in INNER_WRAPPERS]
+        found[name] = ".".join(parts)
     if len(set(found.values())) < len(found):
         return _unchanged(names)
     return found
@@ -163,7 +163,7 @@ def network_for(
     return network
 
 
-def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+def load_tensors(network: nn.Module, tensors: StateDict, where: Path) -> None:
     """Load tensors into a network, each converted to the network's precision.
 
     Raises:
@@ -184,9 +184,7 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     network.load_state_dict(dict(tensors), strict=False)
 
 
-def _misfits(
-    own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
-) -> tuple[list[str], list[str]]:
+def _misfits(own: StateDict, tensors: StateDict) -> tuple[list[str], list[str]]:
     """Tensors of the network that are missing, and tensors that it does not have."""
     # tied tensors are saved once
     loaded = set()
@@ -201,7 +199,7 @@ def _misfits(
     return missing, [name for name in tensors if name not in own]
 
 
-def _wrong_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
+def _wrong_shapes(own: StateDict, tensors: StateDict) -> list[str]:
     wrong = []
     for name, tensor in own.items():
         if tensors.get(name, tensor).shape != tensor.shape:
@@ -216,7 +214,7 @@ def _and_more(names: list[str], what: str) -> str:
     return f" (and {len(names) - 1} more {what})"
 
 
-def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
+def _check_shapes(own: StateDict, tensors: StateDict, where: Path) -> None:
     wrong = _wrong_shapes(own, tensors)
     if wrong:
         name = wrong[0]
@@ -228,7 +226,7 @@ def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
         )
 
 
-def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
+def _check_kinds(own: StateDict, tensors: StateDict, where: Path) -> None:
     """Refuse complex weights, and integers, which are quantised weights without their scale.
 
     Raises:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -122,7 +122,8 @@ class CreditQuality:
         directions: M per sample.
         missing: why metrics are None, unless it is a norm or variance of 0.
         pooled: Γ pooled over layers or samples (see `pooled_gamma`).
-        free: layers whose credit equals the gradient by construction.
+        free: layers whose credit needs no feedback, e.g. l = L by the head's true weights; deep Γ
+            leaves them out.
 
     Source: docs/protocol.md §4.
     """
@@ -184,6 +185,9 @@ NEEDS_DIRECTIONS = (
 )
 """Entries of a report's ``credit`` that need random directions."""
 
+_UNDEFINED: Series = [None] * 5
+"""ρ, relative ρ, finite ρ, nudge and relative nudge of a layer without credit."""
+
 
 def credit_quality(
     net: nn.Module,
@@ -227,7 +231,7 @@ def credit_quality(
         gradients = [flattening.vectors(g) for g in done.gradients]
         signal = as_vectors(credit, flattening, y.device)
         missing = {}
-        responses = [LossResponse()] * len(signal)
+        responses = [_UNDEFINED] * len(signal)
         try:
             tail = tail_of(own.model, x, taps)
         except TapError as error:
@@ -292,16 +296,6 @@ def own_credit_quality(
     return replace(found, free=agreeing(done.credit, done.gradients))
 
 
-class LossResponse(NamedTuple):
-    """ρ and nudge of one layer, as in `CreditQuality`; None = undefined there."""
-
-    rho: float | None = None
-    rho_relative: float | None = None
-    rho_finite: float | None = None
-    nudge: float | None = None
-    nudge_relative: float | None = None
-
-
 @dataclass(frozen=True)
 class _Probe:
     """Response of the loss to steps of the states, by runs of the tail.
@@ -320,16 +314,16 @@ class _Probe:
     y: Tensor
     directions: int
 
-    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[LossResponse]:
-        """ρ and nudge of every layer; empty responses without credit."""
+    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[Series]:
+        """ρ, relative ρ, finite ρ, nudge and relative nudge of every layer."""
         draws = torch.Generator().manual_seed(seed)
         found = []
         for l, (state, a) in enumerate(zip(hidden, signal, strict=True)):
-            response = LossResponse()
+            response = _UNDEFINED
             if a is not None:
                 changed = partial(self._changed, l, state)
                 nudges = self._nudges(changed, state, a)
-                response = LossResponse(*self._rhos(changed, state, a, draws), *nudges)
+                response = [*self._rhos(changed, state, a, draws), *nudges]
             found.append(response)
         return found
 
@@ -344,7 +338,7 @@ class _Probe:
         """‖h_l‖ of every sample, (B, 1)."""
         return sample_norms(self.flattening.vectors(state))[:, None]
 
-    def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> list[float | None]:
+    def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> Series:
         """Nudge and its relative form."""
         length = sample_norms(a)
         # a credit of 0 has no direction: the sample is left out of the mean below
@@ -354,9 +348,7 @@ class _Probe:
         steps = torch.stack([downhill, downhill * self._sizes(state)])
         return [mean_where(change, pointed) for change in changed(steps)]
 
-    def _rhos(
-        self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
-    ) -> list[float | None]:
+    def _rhos(self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator) -> Series:
         """ρ with absolute, relative and finite steps, in as few runs as memory allows."""
         if not self.directions:
             return [None, None, None]
@@ -390,7 +382,7 @@ class _Observations:
         self.predicted.append((steps * a).sum(dim=3))
         self.changes.append(change.reshape(*steps.shape[:2], -1))
 
-    def rhos(self) -> list[float | None]:
+    def rhos(self) -> Series:
         """ρ of every kind."""
         predicted = torch.cat(self.predicted, 1)
         return list(map(rho, predicted, torch.cat(self.changes, 1)))
@@ -436,7 +428,7 @@ def method_credit_quality(
 
 
 def free_layers_of(method: Method, layers: Sequence[object]) -> list[int]:
-    """Layers whose credit equals the gradient by construction."""
+    """Layers of a method whose credit needs no feedback (see `CreditQuality.free`)."""
     if method.free_at_L:
         return [len(layers) - 1]
     return []

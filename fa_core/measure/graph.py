@@ -118,7 +118,7 @@ def _before_affine(node: Node | None) -> Node | None:
 
 
 def origin(node: Node | None, known: Container[Node]) -> Node | None:
-    """First node, going back through copies and selections, that is known or neither of them."""
+    """Walk back through copies and selections, to the first known or other node."""
     while node is not None and node not in known and node.name() in SELECTIONS:
         node = node.next_functions[0][0]
     return node

@@ -68,7 +68,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     runs = list(filter(_is_chain, alike))
     if not runs:
         taps_of = _inputs_of
-        runs = [run for run in alike if _reads_alike(run) and _inputs_of(model, calls, run)]
+        runs = list(filter(_reads_alike, alike))
+        runs = [run for run in runs if _inputs_of(model, calls, run)]
     runs = _blocks_among(runs)
     most = max(map(len, runs), default=0)
     guesses = [taps_of(model, calls, run) for run in runs if len(run) == most]
@@ -100,7 +101,8 @@ def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
         if read is not None and not read.is_inference():
             version = read._version
         gave = first_tensor(output)
-        calls.append(Call(name, module, read, gave, state=(id(read), version)))
+        state = id(read), version
+        calls.append(Call(name, module, read, gave, state))
 
     with hooked(model, note):
         plain_logits(model, x)
@@ -172,8 +174,8 @@ def _shapes(module: nn.Module) -> list[torch.Size]:
 
 def _holds(outer: Run, inner: Run) -> bool:
     """Whether every module of the inner run is inside a module of the outer one."""
-    inside = tuple(f"{block.name}." for block in outer)
-    return all(call.name.startswith(inside) for call in inner)
+    prefixes = tuple(f"{block.name}." for block in outer)
+    return all(call.name.startswith(prefixes) for call in inner)
 
 
 def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:

@@ -103,7 +103,6 @@ class _GeneratorStates:
         self._numpy = np.random.get_state()
 
     def restore(self) -> None:
-        """Set the generators back to the snapshot."""
         for generator, state in self._torch:
             generator.set_state(state)
         random.setstate(self._python)

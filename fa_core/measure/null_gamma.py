@@ -57,7 +57,7 @@ class NullGamma:
 
     deep: list[float]
     observed: float | None
-    layers: list[float | None] = field(default_factory=list)
+    layers: Series = field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -111,7 +111,7 @@ def _all_finite(values: list[float]) -> bool:
     return all(map(math.isfinite, values))
 
 
-def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[float | None]:
+def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> Series:
     """Γ_l of a method's own signal on one batch, l = 0..L: `method_credit_quality` without ρ and
     nudge.
 

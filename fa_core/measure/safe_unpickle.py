@@ -122,10 +122,9 @@ class SafeDict(dict[object, object]):
     __slots__ = ()
 
     def __setitem__(self, key: object, value: object) -> None:
+        safe = key is None or isinstance(key, (str, float, bytes))
         if isinstance(key, int):
             safe = abs(key) < LARGEST
-        else:
-            safe = key is None or isinstance(key, (str, float, bytes))
         if not safe:
             key = object()
         super().__setitem__(key, value)

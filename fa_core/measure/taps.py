@@ -22,10 +22,7 @@ from fa_core.measure.hooks import (
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.patterns import candidates, match_modules, split_patterns
 
-Returned: TypeAlias = tuple[Tensor, Sequence[Tensor]]
-"""(logits, [h_0..h_L])."""
-
-StreamFunction: TypeAlias = Callable[[nn.Module, Any], Returned]
+StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
 
 Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
@@ -56,9 +53,9 @@ class Tapped(Protocol):
         return plain_logits(model, x)
 
 
-def own_stream(model: nn.Module, x: Inputs) -> Returned:
+def own_stream(model: nn.Module, x: Inputs) -> States:
     """Output of a network that returns its own stream."""
-    return cast(Returned, call_model(model, x, return_hidden=True))
+    return cast(States, call_model(model, x, return_hidden=True))
 
 
 def read_logits(output: object) -> Tensor:
@@ -239,7 +236,7 @@ class ModuleTaps(Tapped):
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         end = found.edges[-1]
-        if end is not None and origin(node_of(logits), [end.node]) is end.node:
+        if end is not None and end.node is origin(node_of(logits), [end.node]):
             raise TapError(
                 f"the last tap, {found.names[-1]}, gives the logits, which are no hidden state",
                 hint="leave it out: the last block's output is h_L",

@@ -37,6 +37,9 @@ file, and SLACK bytes more."""
 MOST_WRAPPERS = 4
 """Most nested wrappers of a tensor, such as a parameter or a subclass."""
 
+StateDict: TypeAlias = Mapping[str, Tensor]
+"""Tensors by name."""
+
 Contents: TypeAlias = dict[object, object]
 """Contents of a container by key or index."""
 
@@ -105,7 +108,7 @@ def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
     return storage.tensor(dtype, *args[1:4])
 
 
-def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
+def mappings(content: object, size: int) -> dict[str, StateDict]:
     """Every mapping of tensors in a file by its place, e.g. ``""`` or ``"state.model"``.
 
     A module counts as the mapping that its ``state_dict()`` would give. Optimizer states are left
@@ -118,7 +121,7 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
     Raises:
         ValueError: tensors that cannot be read, or are too large for their file.
     """
-    found: dict[str, Mapping[str, Tensor]] = {}
+    found: dict[str, StateDict] = {}
     budget = StepBudget(size)
     seen: set[int] = set()
     waiting = deque([("", content, 0)])

@@ -149,7 +149,8 @@ class OwnBackward:
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
         message = str(error).strip() or type(error).__name__
-        reason = message.splitlines()[0].rstrip(".")
+        first_line, *_ = message.splitlines()
+        reason = first_line.rstrip(".")
         if "_local_scalar_dense" in reason:
             reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):
