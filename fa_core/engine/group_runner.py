@@ -54,14 +54,15 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.diagnosed import Diagnosed
+from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.microbatches import cut
 from fa_core.measure.null_gamma import null_gamma, oriented
 from fa_core.measure.pass_errors import is_out_of_memory
-from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.measure.resampling import bootstrap
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
@@ -114,14 +115,14 @@ def measure_loaded(
             on_batch=on_test_batch,
         ).right
 
-    def diagnose(largest: int) -> Diagnosed:
+    def diagnose(largest: int) -> Diagnosis:
         return run_diagnosis(
             network,
             samples.batches,
             **_how(options),
             largest_pass=largest,
             on_batch=on_batch,
-            say=watch.note,
+            on_note=watch.note,
         )
 
     counted = []
@@ -428,7 +429,7 @@ def with_precision(
 def build_report(
     loaded: Loaded,
     samples: Evaluation,
-    diagnosis: Diagnosed,
+    diagnosis: Diagnosis,
     right: Tensor,
     device: str,
     note: Callable[[str], None],
