@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fa_core.decode import Json, harmless
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
-from fa_core.facts.runs import split_key
+from fa_core.facts.run_names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport

@@ -10,7 +10,7 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.facts.report_facts import WHAT_IF, ReportFacts
-from fa_core.facts.runs import Manifest
+from fa_core.facts.run_names import Manifest
 from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import DiagnosticReport
 from fa_core.trace import TraceEpoch

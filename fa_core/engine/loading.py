@@ -25,7 +25,7 @@ from fa_core.engine.jobs import (
     stamp,
 )
 from fa_core.errors import FaError, MeasureError, UnreadableInput
-from fa_core.facts.runs import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.facts.run_names import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists, free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint

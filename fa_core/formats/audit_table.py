@@ -9,7 +9,7 @@ import msgspec
 
 from fa_core.decode import Json, RepeatedKeys
 from fa_core.errors import UnreadableInput
-from fa_core.facts.runs import numbered
+from fa_core.facts.run_names import numbered
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, convert, plain
 from fa_core.formats.report_object import decode_report, read_list, row_of, sniff_list

@@ -12,7 +12,7 @@ import msgspec
 from fa_core.atomic import write_json
 from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
-from fa_core.facts.runs import canonical_method, numbered
+from fa_core.facts.run_names import canonical_method, numbered
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace

@@ -16,7 +16,7 @@ import msgspec
 
 from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
+from fa_core.facts.run_names import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport

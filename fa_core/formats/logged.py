@@ -22,7 +22,7 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
     Attempts,

@@ -13,7 +13,7 @@ import msgspec
 
 from fa_core.decode import Json, checked, is_odd
 from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.facts.runs import (
+from fa_core.facts.run_names import (
     LONGEST_SEED,
     canonical_method,
     control_of,

@@ -20,7 +20,7 @@ from torch import Tensor
 from fa_core.data import eval_batches, load_data
 from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.runs import CREDIT, WEIGHTS, read_manifest
+from fa_core.facts.run_names import CREDIT, WEIGHTS, read_manifest
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
 from fa_core.measure.credit_metrics import pooled_gamma

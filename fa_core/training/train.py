@@ -27,7 +27,7 @@ from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.provenance import BASELINE_RULE
-from fa_core.facts.runs import (
+from fa_core.facts.run_names import (
     AUDIT,
     RESUME,
     TRACE,

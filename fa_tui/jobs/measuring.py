@@ -21,7 +21,7 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
-from fa_core.facts.runs import AUDIT, is_run
+from fa_core.facts.run_names import AUDIT, is_run
 from fa_core.files import real_path
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from fa_core.errors import printable
-from fa_core.facts.runs import run_place
+from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short

@@ -47,7 +47,7 @@ from textual.screen import Screen
 
 import fa_tui
 from fa_core.engine.devices import Placement
-from fa_core.facts.runs import AUDIT
+from fa_core.facts.run_names import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
