@@ -25,7 +25,7 @@ from fa_core.models.named import network_of
 from tests.conftest import REPOSITORY
 
 formats = importlib.import_module("fa_core.formats.scan")
-READERS = formats._readers.__wrapped__
+READERS = formats.plugin_readers.__wrapped__
 
 PAGE = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
@@ -43,7 +43,7 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     (info / "entry_points.txt").write_text(points)
     importlib.invalidate_caches()
     # a cache of its own: an explorer of an earlier test may still ask for the formats, and fill the old one late
-    formats._readers = lru_cache(READERS)
+    formats.plugin_readers = lru_cache(READERS)
 
 
 def forget_labs() -> None:
@@ -58,7 +58,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of packages on the path."""
     forget_labs()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setattr(formats, "_readers", lru_cache(READERS))
+    monkeypatch.setattr(formats, "plugin_readers", lru_cache(READERS))
     yield tmp_path / "site"
     forget_labs()
 

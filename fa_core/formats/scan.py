@@ -7,11 +7,10 @@ import gc
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -19,11 +18,9 @@ from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts.run_names import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
-from fa_core.formats import audit_table, checkpoint_file, logged, run_folder
-from fa_core.formats import report_object as reports
-from fa_core.formats.json_document import Document, Finding, open_document
-from fa_core.plugins import FORMATS as READERS
-from fa_core.plugins import plugins, tried
+from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats.json_document import Finding, open_document
+from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 Paths: TypeAlias = Sequence[Path | str]
-
-HEAD = 1 << 18
-"""Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
 
 _FIRST = 4096
 _OTHER_LOG = re.compile(
@@ -64,52 +58,6 @@ class Scan(msgspec.Struct, frozen=True):
     rows: list[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
-
-
-class Format(NamedTuple):
-    """A kind of JSON file.
-
-    Attributes:
-        name: for messages.
-        markers: one of these bytes is in the head of every such file.
-        sniff: whether a document is of this kind.
-        read: what it holds.
-    """
-
-    name: str
-    markers: tuple[bytes, ...]
-    sniff: Callable[[Document], bool]
-    read: Callable[[Document], Iterator[Finding]]
-
-    def marks(self, head: bytes) -> bool:
-        """Whether a file's head shows one of the markers."""
-        return any(marker in head for marker in self.markers)
-
-
-_POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
-_TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
-_FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
-
-FORMATS: tuple[Format, ...] = (
-    Format(
-        "audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal
-    ),
-    Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), logged.sniff_log, logged.read_log),
-    Format("epoch trace", _POSITIONS, logged.sniff, logged.read),
-    Format("single report", _FIELDS, reports.sniff, reports.read),
-    Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
-    Format(
-        "index of shards",
-        (b'"weight_map"',),
-        checkpoint_file.sniff_index,
-        checkpoint_file.read_index,
-    ),
-)
-"""The JSON formats, in the order they are asked: a new one is a module and a line here."""
-
-_LOGS = "CSV of epochs, TensorBoard events"
-_KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
 
 
 def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> Scan:
@@ -217,7 +165,7 @@ def _under(
         return
     was_read = len(seen) == known
     if empty and not was_read and is_folder(path):
-        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
+        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {KNOWN}")
 
 
 def _at(place: Place, run_traces: bool) -> Iterator[Finding]:
@@ -264,35 +212,31 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 return
         ours = _is_ours(place, head)
         head += file.read(HEAD - len(head)) if ours else b""
-        if not ours or (size > len(head) and not _may_be_known(head)):
-            yield from _brought(place, head)
+        if not ours or (size > len(head) and not may_be_known(head)):
+            yield from _from_plugin(place, head)
             return
         data = all_of(file, path)
     try:
         document = open_document(path, data)
     except UnreadableInput:
-        if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+        if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = next(
-        (form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)),
-        None,
-    )
-    yield from form.read(document) if form is not None else _brought(place, head)
+    form = format_of(document)
+    yield from form.read(document) if form else _from_plugin(place, head)
 
 
-def _brought(place: Place, head: bytes) -> Iterator[Finding]:
+def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
     """What a plugin reads in a file that is of no format here; a named file that none of them knows
     raises."""
-    readers, broken = _readers()
+    found, broken = plugin_readers()
     while broken:
         yield Problem(place.path, broken.pop())
     with reading(place.path, "a plugin could not read it"):
-        reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
-        if reader is not None:
-            yield from reader.read(place.path)
-    if reader is not None:
-        return
+        for reader in found:
+            if reader.sniff(place.path, head):
+                yield from reader.read(place.path)
+                return
     if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
         hint = "export each run as CSV or JSON lines, a row an epoch (docs/formats.md, Logs)"
         raise UnreadableInput(
@@ -300,25 +244,13 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
         )
     if place.named:
         raise UnreadableInput(
-            "nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}"
+            "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"
         )
 
 
 def _says_more_later(head: bytes) -> bool:
     """Whether the first bytes are too few: a text without a line end so far, or a database."""
     return head.startswith(_SQLITE) or not (b"\n" in head or b"\0" in head)
-
-
-@lru_cache
-def _readers() -> tuple[list[Any], list[str]]:
-    """The formats of other packages, and why some of them cannot be used."""
-    found = [tried(point) for point in plugins(READERS).values()]
-    return [reader for reader, why in found if not why], [why for _, why in found if why]
-
-
-def _may_be_known(head: bytes) -> bool:
-    """Whether the head of a JSON file shows a key of some format."""
-    return any(form.marks(head) for form in FORMATS)
 
 
 def _is_ours(place: Place, head: bytes) -> bool:
