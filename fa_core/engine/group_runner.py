@@ -27,16 +27,8 @@ from fa_core.engine.jobs import (
     stamp,
     versions,
 )
-from fa_core.engine.loading import (
-    TEST_BATCH,
-    Loader,
-    does_not_fit,
-    evaluation,
-    group_size,
-    halving,
-    load,
-    release,
-)
+from fa_core.engine.loading import TEST_BATCH, Loader, evaluation, load
+from fa_core.engine.out_of_memory import does_not_fit, group_size, halve_until_fits, release
 from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
@@ -126,9 +118,9 @@ def measure_loaded(
 
     counted = []
     if before:
-        counted = halving(count, TEST_BATCH, watch.note)
+        counted = halve_until_fits(count, TEST_BATCH, watch.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
-    diagnosis = halving(diagnose, largest, watch.note)
+    diagnosis = halve_until_fits(diagnose, largest, watch.note)
     if first:
         counted = [*diagnosis.samples().right, *counted]
     right = torch.cat([part.cpu() for part in counted])
@@ -410,7 +402,7 @@ def with_precision(
     report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
 ) -> DiagnosticReport:
     """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for
-    `halving`."""
+    `halve_until_fits`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
@@ -419,7 +411,7 @@ def with_precision(
         )
 
     try:
-        found = halving(measure, len(as_batch(batch, 0)[1]), note)
+        found = halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
     return replace(report, reference_precision=found)

@@ -1,14 +1,13 @@
-"""Inputs of a job, read and checked: samples, manifest, hashes, weights, network, memory."""
+"""Loading of a job's inputs: samples, manifest, hashes, weights, network."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import (
-    DeviceFull,
     Job,
     MeasureOptions,
     input_hashes,
@@ -24,29 +22,19 @@ from fa_core.engine.jobs import (
     run_of,
     stamp,
 )
-from fa_core.errors import FaError, MeasureError, UnreadableInput
+from fa_core.engine.out_of_memory import check_fits
+from fa_core.errors import UnreadableInput
 from fa_core.facts.run_names import WEIGHTS, Manifest, is_run, read_manifest
-from fa_core.files import exists, free_ram, open_file, size_of
-from fa_core.formats.checkpoint_file import files_of
+from fa_core.files import exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.microbatches import cut
-from fa_core.measure.pass_errors import is_out_of_memory
 
 BATCHES, BATCH_SIZE = 10, 128
 """K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""
 
 TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""
-
-GROUP_SHARE = 0.7
-"""Part of a device's free memory that a group may plan with; the rest is for what cannot be
-estimated."""
-
-FULL_OF_OTHERS = 0.5
-"""A device of which other processes hold this part and more counts as theirs."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Evaluation:
         return torch.empty_like(values).index_copy_(0, self.order, values)
 
 
-def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
+def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
     """What the options leave open comes from the manifest, the rest from the protocol.
 
     Raises:
@@ -184,7 +172,7 @@ def read(job: Job, device: str) -> Files:
         manifest = read_manifest(run)
     else:
         manifest = None
-    plan = settle(job.options, manifest, path)
+    plan = resolve_plan(job.options, manifest, path)
     if run is None:
         weights = path
     else:
@@ -253,95 +241,3 @@ class Loader:
     def forget(self, job: Job) -> None:
         """Drop what was read for a job, if anything."""
         self._asked.pop(job.id, None)
-
-
-def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
-    """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the
-    numbers stay the same.
-
-    Args:
-        run: takes the most samples that a pass may hold.
-        size: the first try.
-        note: called each time it is halved.
-
-    Raises:
-        MeasureError: one sample is too much.
-    """
-    while True:
-        try:
-            return run(size)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            if size <= 1:
-                hint = "free the device, or choose another one with --device"
-                raise MeasureError(
-                    "out of memory, even with one sample at a time", hint=hint
-                ) from error
-        # outside the except clause, whose exception keeps the failed pass alive
-        size = (size + 1) // 2
-        release()
-        note(f"out of memory: batch halved to passes of {size} samples (the numbers stay the same)")
-
-
-def release() -> None:
-    """Give back memory that is not referred to any more."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def free_memory(device: str) -> int:
-    """Bytes that this process can still get on a device, of RAM as the system estimates them."""
-    if device.startswith("cuda"):
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
-    return free_ram()
-
-
-def check_fits(path: Path, device: str) -> None:
-    """Refuse a checkpoint that is larger than the memory it has to go through and into, before it
-    is read.
-
-    Raises:
-        MeasureError: says both sizes.
-        UnreadableInput: no such file.
-    """
-    size = 0
-    for each in files_of(path):
-        with open_file(each) as file:
-            size += size_of(file)
-    for place in dict.fromkeys(("cpu", device)):
-        if size > (free := free_memory(place)):
-            what = (
-                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free "
-                f"on {place}"
-            )
-            raise MeasureError(
-                what, where=path, hint="free memory, or measure it on a larger machine"
-            )
-
-
-def group_size(bytes_per_member: int, device: str) -> int:
-    """How many networks fit into a device's free memory at once, at least 1."""
-    return max(1, int(free_memory(device) * GROUP_SHARE) // max(1, bytes_per_member))
-
-
-def does_not_fit(where: str, device: str) -> FaError:
-    """The error when memory ran out before the first pass, while the network or the samples were
-    put there."""
-    what, hint = (
-        f"out of memory: the network or the samples do not fit on {device}",
-        "free the device",
-    )
-    if not device.startswith("cuda"):
-        return MeasureError(what, where=where, hint=f"{hint}, or choose another one with --device")
-    free, total = torch.cuda.mem_get_info(device)
-    others = total - free - torch.cuda.memory_reserved(device)
-    kind = DeviceFull if others >= FULL_OF_OTHERS * total else MeasureError
-    held = f", other processes hold {_gigabytes(others)} of its {_gigabytes(total)}"
-    return kind(what + held, where=where, hint=f"{hint}, or choose another one with --device")
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.3g} GB"
