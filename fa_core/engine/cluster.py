@@ -94,7 +94,7 @@ class ClusterPool(WorkerPool):
             says=messages.FromWorker,
         )
 
-    def name_silent(self) -> None:
+    def check_heartbeats(self) -> None:
         """Jobs of a cluster have a deadline instead: nothing comes before a batch is measured."""
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
+from fa_core.engine.heartbeat import CHECK_EVERY, Heartbeat
 from fa_core.engine.job_table import (
     JobFailed,
     JobTable,
@@ -36,13 +37,6 @@ end."""
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to
 other devices."""
-
-
-SILENCE = 10
-"""Seconds without a message after which a worker that has jobs is named."""
-
-LOOK = 1.0
-"""Seconds between two looks at which workers are silent."""
 
 
 class Pool(AbstractContextManager["Pool"]):
@@ -177,17 +171,17 @@ class WorkerPool(Pool):
             self._table.enter(worker)
             worker.start()
             if len(self._workers) == 1:
-                threading.Thread(target=self._watch, name="silence", daemon=True).start()
+                threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
         return future
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK):
-            self.name_silent()
+        while not self._ended.wait(CHECK_EVERY):
+            self.check_heartbeats()
 
-    def name_silent(self) -> None:
-        """Set in the views of jobs how long their worker has sent nothing, where that is long."""
+    def check_heartbeats(self) -> None:
+        """Show which workers hang."""
         for worker in list(self._workers):
-            worker.name_silence()
+            worker.check_heartbeat()
 
     def make_room(self, devices: Sequence[str]) -> None:
         """Have as many workers as these at most, where that is more than before; those at work stay
@@ -232,8 +226,7 @@ class WorkerThread(threading.Thread):
         self._steps = 0  # messages of the worker that began or ended something
         self._retired = False
         self._strikes = 0
-        self._heard = pool.clock()
-        self._is_silent = False
+        self._heartbeat = Heartbeat(pool.clock)
 
     @property
     def pid(self) -> int | None:
@@ -329,24 +322,18 @@ class WorkerThread(threading.Thread):
         self._lost(worker, single=len(jobs) == 1)
 
     def _hear(self) -> None:
-        """The worker sent something, or has something new to do."""
+        """Note that the worker sent something or got work."""
         with self._table.changed:
-            self._heard = self._pool.clock()
-            if self._is_silent:
-                self._set_silent(0)
+            if self._heartbeat.beat():
+                self._show_silence(0)
 
-    def name_silence(self) -> None:
-        """Set in the views of its jobs how long its worker has sent nothing, once that is long.
-
-        One that does not start has no jobs: a queued one says it.
-        """
+    def check_heartbeat(self) -> None:
+        """Show in its jobs that the worker hangs; in a queued one while it starts."""
         with self._table.changed:
-            seconds = int(self._pool.clock() - self._heard)
-            if seconds >= SILENCE:
-                self._set_silent(seconds)
+            if seconds := self._heartbeat.silence():
+                self._show_silence(seconds)
 
-    def _set_silent(self, seconds: int) -> None:
-        self._is_silent = seconds > 0
+    def _show_silence(self, seconds: int) -> None:
         worker = self._worker
         if worker is not None and not (worker.ready and seconds):
             self._table.say_waiting(worker.pid, self._device, seconds)
