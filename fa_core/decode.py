@@ -1,13 +1,11 @@
 """Safe JSON decoding: validated values, or a one-line error.
 
 After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is
-a float, infinite where no float is as large), no text holds half a surrogate or what steers a
-terminal, and no object has a key twice.
+a float, infinite where no float is as large), texts are sanitized, and no object has a key twice.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
+from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
@@ -32,12 +31,6 @@ LARGEST = 1 << 63
 
 TOO_DEEP = "nested too deep"
 
-_ESCAPES = (rb"\b", rb"\f", rb"\r", rb"\u00", rb"\u202", rb"\u206", rb"\ud", rb"\uD")
-_RAW_BYTES = [
-    re.compile(part)
-    for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")
-]
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HAS_NO_KEYS = {float, bool, type(None)}
 
 
@@ -70,7 +63,7 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
     if len(data) > MANY:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
-    if not is_odd(data):
+    if not may_need_sanitizing(data):
         try:
             value = msgspec.json.decode(data)
             # each key is followed by a colon, and what else has one is a text
@@ -81,7 +74,7 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
     import json  # for the first file that needs it, not at the start
 
     try:
-        value = _harmless(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
+        value = _sanitized(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     if not in_parts:
@@ -117,43 +110,20 @@ def checked(value: Any, room: int = DEEPEST) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
-    pairs = [(harmless(name), _harmless(value)) for name, value in pairs]
+    pairs = [(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs]
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
     return RepeatedKeys(pairs)
 
 
-def _harmless(value: Any) -> Any:
-    """A value with harmless texts; objects have them already."""
+def _sanitized(value: Any) -> Any:
+    """A value with sanitized texts; its objects are sanitized already."""
     if isinstance(value, list):
-        return [_harmless(member) for member in value]
+        return [_sanitized(member) for member in value]
     if isinstance(value, str):
-        return harmless(value)
+        return sanitize(value, WHITE_SPACE)
     return value
-
-
-def harmless(text: str) -> str:
-    r"""A text in which what steers a terminal, turns the direction of writing or is half a
-    surrogate is spelled out.
-
-    Line ends and tabs stay.
-
-    >>> harmless("dfa\x1b[2J"), harmless("Γ\n")
-    ('dfa\\x1b[2J', 'Γ\n')
-    """
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def is_odd(text: bytes) -> bool:
-    """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for
-    single bytes."""
-    escaped = b"\\" in text and any(escape in text for escape in _ESCAPES)
-    return (
-        escaped
-        or b"\x7f" in text
-        or (not text.isascii() and any(part.search(text) for part in _RAW_BYTES))
-    )
 
 
 def integer(digits: str) -> int | float:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from fa_core.sanitize import sanitize
+
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
     "pyarrow": "pyarrow>=15",
@@ -31,17 +33,6 @@ EXTRAS: Mapping[str, str] = {
 
 LONGEST = 1000
 """Characters of a message, without its place and what to do: it may hold names from a file."""
-
-
-def printable(text: str) -> str:
-    r"""The text with control characters, and half a surrogate of an odd file name, as escapes.
-
-    >>> printable("dfa\x1b[2J"), printable("Γ ≈ 1")
-    ('dfa\\x1b[2J', 'Γ ≈ 1')
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 INTERNAL_ERROR = 70
@@ -70,7 +61,7 @@ class FaError(Exception):
             text = f"{self.where}: {self.what}"
         else:
             text = self.what
-        super().__init__(printable(" ".join((f"{text}; {hint}" if hint else text).split())))
+        super().__init__(sanitize(" ".join((f"{text}; {hint}" if hint else text).split())))
 
 
 class UsageError(FaError):

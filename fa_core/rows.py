@@ -12,13 +12,14 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.decode import Json, harmless
+from fa_core.decode import Json
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.run_names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
+from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
 
@@ -210,8 +211,9 @@ def row_of_file(path: str) -> AuditRow:
     'weights'
     """
     file = Path(path)
-    key = named_by = harmless(_SUFFIX.sub("", file.name))
-    folder, above = harmless(file.parent.name), harmless(file.parent.parent.name)
+    key = named_by = sanitize(_SUFFIX.sub("", file.name), WHITE_SPACE)
+    folder = sanitize(file.parent.name, WHITE_SPACE)
+    above = sanitize(file.parent.parent.name, WHITE_SPACE)
     method, seed, axes = split_key(key)
     folder_method, folder_seed, folder_axes = split_key(folder)
     if seed is None and folder_seed is not None:

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fa_core.errors import INTERNAL_ERROR, FaError, UsageError, printable
+from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
 from fa_core.files import exists
+from fa_core.sanitize import sanitize
 from fa_tui import opening
 from fa_tui.commands import output
 
@@ -173,7 +174,7 @@ def _failed(error: Exception, debug: bool) -> int:
     """What no command expected: a file that the system refuses, or else an error of this
     program."""
     if isinstance(error, OSError) and error.filename is not None:
-        return _complain(error, f"{printable(str(error.filename))}: {error.strerror}", 3, debug)
+        return _complain(error, f"{sanitize(str(error.filename))}: {error.strerror}", 3, debug)
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
         output.silence()
         return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)

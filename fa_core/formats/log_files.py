@@ -12,12 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core.decode import Json, harmless, integer, reading
+from fa_core.decode import Json, integer, reading
 from fa_core.errors import UnreadableInput
 from fa_core.files import check_room, open_file
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES, Finding
 from fa_core.formats.log_names import is_log
 from fa_core.formats.logged import MOST_NAMES, Entry, named_by_place, traces_of
+from fa_core.sanitize import WHITE_SPACE, sanitize
 
 _CSV_BYTES = 1 << 28
 _AGAIN = "write it again as CSV"
@@ -90,7 +91,7 @@ def _value(text: Any) -> Any:
         return integer(text)
     with suppress(ValueError):
         return float(text)
-    return harmless(text.strip()) or None
+    return sanitize(text.strip(), WHITE_SPACE) or None
 
 
 def _events(path: Path, named: bool) -> Iterator[Finding]:
@@ -118,7 +119,7 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
     at_step: dict[int, Json] = {}
     for part in parts:
         if why := _why_no_events(part):
-            notes.append(f"{harmless(part.name)} is left out: {why}")
+            notes.append(f"{sanitize(part.name, WHITE_SPACE)} is left out: {why}")
             continue
         with open_file(part) as file:
             for data in _records(file, os.fstat(file.fileno()).st_size):

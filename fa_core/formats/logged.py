@@ -21,7 +21,7 @@ from typing import TypeAlias
 import msgspec
 
 from fa_core.decode import Json
-from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
+from fa_core.errors import FaError, InvalidReport, UnreadableInput
 from fa_core.facts.run_names import canonical_method
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
@@ -47,6 +47,7 @@ from fa_core.numbers import is_number
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.sanitize import sanitize
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]
@@ -217,12 +218,12 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
         epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
     used = used_in(columns).union(_OWN, _SETTINGS)
-    unused = [printable(name) for name in names if name not in used]
+    unused = [sanitize(name) for name in names if name not in used]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
-        notes.append(f"the accuracy is {printable(accuracy)}")
-    notes += [f"{printable(name)} is in percent: divided by 100" for name in sorted(percent)]
+        notes.append(f"the accuracy is {sanitize(accuracy)}")
+    notes += [f"{sanitize(name)} is in percent: divided by 100" for name in sorted(percent)]
     notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
     return epochs, problems, tuple(notes)
 
@@ -679,7 +680,7 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
         )
     yield from problems
     unused = [
-        printable(name)
+        sanitize(name)
         for name in header
         if name not in _OF_THE_HEADER and not any(columns_of((name,)))
     ]

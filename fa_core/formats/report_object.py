@@ -11,8 +11,8 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from fa_core.decode import Json, checked, is_odd
-from fa_core.errors import InvalidReport, UnreadableInput, printable
+from fa_core.decode import Json, checked
+from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.facts.run_names import (
     LONGEST_SEED,
     canonical_method,
@@ -34,6 +34,7 @@ from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
 from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.sanitize import may_need_sanitizing, sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
@@ -82,7 +83,7 @@ def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
     no norms, or free-form parts.
     """
     data = bytes(text)
-    if is_odd(data) or any(name in data for name in _OTHER_NAMES):
+    if may_need_sanitizing(data) or any(name in data for name in _OTHER_NAMES):
         return None
     for name in _DECIDING:
         if data.count(name) > 1:
@@ -242,9 +243,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     stated = convert_spelled(
         {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
     )
-    unused = [
-        printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED
-    ]
+    unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
     if unused:
         said = f"in the list, not used: {listed(sorted(unused), 6)}"
     else:

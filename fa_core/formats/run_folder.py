@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import Json, harmless, loads
+from fa_core.decode import Json, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts import run_names
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
@@ -18,6 +18,7 @@ from fa_core.formats.report_object import decode_report
 from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
+from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_core.trace import Trace
 
 
@@ -69,7 +70,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
-        key=harmless(folder.name or folder.absolute().name),
+        key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
         method=run_names.canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,

@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from fa_core.errors import FaError, UsageError, printable
+from fa_core.errors import FaError, UsageError
 from fa_core.files import real_path
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +83,7 @@ def check_folder(out: Path) -> None:
 def link(file: Path, to: TextIO | None = None) -> str:
     """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC
     8)."""
-    name = printable(str(file))
+    name = sanitize(str(file))
     if (to or sys.stdout).isatty():
         return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
     return name
@@ -130,11 +131,11 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
             _print_grid(console, block)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(f"- {printable(item)}")
+                console.print(f"- {sanitize(item)}")
         elif isinstance(block, Heading):
-            console.print(f"\n{printable(block.text)}", style="bold")
+            console.print(f"\n{sanitize(block.text)}", style="bold")
         elif not isinstance(block, Figure):
-            console.print("\n".join(map(printable, block.text.split("\n"))))
+            console.print("\n".join(map(sanitize, block.text.split("\n"))))
 
 
 def _print_grid(console: Console, grid: Grid) -> None:
@@ -147,7 +148,7 @@ def _print_grid(console: Console, grid: Grid) -> None:
     if grid.caption:
         console.print(grid.caption)
     # names and notes of files must not steer the terminal
-    rows = [tuple(map(printable, row)) for row in grid.rows]
+    rows = [tuple(map(sanitize, row)) for row in grid.rows]
     widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
     # a name that leaves no room goes on below itself
     widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))

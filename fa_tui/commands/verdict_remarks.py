@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
+from fa_core.sanitize import sanitize
 from fa_core.text.causes import failure_mode, floor_text
 from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import baseline_text, caveats, why_unproven
@@ -153,7 +153,7 @@ class Remarks:
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(printable(f"{difference} in {row.source}"), name)
+            self._oddities.add(sanitize(f"{difference} in {row.source}"), name)
 
     def _count_reasons(self, report: DiagnosticReport) -> None:
         """Count what (d) assumes and why diagnostics were not measured."""
@@ -164,7 +164,7 @@ class Remarks:
             self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
         for letter, reason in report.unmeasured.items():
             if letter in LETTERS and letter not in coverage:
-                self._counted[f"({letter}) not measured: {printable(reason)}"] += 1
+                self._counted[f"({letter}) not measured: {sanitize(reason)}"] += 1
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""

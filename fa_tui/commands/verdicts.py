@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, UNDECIDED
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
 from fa_core.second_reading import PASS, second_reading
 from fa_core.text.notes import GIVE_ONE, why_inexact
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
@@ -151,7 +151,7 @@ def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
         if text == PASS:
             passed += 1
             continue
-        print(f"{with_seed(label, row)}: {text} ({printable(row.source)})")
+        print(f"{with_seed(label, row)}: {text} ({sanitize(row.source)})")
         if text.startswith("FAIL"):
             code = WALKED_BACK
         else:
@@ -169,7 +169,7 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
         required: letters of diagnostics that have to be measured exactly.
         as_read: the run with the thresholds that its file records.
     """
-    report, source = row.report, printable(row.source)
+    report, source = row.report, sanitize(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
         verdict = verdict_words(report, control=False)
         if report.flags and report.flags <= report.undecided:
@@ -181,7 +181,7 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
     if report.coverage and report.recorded_differs:
-        yield f"{name}: {printable(recorded_text(report, as_read.report.thresholds))} ({source})"
+        yield f"{name}: {sanitize(recorded_text(report, as_read.report.thresholds))} ({source})"
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
@@ -191,5 +191,5 @@ def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     for letter in sorted(required):
         why = why_inexact(report, letter).removesuffix(GIVE_ONE)
         if why:
-            lacking.append(f"({letter}) {printable(why)}")
+            lacking.append(f"({letter}) {sanitize(why)}")
     return "; ".join(lacking)
