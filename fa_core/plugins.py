@@ -7,7 +7,7 @@ from typing import Any
 
 from fa_core.errors import UsageError
 
-METHODS, MODELS, DATA, FORMATS = GROUPS = (
+METHODS, MODELS, DATA, FORMATS = (
     "fa_core.methods",
     "fa_core.models",
     "fa_core.data",

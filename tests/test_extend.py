@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -144,30 +142,6 @@ def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("nothing of theirs")
     with pytest.raises(UnreadableInput, match="nothing this project reads"):
         load_audits(tmp_path / "other.txt")
-
-
-def test_doctor_lists_what_is_brought_and_what_is_broken(my_lab: Path, tmp_path: Path) -> None:
-    install(my_lab, "[fa_core.formats]\ntheirs = bad_lab.gone\n", {}, "bad_lab")
-    code = "import sys; sys.argv = ['fa-tui', 'doctor', '--format', 'json']; from fa_tui.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={
-            "PYTHONPATH": f"{my_lab}:{REPOSITORY}",
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    found = {one["name"]: one for one in json.loads(done.stdout) if one["area"] == "plugins"}
-    assert found["my_net"]["found"] == "fa_core.models: my_lab.nets:make"
-    assert (found["signs"]["state"], found["theirs"]["state"]) == ("ok", "note")
-    assert (
-        "does not import (ModuleNotFoundError: No module named 'bad_lab.gone')"
-        in found["theirs"]["found"]
-    )
 
 
 BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
