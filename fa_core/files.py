@@ -241,7 +241,9 @@ def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     if isinstance(error, PermissionError):
         hint = "ask its owner or change its mode"
         return UnreadableInput("no permission to read it", where=where, hint=hint)
-    reason = getattr(error, "strerror", None) or error
+    reason = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
     return UnreadableInput(f"cannot be read ({reason})", where=where)
 
 

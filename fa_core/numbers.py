@@ -68,17 +68,14 @@ def as_floats(values: Any, name: str = "numbers") -> list[float]:
 def as_json(value: object) -> object:
     """What JSON gets for a value of a type that it does not have: a number, a list, or else the
     value as text."""
-    listed = getattr(value, "tolist", None)
-    if listed is not None:
-        plain = listed()
-    else:
-        plain = value
-    if isinstance(plain, (bool, int, float, str, list)):
-        return plain
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (bool, int, float, str, list)):
+        return value
     try:
-        return as_float(plain)
+        return as_float(value)
     except UsageError:
-        return str(plain)
+        return str(value)
 
 
 def significant(value: float | None, digits: int = 4, unit: str = "") -> str:

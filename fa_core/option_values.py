@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(match["module"])
+        module = importlib.import_module(match["module"])
     except ImportError as error:
         hint = "run from its folder, or install it"
         raise UsageError(
@@ -174,10 +175,10 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
         ) from error
     finally:
         sys.path.remove(here)
-    for part in match["name"].split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{option}: {match['module']} has no {match['name']!r}")
-        found = getattr(found, part)
+    try:
+        found: Callable[..., Any] = attrgetter(match["name"])(module)
+    except AttributeError:
+        raise UsageError(f"{option}: {match['module']} has no {match['name']!r}") from None
     if not callable(found):
         raise UsageError(f"{option}: {text} is not callable")
-    return found  # type: ignore[no-any-return]
+    return found

@@ -74,14 +74,12 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RECORDED = (
-    *(
-        "headline_acc",
-        "h_L",
-        "g_L",
-        "max_per_block_growth",
-        "cross_batch_stability",
-        "frozen_baseline_acc",
-    ),
+    "headline_acc",
+    "h_L",
+    "g_L",
+    "max_per_block_growth",
+    "cross_batch_stability",
+    "frozen_baseline_acc",
     "margin_pp",
 )
 """The numbers of a report that every record of a run has."""
@@ -91,7 +89,9 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
     """What every record of a run has, its judged report given; None where something was not
     measured."""
     return {
-        **{name: getattr(row, name) for name in ("source", "method", "seed")},
+        "source": row.source,
+        "method": row.method,
+        "seed": row.seed,
         **{name: getattr(report, name) for name in RECORDED},
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,

@@ -39,7 +39,7 @@ from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 def _of_rows(name: str) -> cached_property[Objects]:
     """An attribute of all rows as a column."""
     return cached_property(
-        lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()]))
+        lambda table: read_only(objects(list(map(attrgetter(name), table._rows.tolist()))))
     )
 
 
@@ -188,8 +188,9 @@ class AuditTable:
         if len(tables) == 1:
             return tables[0]
         columns: Json = {}
-        for name, column in tables[0]._columns().items():
-            parts = [getattr(table, name) for table in tables]
+        parts_of = [table._columns() for table in tables]
+        for name, column in parts_of[0].items():
+            parts = [columns_of[name] for columns_of in parts_of]
             if name in ("low", "high", "credit"):
                 width = max(part.shape[1] for part in parts)
                 parts = [
@@ -232,8 +233,7 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
-            values = getattr(self, diagnostic.column)
-            fires = diagnostic.beyond(values, diagnostic.limit(t))
+            fires = diagnostic.beyond(self._column(diagnostic.column), diagnostic.limit(t))
             fired |= bits_of(**{letter: fires})
         return fired
 
@@ -270,7 +270,7 @@ class AuditTable:
             values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
             in some layer, which fires at every threshold.
         """
-        values: Floats = getattr(self, DIAGNOSTICS[letter].column)
+        values = self._column(DIAGNOSTICS[letter].column)
         measured = (self.coverage & BIT[letter]) != 0
         always = (self.nonfinite & BIT[letter]) != 0
         return values, measured & ~always & np.isfinite(values), always
@@ -292,14 +292,18 @@ class AuditTable:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp``
                 or of `CREDIT`.
         """
-        values, measured = getattr(self, name).tolist(), self.measured(name).tolist()
+        values, measured = self._column(name).tolist(), self.measured(name).tolist()
         return [value if known else None for value, known in zip(values, measured, strict=True)]
+
+    def _column(self, name: str) -> Floats:
+        """A column of numbers by its name."""
+        values: Floats = getattr(self, name)
+        return values
 
     def measured(self, name: str) -> Mask:
         """Where a column was measured (named as for `numbers`)."""
         if name in CREDIT:
-            defined: Mask = np.isfinite(getattr(self, name))
-            return defined
+            return np.isfinite(self._column(name))
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
@@ -391,7 +395,7 @@ class AuditTable:
     def _columns(self) -> Json:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {
-            field.name: getattr(self, field.name)
+            field.name: vars(self)[field.name]
             for field in dataclasses.fields(self)
             if field.name != "problems"
         }

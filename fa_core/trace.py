@@ -62,7 +62,8 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, so that one rule judges traces and audits."""
-        shared = {name: getattr(self, name) for name in _OF_A_REPORT}
+        fields = msgspec.structs.asdict(self)
+        shared = {name: fields[name] for name in _OF_A_REPORT}
         return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
 
 
@@ -133,14 +134,15 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
         seconds: what it took.
         logged: what else is known of it: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
     """
-    names = ["residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"]
+    entry: Json = {"epoch": epoch, "test_acc": report.headline_acc}
     if report.frozen_baseline_acc is not None:
-        names.insert(0, "frozen_baseline_acc")
-    measured = {name: getattr(report, name) for name in names}
+        entry["frozen_baseline_acc"] = report.frozen_baseline_acc
     return {
-        "epoch": epoch,
-        "test_acc": report.headline_acc,
-        **measured,
+        **entry,
+        "residual_norms": report.residual_norms,
+        "bp_grad_norms": report.bp_grad_norms,
+        "cross_batch_stability": report.cross_batch_stability,
+        "error_norm": report.error_norm,
         "seconds": round(seconds, 4),
         **logged,
     }

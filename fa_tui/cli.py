@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
 from fa_core.files import exists
@@ -140,25 +139,26 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
 _FILE_LIKE = re.compile(r"\.[A-Za-z]\w*$")
 
 
-def _check_lists(args: Sequence[str], parameters: Iterable[Any]) -> None:
+def _check_lists(args: Sequence[str], parameters: Iterable[object]) -> None:
     """Refuse a list with blanks, whose second item would be taken for a path.
 
     Raises:
         UsageError: the line with commas.
     """
-    lists = {name for one in parameters if getattr(one, "multiple", False) for name in one.opts}
-    for place, arg in enumerate(args):
+    from typer.core import TyperOption
+
+    lists: set[str] = set()
+    for one in parameters:
+        if isinstance(one, TyperOption) and one.multiple:
+            lists.update(one.opts)
+    for place, arg in enumerate(args, start=1):
         name, equals, value = arg.partition("=")
         if name not in lists:
             continue
         if equals:
-            items = [value]
+            items, rest = [value], args[place:]
         else:
-            items = list(args[place + 1 : place + 2])
-        if equals:
-            rest = args[place + 1 :]
-        else:
-            rest = args[place + 2 :]
+            items, rest = [*args[place : place + 1]], args[place + 1 :]
         items += itertools.takewhile(_is_item, rest)
         if len(items) > 1:
             raise UsageError("lists take commas", hint=f"write {name} {','.join(items)}")

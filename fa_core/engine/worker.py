@@ -5,8 +5,8 @@ Started by `fa_core.engine.messages`; a user never needs to. Ends when its stdin
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import queue
 import signal
 import sys
@@ -186,10 +186,9 @@ class Runner(Protocol):
 @cache
 def runner_for(measure: str, device: str, cwd: str) -> Runner:
     """What measures jobs on a device: ``module:callable``, imported from the user's folder too."""
-    module, _, name = measure.partition(":")
-    if not module.startswith("fa_core."):
+    if not measure.startswith("fa_core."):
         sys.path.insert(0, cwd)
-    runner: Runner = getattr(importlib.import_module(module), name)(device)
+    runner: Runner = pkgutil.resolve_name(measure)(device)
     return runner
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
@@ -239,12 +239,12 @@ _MAYBE_INT = frozenset({int, type(None)})
 
 def _with_plain_numbers(facts: ReportFacts) -> Json:
     """The fields that hold numbers, as Python floats and ints."""
-    plain: Json = {name: as_floats(getattr(facts, name), name) for name in NORMS}
+    fields = msgspec.structs.asdict(facts)
+    plain: Json = {name: as_floats(fields[name], name) for name in NORMS}
     for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
         for name in names:
-            value = getattr(facts, name)
-            if value is not None:
-                plain[name] = convert(value, name)
+            if fields[name] is not None:
+                plain[name] = convert(fields[name], name)
     intervals = {}
     for name, ends in facts.intervals.items():
         low, high = as_floats(ends, f"intervals.{name}")
@@ -252,8 +252,8 @@ def _with_plain_numbers(facts: ReportFacts) -> Json:
     return {**plain, "intervals": intervals}
 
 
-def _as_count(value: Any, name: str) -> int:
+def _as_count(value: object, name: str) -> int:
     number = as_float(value, name)
     if not number.is_integer():
         raise UsageError(f"{name} is {number}", hint="give a whole number")
-    return int(value)
+    return int(number)

@@ -346,7 +346,8 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
             (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
         )
     except (OSError, ValueError) as error:
-        if named or getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        is_too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        if named or is_too_long:
             raise cannot_open(path, error) from error
         return None
     is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)

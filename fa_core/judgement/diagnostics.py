@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -29,7 +29,16 @@ BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
-Number = TypeVar("Number")
+Result = TypeVar("Result", covariant=True)
+
+
+class Comparable(Protocol[Result]):
+    """A number, or an array that compares elementwise."""
+
+    def __gt__(self, other: float, /) -> Result: ...
+
+    def __lt__(self, other: float, /) -> Result: ...
+
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +108,12 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         value: float | None = getattr(report, self.number)
         return value
 
-    def beyond(self, values: Number, limit: float) -> Number:
+    def beyond(self, values: Comparable[Result], limit: float) -> Result:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
         NaN."""
         if self.fires_above:
-            return values > limit  # type: ignore[operator, return-value]
-        return values < limit  # type: ignore[operator, return-value]
+            return values > limit
+        return values < limit
 
     def distance(self, low: float, high: float) -> float | None:
         """How far one value is from a lower one: their ratio where it spans decades (None from 0),
