@@ -41,7 +41,7 @@ class RepeatedKeys(Json):
         pairs: all its keys and values, in order.
     """
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
         self.pairs = pairs
 
@@ -82,7 +82,7 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
     return value
 
 
-def checked(value: Any, room: int = DEEPEST) -> int:
+def checked(value: object, room: int = DEEPEST) -> int:
     """How many colons a decoded value was written with at least: its keys, and those inside texts.
 
     Raises:
@@ -109,7 +109,7 @@ def checked(value: Any, room: int = DEEPEST) -> int:
     return found
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Json:
+def _object(pairs: list[tuple[str, object]]) -> Json:
     pairs = [(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs]
     members = dict(pairs)
     if len(members) == len(pairs):
@@ -117,7 +117,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Json:
     return RepeatedKeys(pairs)
 
 
-def _sanitized(value: Any) -> Any:
+def _sanitized(value: object) -> object:
     """A value with sanitized texts; its objects are sanitized already."""
     if isinstance(value, list):
         return [_sanitized(member) for member in value]

@@ -38,7 +38,7 @@ def flags_of(*names: str) -> int:
     """Those of some flags for opening a file that this system knows."""
     flags = 0
     for name in names:
-        flags |= getattr(os, name, 0)
+        flags |= vars(os).get(name, 0)
     return flags
 
 

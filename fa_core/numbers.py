@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from fa_core.errors import UsageError
 
@@ -52,7 +52,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def as_floats(values: Any, name: str = "numbers") -> list[float]:
+def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
     """Numbers of any type, in a list, a tuple, an array or a tensor, as a list of Python floats.
 
     Raises:

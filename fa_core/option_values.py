@@ -94,9 +94,10 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     kind, rest = (kind, rest) if kind in LIBRARIES else ("", text)
     name, bracket, inside = (part.strip() for part in rest.partition("("))
     try:
-        call: Any = ast.parse(f"f({inside or ')'}", mode="eval").body
-        is_plain = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args
-        if not is_plain or (bracket and not inside):
+        call = ast.parse(f"f({inside or ')'}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        if call.args or (bracket and not inside):
             raise ValueError
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
         if "" in args or len(args) < len(call.keywords):

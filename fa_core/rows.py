@@ -84,6 +84,8 @@ RECORDED = (
 )
 """The numbers of a report that every record of a run has."""
 
+_recorded_of = attrgetter(*RECORDED)
+
 
 def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
     """What every record of a run has, its judged report given; None where something was not
@@ -92,7 +94,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "source": row.source,
         "method": row.method,
         "seed": row.seed,
-        **{name: getattr(report, name) for name in RECORDED},
+        **dict(zip(RECORDED, _recorded_of(report), strict=True)),
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,
         "verdict": report.verdict,

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 import platformdirs
 
-from fa_core.decode import checked, reading
+from fa_core.decode import Json, checked, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import exists, read_file, real_path
@@ -103,9 +103,9 @@ def load_settings(path: Path | None = None) -> Loaded:
     return Loaded(file.fitted(Settings, file.tables), file.problems)
 
 
-def named_values(settings: Settings) -> dict[str, Any]:
+def named_values(settings: Settings) -> Json:
     """Every setting by its name; those of a table are dotted: ``thresholds.g_norm_floor``."""
-    values: dict[str, Any] = msgspec.to_builtins(settings)
+    values: Json = msgspec.to_builtins(settings)
     thresholds = values.pop("thresholds")
     return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
 
@@ -240,7 +240,7 @@ class TomlFile:
                 self.text = ""
         with reading(path, "not TOML", "until that is corrected the whole file is left out"):
             try:
-                self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
+                self.tables: Json = msgspec.toml.decode(self.text)
                 checked(self.tables)
             except msgspec.DecodeError as error:
                 found = _SYNTAX.fullmatch(str(error))
@@ -257,7 +257,7 @@ class TomlFile:
                     f"not TOML: {what}", where=f"{path}{place}", hint=hint
                 ) from error
 
-    def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
+    def fitted(self, kind: type[T], data: Mapping[str, object], keys: Sequence[str] = ()) -> T:
         """A table as a struct in which every field has a default; what does not fit keeps it and is
         reported.
 
@@ -267,7 +267,7 @@ class TomlFile:
             keys: where the table is.
         """
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        kept: dict[str, Any] = {}
+        kept: Json = {}
         for name, value in data.items():
             place = [*keys, name]
             if name not in fields:

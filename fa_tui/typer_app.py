@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import typer
 
@@ -54,7 +54,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter)
 
     @functools.wraps(command)
-    def wrapper(**values: Any) -> None:
+    def wrapper(**values: object) -> None:
         for name, group in groups.items():
             options = {field.name: values.pop(field.name) for field in fields(group)}
             values[name] = group(**options)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -34,6 +34,9 @@ RUNS_PER_WORKER = 8
 
 MOST_CPU_WORKERS = 8
 """Each holds torch and the data set: some hundred MB."""
+
+
+T = TypeVar("T")
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -383,7 +386,7 @@ def _visible(nvml: ModuleType) -> list[object]:
     return handles
 
 
-def _asked(nvml: ModuleType, question: Callable[..., Any], *about: object) -> Any:
+def _asked(nvml: ModuleType, question: Callable[..., T], *about: object) -> T | None:
     """NVML's answer, None where it has none."""
     try:
         return question(*about)

@@ -148,7 +148,7 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
     return 0
 
 
-def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
+def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Sequence[object]:
     """The test part from this sample on; batches of the user's as they are."""
     if samples.given is not None:
         return samples.given

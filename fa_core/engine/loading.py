@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,11 +74,11 @@ class Evaluation:
 
     test_x: Tensor
     test_y: Tensor
-    batches: list[Any]
+    batches: Sequence[object]
     data_hash: str
     batched: int = 0
     order: Tensor | None = None
-    given: list[Any] | None = None
+    given: Sequence[object] | None = None
     scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:

@@ -193,7 +193,7 @@ class ChildProcess:
             self._popen.stdin.write(encode(message))
             self._popen.stdin.flush()
 
-    def receive(self) -> Any:
+    def receive(self) -> FromWorker | None:
         """The next message (blocks); None when the child is gone, or killed as it wrote what is no
         message."""
         assert self._popen.stdout is not None
@@ -204,7 +204,7 @@ class ChildProcess:
         if not line.endswith(b"\n"):  # gone, perhaps in the middle of a line
             return None
         try:
-            message = decode(line, self._says)
+            message: FromWorker = decode(line, self._says)
         except (ValueError, msgspec.ValidationError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()

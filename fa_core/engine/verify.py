@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -159,7 +158,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         UnreadableInput: settings that are none.
     """
     report = row.report
-    kept: Any = report.provenance.get("settings")
+    kept = report.provenance.get("settings")
     where = f"{row.source}: {row.key}"
     usual = {"batches": report.n_batches, "batch_size": report.batch_size}
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 
@@ -55,8 +55,8 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
-    checkpoint: Any
-    classes: Any
+    checkpoint: object
+    classes: object
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
     custom_backward: list[str]
     other_frozen_baselines: dict[str, float]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -92,6 +93,8 @@ _LISTED = {
 }
 """Name in a list → the report's."""
 
+_listed_of = attrgetter(*_LISTED.values())
+
 
 def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
     """Format 3: an entry per run with its numbers and a short verdict, without what they were
@@ -101,7 +104,7 @@ def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
             method=row.method,
             seed=row.seed,
             **row.axes,
-            **{name: getattr(row.report, own) for name, own in _LISTED.items()},
+            **dict(zip(_LISTED, _listed_of(row.report), strict=True)),
         )
         for row in rows
     ]

@@ -179,7 +179,7 @@ def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
     return gap > 0 and closed and data.count(_REPORTS, 0, start) + data.count(_REPORTS, end) == 1
 
 
-def plain(node: Node) -> Any:
+def plain(node: Node) -> object:
     """A part of a document; None where that is not sane (`checked`)."""
     try:
         checked(node)

@@ -83,7 +83,7 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
     yield from traces_of(named_by_place(path), entries, unfinished=cut)
 
 
-def _value(text: Any) -> Any:
+def _value(text: object) -> object:
     """A number that is written as text, as a number; None for an empty text."""
     if not isinstance(text, str):
         return text

@@ -40,7 +40,6 @@ class Comparable(Protocol[Result]):
     def __lt__(self, other: float, /) -> Result: ...
 
 
-
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     """One diagnostic as data.
 

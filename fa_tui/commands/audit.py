@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.run_names import run_place
@@ -277,7 +278,7 @@ def verification_lines(run: Verification) -> Iterator[str]:
         yield f"  {line}"
 
 
-def verification_record(run: Verification) -> dict[str, Any]:
+def verification_record(run: Verification) -> Json:
     """The outcome for one run as JSON."""
     comparison = run.comparison
     return {

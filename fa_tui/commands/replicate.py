@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from fa_core.decode import Json
 from fa_core.numbers import brief, spread
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_tui import options
@@ -131,7 +132,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     yield Heading("Evidence summary", 1)
     yield Paragraph(f"Claims and figures: {document().source.words()}")
     yield Heading("What follows from the published files")
-    printed: dict[str, Any] = {}
+    printed: Json = {}
     rows = []
     for claim in document().claim:
         words = [

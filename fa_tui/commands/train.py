@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_core.decode import reason_of
+from fa_core.decode import Json, reason_of
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.run_names import canonical_method
 from fa_tui import options
@@ -213,10 +213,10 @@ def _result(done: Trained) -> str:
     )
 
 
-def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
+def _arguments(option: str, values: list[str] | None) -> Json:
     """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are read as
     such."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     for item in options.split_list(values):
         name, equals, text = item.partition("=")
         if not equals or not name:

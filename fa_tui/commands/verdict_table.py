@@ -13,12 +13,13 @@ from math import isnan
 from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from fa_core.decode import Json
 from fa_core.judgement.diagnostics import ASSUMED
 from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
@@ -102,7 +103,7 @@ def evidence(row: AuditRow) -> dict[str, str]:
     return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
 
 
-def record(row: AuditRow) -> dict[str, Any]:
+def record(row: AuditRow) -> Json:
     """One row as the JSON and CSV forms print it; what was not measured is None.
 
     A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy``
@@ -112,7 +113,7 @@ def record(row: AuditRow) -> dict[str, Any]:
     not fire. A control has ``control``: its verdict is no claim.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
-    known: dict[str, Any] = {"evidence": kinds}
+    known: Json = {"evidence": kinds}
     if kinds.get("d") == ASSUMED:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
@@ -209,7 +210,7 @@ def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     for row in judged(rows, criteria):
         columns.update(dict.fromkeys(record(row)))
 
-    def lines() -> Iterator[Iterable[Any]]:
+    def lines() -> Iterator[Iterable[object]]:
         yield columns
         for row in judged(rows, criteria):
             cells = _flat(record(row))
@@ -218,7 +219,7 @@ def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     sys.stdout.write(csv_text(lines()))
 
 
-def _flat(record: dict[str, Any]) -> dict[str, Any]:
+def _flat(record: Json) -> Json:
     """A record for CSV: ``""`` for None, evidence as ``a=bound b=proxy``, intervals as
     ``growth=1.2..1.5``."""
     flat = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from textual import on
 from textual.binding import Binding
@@ -257,7 +256,7 @@ class AnalysisScreen(JudgedScreen):
             charts,
         )
 
-    def _record(self) -> Any:
+    def _record(self) -> object:
         """What the command of the open analysis prints as JSON."""
         found, table, thresholds = self._found, self.runs.table, self.session.thresholds
         if isinstance(found, Utility):

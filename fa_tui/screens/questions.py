@@ -79,7 +79,7 @@ class Choice(NamedTuple):
     key: str
     text: str
     note: str
-    value: Any
+    value: object
 
 
 class ChoiceList(PaintedScroll, can_focus=True):

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -65,7 +65,7 @@ class Table(NamedTuple):
     name: str
     blocks: Sequence[Block]
     line: int | None = None
-    record: Callable[[], Any] | None = None
+    record: Callable[[], object] | None = None
 
     @property
     def grid(self) -> Grid:

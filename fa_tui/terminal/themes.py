@@ -10,12 +10,12 @@ background, and without colours.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from textual.app import App
 from textual.theme import Theme
 
+from fa_core.decode import Json
 from fa_core.facts.method_style import METHOD_STYLES
 
 # not TOML: its parser takes longer to import than all else that the first paint reads
@@ -23,7 +23,7 @@ _FILE = msgspec.json.decode(Path(__file__).with_name("themes.json").read_bytes()
 
 
 def _theme(
-    name: str, *, colours: dict[str, Any], variables: dict[str, str], methods: dict[str, str]
+    name: str, *, colours: Json, variables: dict[str, str], methods: dict[str, str]
 ) -> Theme:
     """A theme; methods have the colours of the figures where it has none of its own for them."""
     own = {}
