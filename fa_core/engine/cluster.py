@@ -32,26 +32,26 @@ from fa_core.engine.worker import Control, WorkerEvents, runner_for
 from fa_core.errors import FaError, MeasureError, UsageError
 
 JOIN = 60.0
-"""Seconds that joining a cluster, or starting Ray on this machine, may take."""
+"""Timeout in seconds for joining a cluster or starting Ray on this machine."""
 
 RETRIES = 2
-"""How often Ray runs a task again whose process or node died."""
+"""Retries of a task whose process or node died."""
 
 HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versions must match"
 
 ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-"""`uv run` would have every node install the folder the user started in."""
+"""Without this, `uv run` has every node install the user's folder."""
 
 Outcome = messages.Done | messages.Failed
 
 
 def _together(_job: Job) -> str:
-    """The key of every job: the child gets all at once, whatever their networks."""
+    """One key for all jobs: the child gets all at once, whatever their networks."""
     return RAY
 
 
 def _never(_job_id: str) -> bool:
-    """Whether a job was cancelled: a task is ended from outside."""
+    """Never cancelled from inside: Ray ends the task."""
     return False
 
 
@@ -62,7 +62,7 @@ class ClusterPool(WorkerPool):
         placement: which cluster, and how.
         on_event: called with a job's view whenever it changes.
         measure: ``module:callable`` run on the nodes.
-        on_notice: called with what concerns no single job, e.g. which cluster it is.
+        on_notice: called with notes on the whole pool, e.g. which cluster it is.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class ClusterPool(WorkerPool):
         )
 
     def check_heartbeats(self) -> None:
-        """Jobs of a cluster have a deadline instead: nothing comes before a batch is measured."""
+        """Jobs of a cluster have a deadline instead: they are silent until a batch is measured."""
 
 
 class Batch(msgspec.Struct):
-    """Jobs that are one Ray task, and when it is given up: never before it has begun."""
+    """Jobs of one Ray task, with its deadline, which is set once the task has begun."""
 
     jobs: list[Job]
     deadline: float = math.inf
@@ -113,7 +113,7 @@ class Batch(msgspec.Struct):
 
 
 class Cluster:
-    """The jobs of one child process, as Ray tasks.
+    """Ray tasks for the jobs of one child process.
 
     Args:
         placement: which cluster, and how to measure.
@@ -161,7 +161,7 @@ class Cluster:
         self._waits = False
 
     def describe(self) -> str:
-        """Which cluster it is, and its size."""
+        """Address and size of the cluster, for a note."""
         nodes = sum(node["Alive"] for node in self._ray.nodes())
         places = f"{self._count(self._resource)} × {self._resource}"
         return f"Ray cluster at {self._address}: {nodes} nodes, {places} to measure on"
@@ -170,8 +170,7 @@ class Cluster:
         return int(self._ray.cluster_resources().get(resource, 0))
 
     def measure(self, jobs: Sequence[Job]) -> None:
-        """See jobs to their end; on GPUs several are one task, which measures them in common
-        passes."""
+        """Run jobs to their end; on GPUs a task holds several jobs, which share passes."""
         self._unfinished = {job.id for job in jobs}
         size = share(len(jobs), self._count(self._resource), self._most)
         for start in range(0, len(jobs), size):
@@ -180,7 +179,7 @@ class Cluster:
             self._look()
 
     def _look(self) -> None:
-        """Take in results, end what is cancelled or takes too long, submit what has a place."""
+        """Collect results, end cancelled and overdue tasks, submit waiting jobs."""
         self._look_at_places()
         for job_id in list(self._unfinished):
             if self._is_cancelled(job_id):
@@ -210,10 +209,9 @@ class Cluster:
                 self._waiting.append(batch)
 
     def _is_stuck(self, batch: Batch) -> bool:
-        """Whether a task does not begin although there is room: its node may be frozen.
-
-        Each try may take twice as long to begin as the one before: a busy node needs longer than
-        a short patience to start a process and import torch.
+        """Whether a task does not begin although there is room: its node may be frozen. Each try
+        has twice the time of the one before: a busy node needs longer than a short patience to
+        start a process and import torch.
         """
         if batch.deadline < math.inf:
             return False
@@ -222,7 +220,7 @@ class Cluster:
         return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
     def _look_at_places(self) -> None:
-        """Say when no node can measure."""
+        """Send a note once no node can measure."""
         waits = self._count(self._resource) == 0
         if waits and not self._waits:
             what = f"no node of the cluster has a {self._resource}; waiting for one to join"
@@ -233,7 +231,7 @@ class Cluster:
         self._waits = waits
 
     def _try_again(self, batch: Batch) -> None:
-        """Give jobs that took too long another try, each by itself; a single one its last."""
+        """Retry jobs that took too long, one per task; a job that was alone has one last try."""
         what = f"took longer than {self._patience:g} s"
         if batch.again:
             self._fail(batch, f"{what}, twice", "--patience SECONDS waits longer")
@@ -243,8 +241,8 @@ class Cluster:
         self._waiting.extend(Batch([job], again=again) for job in batch.jobs)
 
     def _take_in(self, task: Iterator[object], batch: Batch) -> None:
-        """A task has begun, or has outcomes; of one that died with several jobs each is tried
-        alone."""
+        """Handle a task's start, outcomes or death; jobs that died together are retried one by
+        one."""
         try:
             sent = self._ray.get(next(task))
         except Exception as error:
@@ -272,7 +270,7 @@ class Cluster:
             self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
 
     def _finish(self, outcome: Outcome | messages.Stopped) -> None:
-        """Report a job's outcome, once."""
+        """Report a job's outcome exactly once."""
         if outcome.job_id in self._unfinished:
             self._unfinished.discard(outcome.job_id)
             self._send(outcome)
@@ -284,7 +282,7 @@ def measure_there(
     """Measure jobs in this process, which is Ray's: the body of a task.
 
     Yields:
-        An empty list once it has begun; then notes, and an outcome of every job.
+        An empty list at the start; then notes, and the outcome of every job.
     """
     import ray
 
@@ -309,14 +307,14 @@ def measure_there(
 
 
 def leave() -> None:
-    """End what Ray started on this machine; in vain after a moment."""
+    """Stop Ray's processes on this machine; gives up after a moment."""
     threading.Timer(3.0, os._exit, [0]).start()
     if "ray" in sys.modules:
         sys.modules["ray"].shutdown()
 
 
 def main() -> None:
-    """Join the cluster, and measure what the client wants until stdin closes."""
+    """Join the cluster and measure the client's jobs until stdin closes."""
     placement = msgspec.json.decode(sys.argv[1], type=Placement)
     measure, cwd, seconds = sys.argv[2:]
     stdout = messages.private_stdout()

@@ -30,19 +30,19 @@ from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.microbatches import cut
 
 BATCHES, BATCH_SIZE = 10, 128
-"""K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""
+"""Default K and B (docs/protocol.md §3)."""
 
 TEST_BATCH = 1000
-"""Samples per forward pass when only the accuracy is wanted."""
+"""Samples per forward pass that measures only the accuracy."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which samples.
+    """The samples of a measurement.
 
     Attributes:
         data: data SPEC.
-        typed: whether the user typed it, so that it may name code.
+        typed: whether the user typed it; only then it may name code.
         batches: K.
         batch_size: B.
         eval_seed: picks the samples of the batches.
@@ -57,19 +57,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The samples themselves, on the device.
+    """Loaded samples on the device.
 
     Attributes:
         test_x: the whole test part, for the accuracy.
         test_y: its labels.
         batches: K disjoint (x, y), or mappings, for the diagnostics.
         data_hash: of the test part.
-        batched: so many of the first test samples are those of the batches; 0 = it is not known
-            where they are.
-        order: (n,), the place of each test sample in the data set's test part; None = they are in
-            its order.
-        given: test batches of the user's, for the accuracy in place of `test_x` and `test_y`.
-        scaling: how pixels became numbers, where that was a choice.
+        batched: number of leading test samples that form the batches; 0 = unknown.
+        order: (n,), index of each test sample in the data set's test part; None = unchanged order.
+        given: the user's test batches, which replace `test_x` and `test_y`.
+        scaling: scaling of pixels, where there was a choice.
     """
 
     test_x: Tensor
@@ -82,7 +80,7 @@ class Evaluation:
     scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:
-        """One value per test sample, in the order of the data set's test part: the same for every
+        """One value per test sample, reordered as in the data set's test part: the same for every
         eval seed."""
         if self.order is None:
             return values
@@ -90,7 +88,7 @@ class Evaluation:
 
 
 def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
-    """What the options leave open comes from the manifest, the rest from the protocol.
+    """The plan of a measurement: options first, then the manifest, then the protocol's defaults.
 
     Raises:
         UsageError: no data to measure on, or sizes below 1.
@@ -110,7 +108,7 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
 
 @lru_cache(maxsize=2)
 def evaluation(plan: Plan, device: str) -> Evaluation:
-    """The samples of a plan, kept for the next job that wants the same.
+    """The samples of a plan, cached for the next job.
 
     Raises:
         UsageError, UnreadableInput: as `load_data`.
@@ -133,15 +131,15 @@ def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
 
 @dataclass(frozen=True)
 class Files:
-    """A job's files.
+    """A job and its files.
 
     Attributes:
         job: the job.
         manifest: its run's manifest, if it has one.
-        plan: which samples it is measured on.
-        hashes: of the files that were read.
+        plan: its samples.
+        hashes: of the files.
         checkpoint: its weights, on the CPU.
-        stamp: of the files that hold them, before they were read.
+        stamp: of the weights files before they were read.
     """
 
     job: Job
@@ -154,16 +152,16 @@ class Files:
 
 @dataclass(frozen=True)
 class Loaded(Files):
-    """A job that is ready to be measured: its network, with the weights in it, is on the device."""
+    """A job with its network and weights on the device."""
 
     network: nn.Module
 
 
 def read(job: Job, device: str) -> Files:
-    """Read a job's files; a checkpoint that is larger than free memory is refused before.
+    """Read a job's files; refuses a checkpoint larger than free memory.
 
     Raises:
-        FaError: why they cannot be read.
+        FaError: they cannot be read.
     """
     path = Path(job.checkpoint)
     run = run_of(path)
@@ -192,10 +190,10 @@ def read(job: Job, device: str) -> Files:
 
 
 def load(job: Job, device: str, files: Files | None = None) -> Loaded:
-    """Read a job's files, if they are not given, and put its network on the device.
+    """Read a job's files, unless given, and put its network on the device.
 
     Raises:
-        FaError: why it cannot be loaded: also tensors of no known network, or that do not fit it.
+        FaError: it cannot be loaded, e.g. its tensors match no known network.
     """
     files, options = files or read(job, device), job.options
     network = network_for(
@@ -206,10 +204,9 @@ def load(job: Job, device: str, files: Files | None = None) -> Loaded:
 
 
 class Loader:
-    """Reads the files of the next jobs in a thread of its own, while the device computes.
+    """Reads the files of the next jobs in a background thread.
 
-    Networks are built when a job's turn comes: the user's own code may draw random numbers, and so
-    may what is measured meanwhile.
+    Networks are built in the caller's thread: user code and measurements share the random state.
 
     Args:
         device: where networks go.
@@ -217,26 +214,26 @@ class Loader:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        # read once in this thread, the number of its own threads no longer follows the loader's
+        # fixes this thread's number of threads before the loader sets its own
         torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "loader", torch.set_num_threads, (1,))
         self._asked: dict[str, Future[Files]] = {}
 
     def ask(self, jobs: Iterable[Job]) -> None:
-        """Begin to read these, in this order, if they were not asked for already."""
+        """Start reading these jobs, in order, unless already requested."""
         for job in jobs:
             if job.id not in self._asked:
                 self._asked[job.id] = self._thread.submit(read, job, self._device)
 
     def get(self, job: Job) -> Loaded:
-        """A job, loaded; waits for it.
+        """Wait for a job and load it.
 
         Raises:
-            FaError: why it cannot be loaded.
+            FaError: it cannot be loaded.
         """
         self.ask([job])
         return load(job, self._device, self._asked.pop(job.id).result())
 
     def forget(self, job: Job) -> None:
-        """Drop what was read for a job, if anything."""
+        """Drop the files of a job."""
         self._asked.pop(job.id, None)
