@@ -106,7 +106,7 @@ def test_the_data_are_loaded_only_where_they_were_typed() -> None:
 @pytest.mark.usefixtures("my_lab")
 def test_network_and_data_are_measured(tmp_path: Path) -> None:
     class Watch:
-        def progress(self, done: int, total: int) -> None:
+        def update(self, done: int, total: int) -> None:
             """Nothing to see."""
 
         def note(self, text: str) -> None:

@@ -22,8 +22,8 @@ from fa_core.engine.jobs import (
     Cancelled,
     DeviceFull,
     Job,
+    JobProgress,
     MeasureOptions,
-    Watch,
     stamp,
     versions,
 )
@@ -72,31 +72,31 @@ UNMEASURED = "reference_precision"
 
 
 def measure_run(
-    job: Job, device: str, watch: Watch, samples: Evaluation | None = None
+    job: Job, device: str, progress: JobProgress, samples: Evaluation | None = None
 ) -> DiagnosticReport:
     """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole
     test part.
 
     ``samples``: the data of the job's plan, if the caller holds them already.
     """
-    return measure_loaded(load(job, device), device, watch, samples)
+    return measure_loaded(load(job, device), device, progress, samples)
 
 
 def measure_loaded(
-    loaded: Loaded, device: str, watch: Watch, samples: Evaluation | None = None
+    loaded: Loaded, device: str, progress: JobProgress, samples: Evaluation | None = None
 ) -> DiagnosticReport:
     """`measure_run` of a job whose network is on the device already."""
     network, plan, options = loaded.network, loaded.plan, loaded.job.options
     samples = samples or evaluation(plan, device)
     first = counted_with_batches(samples, options)
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
-    watch.progress(0, before + batches)
+    progress.update(0, before + batches)
 
     def on_test_batch(done: int, total: int) -> None:
-        watch.progress(done, total + batches)
+        progress.update(done, total + batches)
 
     def on_batch(done: int, total: int) -> None:
-        watch.progress(before + done, before + total)
+        progress.update(before + done, before + total)
 
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
@@ -113,18 +113,18 @@ def measure_loaded(
             **_how(options),
             largest_pass=largest,
             on_batch=on_batch,
-            say=watch.note,
+            say=progress.note,
         )
 
     counted = []
     if before:
-        counted = halve_until_fits(count, TEST_BATCH, watch.note)
+        counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
-    diagnosis = halve_until_fits(diagnose, largest, watch.note)
+    diagnosis = halve_until_fits(diagnose, largest, progress.note)
     if first:
         counted = [*diagnosis.samples().right, *counted]
     right = torch.cat([part.cpu() for part in counted])
-    return build_report(loaded, samples, diagnosis, right, device, watch.note)
+    return build_report(loaded, samples, diagnosis, right, device, progress.note)
 
 
 def _how(options: MeasureOptions) -> Json:
@@ -219,13 +219,13 @@ class GroupRunner:
 
     def _measure_group(self, members: Sequence[Loaded], outlet: WorkerEvents) -> None:
         """Measure jobs of the same samples and settings, and report their outcomes."""
-        watch = outlet.begin([member.job for member in members])
+        progress = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            alone = partial(_measured_alone, members[0], self._device, watch)
+            alone = partial(_measured_alone, members[0], self._device, progress)
             outlet.finish(members[0].job, alone, self._explained)
             return
         try:
-            found = self._pass(members, watch)
+            found = self._pass(members, progress)
         except Cancelled:
             for member in members:
                 outlet.stopped(member.job)
@@ -248,22 +248,22 @@ class GroupRunner:
         size = 1
         if out_of_memory:
             size = self._fitted = (len(members) + 1) // 2
-            watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
+            progress.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
         for start in range(0, len(members), size):
             self._measure_group(members[start : start + size], outlet)
 
-    def _pass(self, members: Sequence[Loaded], watch: Watch) -> list[Member]:
+    def _pass(self, members: Sequence[Loaded], progress: JobProgress) -> list[Member]:
         options = members[0].job.options
         samples = evaluation(members[0].plan, self._device)
         first = counted_with_batches(samples, options)
         test = _test_batches(samples, first)
-        watch.progress(0, len(test) + len(samples.batches))
+        progress.update(0, len(test) + len(samples.batches))
         return measure_together(
             [member.network for member in members],
             samples.batches,
             test,
             **_how(options),
-            on_batch=watch.progress,
+            on_batch=progress.update,
             count_batches=first > 0,
         )
 
@@ -296,8 +296,8 @@ class GroupRunner:
         return full
 
 
-def _measured_alone(loaded: Loaded, device: str, watch: Watch) -> Json:
-    return measure_loaded(loaded, device, watch).to_dict()
+def _measured_alone(loaded: Loaded, device: str, progress: JobProgress) -> Json:
+    return measure_loaded(loaded, device, progress).to_dict()
 
 
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:

@@ -311,10 +311,10 @@ class DeviceFull(MeasureError):
     """Other processes fill the memory of a device."""
 
 
-class Watch:
+class JobProgress:
     """Progress of a measurement; this base class ignores it."""
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Batches measured so far.
 
         Raises:

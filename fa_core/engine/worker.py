@@ -21,7 +21,7 @@ from typing import IO, Protocol
 
 from fa_core.decode import Json
 from fa_core.engine import messages
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch, ignore
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, JobProgress, ignore
 from fa_core.errors import FaError, is_device_lost
 
 Send = Callable[[messages.FromWorker], None]
@@ -44,11 +44,11 @@ class WorkerEvents:
     def __init__(self, send: Send, is_cancelled: Callable[[str], bool]) -> None:
         self._send, self._is_cancelled = send, is_cancelled
 
-    def begin(self, jobs: Sequence[Job]) -> Watch:
+    def begin(self, jobs: Sequence[Job]) -> JobProgress:
         """Announce jobs; returns their common progress, which raises `Cancelled` once all are
         cancelled."""
         self._send(messages.Begun([job.id for job in jobs]))
-        return _GroupWatch([job.id for job in jobs], self._send, self._is_cancelled)
+        return _GroupProgress([job.id for job in jobs], self._send, self._is_cancelled)
 
     def note(self, job: Job, text: str) -> None:
         self._send(messages.Note([job.id], text))
@@ -101,7 +101,7 @@ class WorkerEvents:
             self.done(job, found)
 
 
-class _GroupWatch(Watch):
+class _GroupProgress(JobProgress):
     """Progress of jobs that are measured at once, with a limited rate of messages."""
 
     def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
@@ -109,7 +109,7 @@ class _GroupWatch(Watch):
         self._next = 0.0
         self._total = 0
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if all(map(self._is_cancelled, self._job_ids)):
             raise Cancelled
         now = time.monotonic()

@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def measured(run: Path) -> AuditRow:
-    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.Watch())
+    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.JobProgress())
     return AuditRow(
         source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
     )

@@ -34,7 +34,7 @@ class Watching:
         self.notes: list[str] = []
         self._cancel_after = cancel_after
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if len(self.seen) >= self._cancel_after:
             raise Cancelled
         self.seen.append((done, total))
