@@ -1,4 +1,4 @@
-"""Readers of JSON files in the order they are tried, and readers that other packages bring."""
+"""Readers of JSON files in the order they are tried, and readers of other packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Format(NamedTuple):
 
     Attributes:
         name: its name in messages.
-        markers: byte strings, of which every such file has one in its head.
+        markers: byte strings; every such file has one of them in its head.
         sniff: recognizes a document of this format.
         read: reads the runs in a document.
     """
@@ -78,7 +78,7 @@ def format_of(document: Document) -> Format | None:
 
 
 class PluginReader(Protocol):
-    """A reader that another package brings (docs/extend.md)."""
+    """A reader of another package (docs/extend.md)."""
 
     def sniff(self, path: str, head: bytes) -> bool:
         """Whether a file is of its format."""

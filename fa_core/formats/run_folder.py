@@ -23,8 +23,8 @@ from fa_core.trace import Trace
 
 
 def sniff(folder: Path) -> bool:
-    """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files
-    too."""
+    """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
+    files too."""
     path = folder / run_names.MANIFEST
     try:
         data = loads(read_file(path, run_names.LARGEST_MANIFEST))
@@ -42,10 +42,9 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for; nothing if there is no manifest
-    of ours.
+    """The row of a run folder, and its trace if requested; nothing for other folders.
 
-    A broken report or trace is a problem, not the end of the run.
+    An invalid report or trace is a problem; the row is still read.
 
     Raises:
         UnreadableInput: the manifest cannot be read.
@@ -85,7 +84,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 
 
 def _manifest(folder: Path) -> run_names.Manifest | None:
-    """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
+    """The manifest; None if the folder is not a run."""
     if not exists(folder / run_names.MANIFEST):
         return None
     try:
@@ -110,7 +109,7 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """A file of the folder; None if it is not there."""
+    """The bytes of a file; None if it is missing."""
     try:
         return read_file(path)
     except MissingFile:
@@ -120,8 +119,7 @@ def _bytes(path: Path) -> bytes | None:
 def judged_by_siblings(
     report: DiagnosticReport, folder: Path, manifest: run_names.Manifest
 ) -> DiagnosticReport:
-    """The report with (d)'s baseline from the run folders next to its own, as their files record
-    it."""
+    """The report with (d)'s baseline from sibling run folders."""
     if manifest.method in WITHOUT_BASELINE:
         return report
     rule = rule_of(manifest.method, manifest.method_args)
@@ -129,8 +127,7 @@ def judged_by_siblings(
 
 
 def _siblings(folder: Path) -> FrozenRuns:
-    """The frozen runs next to a run folder; an unfinished one is none of the recipe that a run
-    has."""
+    """The finished frozen runs next to a run folder."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
@@ -148,7 +145,7 @@ def _siblings(folder: Path) -> FrozenRuns:
 
 
 def _right(folder: Path) -> str | None:
-    """Which samples an audited run classified rightly."""
+    """The correctly classified samples of an audited run."""
     try:
         return DiagnosticReport.from_dict(loads(read_file(folder / run_names.AUDIT))).right
     except (ValueError, FaError):
