@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
 
 MOST_RESAMPLES = 10_000
-"""Each is kept in FILE, four numbers long."""
+"""Upper limit: each resample adds four numbers to FILE."""
 
 
 _OUT = typer.Option(
@@ -175,7 +175,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
 
 def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
-    """Write the audit again in a form of the published files."""
+    """Write the audit in one of the published formats."""
     from fa_core.atomic import write_json
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
@@ -189,7 +189,7 @@ def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:
-    """The row with what its report is to say, once."""
+    """The row with the notes of --notes in its report, unless they are there."""
     said = row.report.notes
     if notes in said:
         return row
@@ -198,11 +198,11 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
 
 
 def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
-    """The rows of part I of N, ``"I/N"``, taken in turn; runs of a seed with a frozen baseline stay
-    in one part.
+    """The rows of shard I of N, ``"I/N"``, dealt out in turn; runs of a seed with a frozen baseline
+    stay in one shard.
 
     Raises:
-        UsageError: there is no such part, or no row in it.
+        UsageError: no such shard, or no row in it.
     """
     first, _, parts = shard.partition("/")
     if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
@@ -270,8 +270,7 @@ def verify_command(
 
 
 def verification_lines(run: Verification) -> Iterator[str]:
-    """The outcome for one run as text: whether it agrees, then everything that is not as
-    recorded."""
+    """The outcome for a run as text: agreement, then all differences."""
     comparison = run.comparison
     yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {comparison.headline}"
     for line in comparison.lines():
@@ -279,7 +278,7 @@ def verification_lines(run: Verification) -> Iterator[str]:
 
 
 def verification_record(run: Verification) -> Json:
-    """The outcome for one run as JSON."""
+    """The outcome for a run as JSON."""
     comparison = run.comparison
     return {
         "source": run.row.source,

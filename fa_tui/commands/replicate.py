@@ -1,4 +1,4 @@
-"""`fa-tui replicate`: the published experiments as commands, compared with published figures."""
+"""`fa-tui replicate`: published experiments as commands, compared with published figures."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ QUICK = (
 
 
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
-    """An experiment's published figures with those of its finished runs, and why other runs are not
-    compared."""
+    """An experiment's published figures with those of its finished runs, and notes on other
+    runs."""
     from fa_core.facts.run_names import is_run
     from fa_core.formats import Scan
     from fa_core.training.replication import compared, finished
@@ -120,11 +120,10 @@ def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
 
 
 def evidence_blocks(out: Path) -> Iterator[Block]:
-    """Every published claim, the command that checks it, and what came out here; the commands on
-    files are run now.
+    """All published claims with their commands and results here; commands on files are run now.
 
     Args:
-        out: folder of the experiments' run folders, where some were trained.
+        out: folder of the experiments' run folders, if any were trained.
     """
     from fa_core.training.experiments import document, experiments
 
@@ -150,7 +149,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
             outcome = "agrees"
         else:
             outcome = "differs"
-        # only the table prints how many runs a list of them holds
+        # only the table form prints the number of runs
         shown, place = (words, "the table") if claim.place.endswith("#") else (as_json, claim.place)
         figures = brief(claim.published, 7), brief(here, 7)
         rows.append((claim.text, shlex.join(["fa-tui", *shown]), place, *figures, outcome))
@@ -172,13 +171,12 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
 def experiment_blocks(
     chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """An experiment for reading: its commands, the published figures, what came out, and what is
-    said of it."""
+    """An experiment for reading: commands, published figures, results and notes."""
     yield Heading(chosen.title)
     yield from map(Paragraph, lines)
     if chosen.notes:
         yield Paragraph(chosen.notes)
-    # nothing was trained yet: the page of published figures
+    # before training: the page of published figures
     columns = _PUBLISHED
     if any(one.outcome != "no figure yet" for one in figures):
         columns = {**_PUBLISHED, **_HERE}
@@ -218,7 +216,7 @@ def _mean(one: Compared) -> str:
 
 
 def _listed(values: Sequence[object]) -> str:
-    """Seed by seed: 4/4/3, – for never or no letter, ? for a seed that is missing."""
+    """Values by seed, e.g. 4/4/3; – for never or no letter, ? for a missing seed."""
     return "/".join(map(_one_seed, values))
 
 

@@ -1,4 +1,4 @@
-"""Remarks below a verdict table: counts of verdicts, causes, doubts, and what deviates."""
+"""Remarks below a verdict table: counts of verdicts, causes, doubts, deviations."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ EVIDENCE_LEGEND = (
 )
 
 NAMED_AT_MOST = 12
-"""Runs in one line below the table."""
+"""Maximum of runs in a line."""
 
 LINES_AT_MOST = 12
-"""Lines of one kind below the table."""
+"""Maximum of lines of a kind."""
 
 
 class NotesByRun:
-    """Notes of one kind, each with the names of its runs."""
+    """Notes of a kind, each with the names of its runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ class NotesByRun:
 
 
 class Doubts:
-    """The undecided diagnostics of judged runs."""
+    """Collects the undecided diagnostics of judged runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ class Doubts:
                 self._interval[letter] = range_text(report, letter), limit
 
     def lines(self) -> Iterator[str]:
-        """A line per diagnostic: its runs, why it is undecided, and what would decide it."""
+        """A line per diagnostic: its runs, the reason, and what would decide it."""
         for (letter, reason), names in sorted(self._unproven.items()):
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {reason}"
         for letter, names in sorted(self._names.items()):
@@ -91,10 +91,10 @@ def _remedy(letter: str) -> str:
 
 
 class Standings:
-    """Counts of judged runs by the word they are counted by.
+    """Counts of judged runs by standing.
 
     Attributes:
-        counts: word (`fa_core.judgement.verdict.standing`) → runs.
+        counts: standing (`fa_core.judgement.verdict.standing`) → number of runs.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Standings:
 
 
 class Remarks:
-    """The remarks on judged runs, which are added one by one."""
+    """Collects the remarks on judged runs."""
 
     def __init__(self) -> None:
         self._standings = Standings()
@@ -131,7 +131,7 @@ class Remarks:
 
         Args:
             row: the run.
-            label: its name among the others (`labels`).
+            label: its name (`labels`).
             as_read: the run with the thresholds of its file.
         """
         report, name = row.report, with_seed(label, row)
@@ -156,7 +156,7 @@ class Remarks:
             self._oddities.add(sanitize(f"{difference} in {row.source}"), name)
 
     def _count_reasons(self, report: DiagnosticReport) -> None:
-        """Count what (d) assumes and why diagnostics were not measured."""
+        """Count assumed baselines, and reasons of unmeasured diagnostics."""
         coverage = report.coverage
         if not coverage:
             return

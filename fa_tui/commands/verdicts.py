@@ -26,8 +26,8 @@ from fa_tui.views.filters import Look
 from fa_tui.views.words import runs_words, with_seed
 
 WALKED_BACK, NOT_DECIDED = 1, 4
-"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what
-is required."""
+"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or
+incomplete."""
 
 _Require = Annotated[
     str,
@@ -73,7 +73,7 @@ def show_command(
 
 
 def _second_reading(row: AuditRow) -> str:
-    """The successor's verdict, as the table shows it."""
+    """The successor's verdict for the table."""
     return CONTROL if row.is_control else second_reading(row.report)
 
 
@@ -141,7 +141,7 @@ def check_command(
 
 
 def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
-    """Print every run whose second reading is not ``PASS``; the exit code."""
+    """Print every run whose second reading is not ``PASS``; returns the exit code."""
     code, passed, judged = 0, 0, 0
     for row, label in named(rows, criteria):
         if row.is_control:
@@ -161,13 +161,13 @@ def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
 
 
 def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow) -> Iterator[str]:
-    """What there is to say of one run: nothing of one that is trustworthy and has what is required.
+    """Notes on a run; none for a trustworthy and complete one.
 
     Args:
-        row: the run, judged.
-        name: what it is called.
-        required: letters of diagnostics that have to be measured exactly.
-        as_read: the run with the thresholds that its file records.
+        row: the judged run.
+        name: its name.
+        required: letters of diagnostics that must be measured exactly.
+        as_read: the run with the thresholds of its file.
     """
     report, source = row.report, sanitize(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
@@ -185,8 +185,7 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
-    """What is required of a run and was not measured exactly, with the reasons; ``""`` for
-    nothing."""
+    """The required diagnostics that were not measured exactly, with reasons; ``""`` for none."""
     lacking = []
     for letter in sorted(required):
         why = why_inexact(report, letter).removesuffix(GIVE_ONE)
