@@ -226,7 +226,8 @@ def _event(data: bytes, budget: _Budget) -> tuple[int, dict[str, float]]:
     tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float), 4 = bytes, 5 = list of numbers.
 
     Raises:
-        ValueError, LookupError, struct.error: malformed. UnreadableInput: the budget is spent.
+        ValueError, LookupError, struct.error: malformed.
+        UnreadableInput: the budget is spent.
     """
     event = dict(_fields(data, budget))
     step, scalars = event.get(2, 0), {}

@@ -89,8 +89,9 @@ def traces_of(
 
     Args:
         name: the log's row.
-        entries: in the order in which they were logged. unfinished: the log ends inside an entry.
-            notes: notes on the file.
+        entries: in the order in which they were logged.
+        unfinished: the log ends inside an entry.
+        notes: notes on the file.
     """
     runs: dict[tuple[str, str, int | None], list[Entry]] = {}
     for where, fields in entries:

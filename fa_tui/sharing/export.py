@@ -112,7 +112,8 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
     Args:
         kind: one of `kinds_of`, but `SCREEN`.
-        text: the typed name. shared: the content.
+        text: the typed name.
+        shared: the content.
 
     Returns:
         The files written.
