@@ -1,7 +1,7 @@
 """The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
-Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is
-reported with its line and its fix, and only that is left out.
+Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is reported with
+its line and its fix, and only that is left out.
 """
 
 from __future__ import annotations

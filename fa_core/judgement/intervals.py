@@ -18,23 +18,23 @@ from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import NORM_RATIO_EPS, block_growths
 
 LEVEL = 0.95
-"""Probability that an interval holds the number it is about."""
+"""Coverage probability of an interval."""
 
 TAIL = (1 - LEVEL) / 2
-"""Probability that the number lies beyond one of its ends."""
+"""Probability that the number lies beyond one end."""
 
 REFERENCE_BATCH = 128
 """B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
 
 _LARGEST = 709.0
-"""Exponentials above this have no float."""
+"""Largest exponent of a finite exponential."""
 
 FEWEST = 20
 """Fewer samples than this leave growth without an interval: too few to see a second group of
 samples."""
 
 _EXACT_UP_TO = 1000
-"""Numbers of samples for which binomial probabilities are summed."""
+"""Maximum number of samples for exact binomial sums."""
 
 _HALVINGS = 60
 """Steps of a bisection within [0, 1]: to the last bit of a float."""
