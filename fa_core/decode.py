@@ -1,7 +1,7 @@
 """Safe JSON decoding: validated values, or a one-line error.
 
-After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is
-a float, infinite where no float is as large), texts are sanitized, and no object has a key twice.
+`loads` guarantees at most `DEEPEST` levels, integers of 64 bits (longer ones are floats, possibly
+infinite), sanitized texts, and unique keys.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
 
 DEEPEST = 64
-"""Levels of arrays and objects; a report of this project has 5."""
+"""Maximum levels of arrays and objects; this project's reports have 5."""
 
 MANY, VALUE_BYTES = 1 << 24, 72
-"""Bytes of JSON from which memory is looked at before, and what a value takes at most."""
+"""Bytes of JSON from which free memory is checked, and maximum bytes of a value."""
 
 LARGEST = 1 << 63
-"""What every integer of a file lies below, in absolute value."""
+"""Bound on the absolute value of integers."""
 
 TOO_DEEP = "nested too deep"
 
@@ -35,7 +35,7 @@ _HAS_NO_KEYS = {float, bool, type(None)}
 
 
 class RepeatedKeys(Json):
-    """A JSON object in which a key occurs more than once.
+    """A JSON object with repeated keys.
 
     Attributes:
         pairs: all its keys and values, in order.
@@ -47,17 +47,17 @@ class RepeatedKeys(Json):
 
 
 def loads(data: bytes, *, in_parts: bool = False) -> Any:
-    """Any JSON, with NaN and Infinity as Python writes them.
+    """Decode JSON, including NaN and Infinity as written by Python.
 
     Args:
         data: UTF-8.
-        in_parts: whether the caller looks at the parts with `checked` instead: a key twice, or what
-            is nested too deep, is an error of that part alone. An object with a key twice is then a
+        in_parts: whether the caller checks the parts with `checked` instead, so that repeated keys
+            or deep nesting are errors of a part alone. An object with repeated keys is then a
             `RepeatedKeys`.
 
     Raises:
-        ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the
-            place.
+        ValueError: malformed, nested too deep, or a repeated key; a `json.JSONDecodeError` has the
+            position.
         UnreadableInput: more values than memory holds.
     """
     if len(data) > MANY:
@@ -66,12 +66,12 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
     if not may_need_sanitizing(data):
         try:
             value = msgspec.json.decode(data)
-            # each key is followed by a colon, and what else has one is a text
+            # colons occur after keys and within texts: fewer were decoded if a key was repeated
             if checked(value) >= data.count(b":"):
                 return value
         except (ValueError, RecursionError):
             pass
-    import json  # for the first file that needs it, not at the start
+    import json  # imported for the first file that needs it
 
     try:
         value = _sanitized(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
@@ -83,10 +83,10 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
 
 
 def checked(value: object, room: int = DEEPEST) -> int:
-    """How many colons a decoded value was written with at least: its keys, and those inside texts.
+    """Check a decoded value; returns its number of colons: keys, and colons within texts.
 
     Raises:
-        ValueError: nested too deep, a key twice, or an integer of more than 64 bits.
+        ValueError: nested too deep, a repeated key, or an integer of more than 64 bits.
     """
     if isinstance(value, str):
         return value.count(":")
@@ -127,7 +127,7 @@ def _sanitized(value: object) -> object:
 
 
 def integer(digits: str) -> int | float:
-    """An integer of 64 bits, or a float.
+    """Parse an integer; a float beyond 64 bits.
 
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
@@ -139,16 +139,15 @@ def integer(digits: str) -> int | float:
 
 @contextmanager
 def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Iterator[None]:
-    """Around a parser: whatever it raises about a file, as one line; those of other projects raise
-    nearly anything.
+    """Context of a parser, which turns all of its exceptions into one-line errors.
 
     Args:
         path: the file.
-        what: what is said of it.
+        what: start of the message.
         hint: what to do about it.
 
     Raises:
-        UnreadableInput: says the file, and the first line of the reason.
+        UnreadableInput: with the file and the first line of the reason.
     """
     try:
         yield
@@ -161,7 +160,7 @@ def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Itera
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of what a parser says, led by its kind where that says more.
+    """The first line of a parser's exception, after its type unless that is a ValueError.
 
     >>> (reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")),
     ...     reason_of(EOFError()))

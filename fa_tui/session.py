@@ -393,7 +393,7 @@ class Session:
         return verdict_text(fired, covered)
 
     def standing(self, index: int) -> str:
-        """A run's standing (`fa_core.judgement.diagnostics.standing`)."""
+        """A run's standing (`fa_core.judgement.verdict.standing`)."""
         control = self.rows[index].is_control
         return _standing(self.flags[index], self.coverage[index], self.undecided[index], control)
 
@@ -469,7 +469,7 @@ class Session:
 
 @lru_cache(maxsize=4096)
 def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
-    """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
+    """`fa_core.judgement.verdict.standing` of masks: a filter asks it of every run."""
     return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 
