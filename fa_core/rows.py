@@ -132,7 +132,7 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     ...     None): 15})
     ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
     """
-    said = []
+    notes = []
     for place, (name, effect) in enumerate(CONDITIONS.values()):
         runs: Counter[object] = Counter()
         for values, count in conditions.items():
@@ -142,8 +142,8 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
             shares = ", ".join(
                 f"{value} ({count_text(count, 'run')})" for value, count in runs.most_common()
             )
-            said.append(f"{name} is not the same in all runs: {shares}; {effect}")
-    return said
+            notes.append(f"{name} is not the same in all runs: {shares}; {effect}")
+    return notes
 
 
 def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:

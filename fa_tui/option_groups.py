@@ -14,7 +14,7 @@ import typer
 from msgspec.structs import replace
 from typer.models import OptionInfo
 
-from fa_core.engine.devices import PATIENCE, Placement
+from fa_core.engine.devices import PATIENCE, Execution
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
@@ -237,7 +237,7 @@ _PATIENCE = typer.Option(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacementOptions:
+class ExecutionOptions:
     """Execution of measurements."""
 
     device: Annotated[str, _DEVICE] = "auto"
@@ -247,6 +247,6 @@ class PlacementOptions:
     address: Annotated[str | None, _ADDRESS] = None
     patience: Annotated[float | None, _PATIENCE] = None
 
-    def placement(self) -> Placement:
+    def execution(self) -> Execution:
         """What was given."""
-        return Placement(**asdict(self))
+        return Execution(**asdict(self))

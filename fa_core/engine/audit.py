@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fa_core.atomic import keep_old, place_of, write_json
 from fa_core.engine.devices import (
     LOCAL,
-    Placement,
+    Execution,
     answering_cluster,
     idle_gpu,
     resolve_devices,
@@ -85,14 +85,14 @@ class Measuring(msgspec.Struct, frozen=True):
     """Execution and listeners of measurements.
 
     Attributes:
-        placement: engine, devices and number of workers.
+        execution: engine, devices and number of workers.
         on_event: called from another thread with every change of a job.
         on_plan: called once, before measuring: (runs to measure, runs skipped).
         on_notice: called with notes on the whole audit: the cluster, a GPU that is not used.
         measure: what workers run (see `WorkerPool`).
     """
 
-    placement: Placement = Placement()
+    execution: Execution = Execution()
     on_event: OnEvent | None = None
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
@@ -102,12 +102,12 @@ class Measuring(msgspec.Struct, frozen=True):
         """Check the execution before anything starts.
 
         Raises:
-            UsageError: what cannot be meant (see `Placement.check`).
+            UsageError: what cannot be meant (see `Execution.check`).
             MeasureError: no cluster answers at the address.
         """
-        self.placement.check()
-        if self.placement.engine != LOCAL:
-            answering_cluster(self.placement.address)
+        self.execution.check()
+        if self.execution.engine != LOCAL:
+            answering_cluster(self.execution.address)
 
     def pool(self, runs: int | None = None) -> Pool:
         """A new pool. Its workers start with the first job.
@@ -116,24 +116,24 @@ class Measuring(msgspec.Struct, frozen=True):
             runs: expected number of jobs, if known: a CPU gets more workers for many.
 
         Raises:
-            UsageError: what cannot be meant (see `Placement.check`).
+            UsageError: what cannot be meant (see `Execution.check`).
         """
-        placement = self.placement
-        placement.check()
-        if placement.engine != LOCAL:
+        execution = self.execution
+        execution.check()
+        if execution.engine != LOCAL:
             from fa_core.engine.cluster import ClusterPool
 
             return ClusterPool(
-                placement, self.on_event, measure=self.measure, on_notice=self.on_notice
+                execution, self.on_event, measure=self.measure, on_notice=self.on_notice
             )
-        device, jobs = placement.device, placement.jobs
+        device, jobs = execution.device, execution.jobs
         if runs is None:
             devices = resolve_devices(device, jobs)
         else:
             devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        return WorkerPool(devices, self.on_event, measure=self.measure, group=placement.group)
+        return WorkerPool(devices, self.on_event, measure=self.measure, group=execution.group)
 
     def run(
         self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]

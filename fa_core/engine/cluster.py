@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import messages
-from fa_core.engine.devices import PATIENCE, RAY, Placement, answering_cluster
+from fa_core.engine.devices import PATIENCE, RAY, Execution, answering_cluster
 from fa_core.engine.job_table import HORIZON, OnEvent, most_together, share
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job
 from fa_core.engine.messages import ChildProcess
@@ -59,7 +59,7 @@ class ClusterPool(WorkerPool):
     """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it.
 
     Args:
-        placement: which cluster, and how.
+        execution: which cluster, and how.
         on_event: called with a job's view whenever it changes.
         measure: ``module:callable`` run on the nodes.
         on_notice: called with notes on the whole pool, e.g. which cluster it is.
@@ -67,7 +67,7 @@ class ClusterPool(WorkerPool):
 
     def __init__(
         self,
-        placement: Placement,
+        execution: Execution,
         on_event: OnEvent | None = None,
         *,
         measure: str = DEFAULT_MEASURE,
@@ -81,14 +81,14 @@ class ClusterPool(WorkerPool):
             key=_together,
             on_notice=on_notice,
         )
-        self._placement = placement
+        self._execution = execution
 
     def start_worker(self, device: str) -> ChildProcess:
         """Start the child that joins the cluster."""
-        address = answering_cluster(self._placement.address)
-        placement = msgspec.json.encode(replace(self._placement, address=address)).decode()
+        address = answering_cluster(self._execution.address)
+        execution = msgspec.json.encode(replace(self._execution, address=address)).decode()
         return ChildProcess(
-            ["fa_core.engine.cluster", placement, self._measure, str(Path.cwd()), str(JOIN)],
+            ["fa_core.engine.cluster", execution, self._measure, str(Path.cwd()), str(JOIN)],
             log=self.log_dir / "ray.log",
             environment=messages.environment(None) | ENVIRONMENT,
             says=messages.FromWorker,
@@ -116,7 +116,7 @@ class Cluster:
     """Ray tasks for the jobs of one child process.
 
     Args:
-        placement: which cluster, and how to measure.
+        execution: which cluster, and how to measure.
         task: the arguments of `measure_there` after the jobs.
         send: writes to the client.
         is_cancelled: whether the client cancelled a job id.
@@ -128,7 +128,7 @@ class Cluster:
 
     def __init__(
         self,
-        placement: Placement,
+        execution: Execution,
         task: Sequence[object],
         send: Callable[[messages.FromWorker], None],
         is_cancelled: Callable[[str], bool],
@@ -136,23 +136,23 @@ class Cluster:
         import ray
 
         self._ray, self._task, self._send, self._is_cancelled = ray, task, send, is_cancelled
-        self._patience = placement.patience or PATIENCE
+        self._patience = execution.patience or PATIENCE
         quiet = {"log_to_driver": False, "configure_logging": False}
-        dashboard = None if placement.address != "local" else False
+        dashboard = None if execution.address != "local" else False
         try:
-            ray.init(placement.address, include_dashboard=dashboard, **quiet)
+            ray.init(execution.address, include_dashboard=dashboard, **quiet)
         except Exception as error:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             raise MeasureError(
-                f"the Ray cluster at {placement.address} cannot be joined ({why})", hint=HOW_TO_JOIN
+                f"the Ray cluster at {execution.address} cannot be joined ({why})", hint=HOW_TO_JOIN
             ) from error
         self._address = ray.get_runtime_context().gcs_address
         gpus = self._count("GPU")
-        if placement.device.startswith("cuda") and not gpus:
-            raise UsageError(f"--device {placement.device}: no node of the cluster offers a GPU")
-        on_gpu = bool(gpus) and placement.device != "cpu"
+        if execution.device.startswith("cuda") and not gpus:
+            raise UsageError(f"--device {execution.device}: no node of the cluster offers a GPU")
+        on_gpu = bool(gpus) and execution.device != "cpu"
         self._resource = "GPU" if on_gpu else "CPU"
-        self._most = most_together("cuda" if on_gpu else "cpu", placement.group)
+        self._most = most_together("cuda" if on_gpu else "cpu", execution.group)
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
         self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
         self._waiting: deque[Batch] = deque()
@@ -315,7 +315,7 @@ def leave() -> None:
 
 def main() -> None:
     """Join the cluster and measure the client's jobs until stdin closes."""
-    placement = msgspec.json.decode(sys.argv[1], type=Placement)
+    execution = msgspec.json.decode(sys.argv[1], type=Execution)
     measure, cwd, seconds = sys.argv[2:]
     stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer, on_end=leave)
@@ -326,7 +326,7 @@ def main() -> None:
             stdout.flush()
 
     def give_up() -> None:
-        what = f"the Ray cluster at {placement.address} does not answer within {float(seconds):g} s"
+        what = f"the Ray cluster at {execution.address} does not answer within {float(seconds):g} s"
         send(messages.Failed("", what, hint=HOW_TO_JOIN))
         os._exit(1)
 
@@ -334,7 +334,7 @@ def main() -> None:
     limit = threading.Timer(float(seconds), give_up)
     limit.start()
     try:
-        cluster = Cluster(placement, (measure, cwd, placement.group), send, control.is_cancelled)
+        cluster = Cluster(execution, (measure, cwd, execution.group), send, control.is_cancelled)
         limit.cancel()
         send(messages.Note([], cluster.describe()))
         send(messages.Ready())

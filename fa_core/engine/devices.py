@@ -439,7 +439,7 @@ CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """Devices for `--engine ray`; Ray picks the device of a job."""
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """Execution of measurements: engine, devices, workers. None = decided where it is needed.
 
     Attributes:
@@ -492,7 +492,7 @@ def cluster_address(address: str | None) -> str:
     """The cluster to join: ``host:port``, ``auto`` (runs on this machine) or ``local`` (start one).
 
     Args:
-        address: as in `Placement`.
+        address: as in `Execution`.
 
     Raises:
         UsageError: ray is not installed, or the address is malformed.

@@ -67,8 +67,8 @@ def read(document: Document) -> Iterator[Finding]:
         names = numbered(key for key, _ in reports.pairs)
         for name, (key, _) in zip(names, reports.pairs, strict=True):
             if name != key:
-                said = f"{place}.{key}: the key stands more than once; one more is read as {name}"
-                yield Problem(document.path, said)
+                what = f"{place}.{key}: the key stands more than once; one more is read as {name}"
+                yield Problem(document.path, what)
         reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     attempt = Attempts(document.path)
     for key, node in reports.items():

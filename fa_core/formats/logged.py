@@ -101,7 +101,7 @@ def traces_of(
         method, seed = owner(fields, row_of_file(label) if label else name)
         runs.setdefault((label, method, seed), []).append((where, fields))
     for (label, method, seed), logged in runs.items():
-        epochs, problems, said = epochs_of(logged)
+        epochs, problems, merged_notes = epochs_of(logged)
         yield from problems
         if not epochs:
             continue
@@ -111,7 +111,7 @@ def traces_of(
         elif len(runs) > 1:
             run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
         run = msgspec.structs.replace(run, method=method, seed=seed)
-        yield trace_of(run, epochs, (*notes, *said), unfinished)
+        yield trace_of(run, epochs, (*notes, *merged_notes), unfinished)
 
 
 def _run_label(fields: Mapping[str, object]) -> str:

@@ -241,9 +241,9 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     )
     unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
     if unused:
-        said = f"in the list, not used: {listed(sorted(unused), 6)}"
+        note = f"in the list, not used: {listed(sorted(unused), 6)}"
     else:
-        said = ""
+        note = ""
     measured = epoch_of(fields, where)
     return msgspec.structs.replace(
         measured.report(stated.method_name, stated.seed),
@@ -251,5 +251,5 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         credit={"gamma": measured.gamma} if measured.gamma else None,
         intervals=stated.intervals,
         recorded_verdict=stated.recorded_verdict,
-        notes="; ".join(filter(None, [stated.notes, said])),
+        notes="; ".join(filter(None, [stated.notes, note])),
     )

@@ -23,7 +23,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
-from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, PlacementOptions
+from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, ExecutionOptions
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     *,
-    workers: PlacementOptions,
+    workers: ExecutionOptions,
     resume: Annotated[bool, _RESUME] = False,
     replace: Annotated[bool, _REPLACE] = False,
     notes: Annotated[
@@ -148,7 +148,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         for label, row in zip(labels(targets), targets, strict=True)
     }
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
-        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
+        how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         result = audit(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
@@ -190,10 +190,10 @@ def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:
     """The row with the notes of --notes in its report, unless they are there."""
-    said = row.report.notes
-    if notes in said:
+    recorded = row.report.notes
+    if notes in recorded:
         return row
-    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, said])))
+    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, recorded])))
     return msgspec.structs.replace(row, report=report)
 
 
@@ -227,7 +227,7 @@ def verify_command(
     weights: options.WeightsOption = None,
     filter: options.FilterOption = "",
     *,
-    workers: PlacementOptions,
+    workers: ExecutionOptions,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
     """Measure recorded audits again and compare every value.
@@ -254,7 +254,7 @@ def verify_command(
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
-        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
+        how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
     inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))

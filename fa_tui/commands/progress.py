@@ -130,7 +130,7 @@ class AuditProgress(_Bars):
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
-        self._said: set[object] = set()
+        self._printed: set[object] = set()
         self._silent: set[int] = set()
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
@@ -153,7 +153,7 @@ class AuditProgress(_Bars):
 
     def notice(self, text: str) -> None:
         """Print a note on the whole audit; equal notes of runs are not repeated."""
-        self._said.add(text)
+        self._printed.add(text)
         self.say(text)
 
     def _take(self, view: JobView) -> None:
@@ -163,8 +163,8 @@ class AuditProgress(_Bars):
         elif not view.silent:
             self._silent.discard(view.pid)
         # a group's runs have equal notes, and so have a cluster's waiting runs
-        if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
-            self._said.add((view.note, view.log))
+        if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
+            self._printed.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
@@ -225,8 +225,8 @@ class AuditProgress(_Bars):
             return view.state.value
         # an error of --model or --data holds for all runs
         cause = cause_of(view.error, view.job.checkpoint)
-        known = cause in self._said
-        self._said.add(cause)
+        known = cause in self._printed
+        self._printed.add(cause)
         if known:
             return "the same"
         return view.error

@@ -87,11 +87,11 @@ def replicate_command(
             [sys.executable, "-m", "fa_tui", *command], check=False
         ).returncode:
             raise typer.Exit(code)
-    figures, said = ([], [QUICK]) if quick else _figures(chosen, out)
+    figures, notes = ([], [QUICK]) if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     shown = [{**msgspec.structs.asdict(figure), "outcome": figure.outcome} for figure in figures]
-    record = {"commands": lines, "figures": shown, "notes": said}
-    output.print_result(format, record, experiment_blocks(chosen, lines, figures, said))
+    record = {"commands": lines, "figures": shown, "notes": notes}
+    output.print_result(format, record, experiment_blocks(chosen, lines, figures, notes))
     raise typer.Exit(1 if any(map(_differs, figures)) else 0)
 
 
@@ -169,7 +169,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
 
 
 def experiment_blocks(
-    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
+    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], notes: Sequence[str] = ()
 ) -> Iterator[Block]:
     """An experiment for reading: commands, published figures, results and notes."""
     yield Heading(chosen.title)
@@ -183,8 +183,8 @@ def experiment_blocks(
     if figures:
         records = [{name: say(one) for name, say in columns.items()} for one in figures]
         yield Grid.of(records, words=2, marked=[_differs(one) for one in figures])
-    if said:
-        yield Bullets(tuple(said))
+    if notes:
+        yield Bullets(tuple(notes))
 
 
 def _differs(one: Compared) -> bool:

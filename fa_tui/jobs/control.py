@@ -106,10 +106,10 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        said = f"{queued_words(session, queued)} to measure"
+        message = f"{queued_words(session, queued)} to measure"
         if any(session.coverage[row] for row in queued):
-            said += " again and compare"
-        app.say(said, "dim")
+            message += " again and compare"
+        app.say(message, "dim")
 
     def close(self) -> None:
         """End the workers; finished runs are on disk already."""
@@ -167,11 +167,11 @@ class JobControl:
         else:
             names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
+        parts = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(", ".join(filter(None, said)), "good", aloud=False)
+            app.say(", ".join(filter(None, parts)), "good", aloud=False)
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
         """Show how new measurements of audited runs differ from their audits, which are kept."""

@@ -29,7 +29,7 @@ from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import told_apart
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Placement
+    from fa_core.engine.devices import Execution
     from fa_core.engine.jobs import JobView, MeasureOptions
     from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
@@ -44,13 +44,13 @@ class Setup(msgspec.Struct, frozen=True):
     """Measuring setup of an explorer. None = as in the manifests and the protocol.
 
     Attributes:
-        placement: engine, devices and number of workers.
+        execution: engine, devices and number of workers.
         options: data, network and settings.
         out: results file for checkpoints outside run folders.
         measure: ``module:callable`` of the workers' runner; replaced in tests.
     """
 
-    placement: Placement | None = None
+    execution: Execution | None = None
     options: MeasureOptions | None = None
     out: Path | None = None
     measure: str | None = None
@@ -58,16 +58,16 @@ class Setup(msgspec.Struct, frozen=True):
     def as_options(self) -> list[str]:
         """The options of `fa-tui open` for this setup, without defaults.
 
-        >>> from fa_core.engine.devices import Placement
+        >>> from fa_core.engine.devices import Execution
         >>> from fa_core.engine.jobs import MeasureOptions
-        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed",
+        >>> Setup(Execution(device="cpu"), MeasureOptions(data="digits", taps=["embed",
         ...     "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """
-        from fa_core.engine.devices import Placement
+        from fa_core.engine.devices import Execution
 
-        usual = msgspec.structs.asdict(Placement())
-        chosen = msgspec.structs.asdict(self.placement or Placement())
+        usual = msgspec.structs.asdict(Execution())
+        chosen = msgspec.structs.asdict(self.execution or Execution())
         given = {name: value for name, value in chosen.items() if value != usual[name]}
         if self.options is not None:
             given |= {
@@ -83,13 +83,13 @@ class Setup(msgspec.Struct, frozen=True):
 
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
-        from fa_core.engine.devices import LOCAL, Placement
+        from fa_core.engine.devices import LOCAL, Execution
 
-        chosen = self.placement or Placement()
+        chosen = self.execution or Execution()
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
         return msgspec.structs.replace(
-            self, placement=msgspec.structs.replace(chosen, device=device)
+            self, execution=msgspec.structs.replace(chosen, device=device)
         )
 
 
@@ -269,17 +269,17 @@ class Measuring:
         """The pool, created on first use, with the command line's number of workers for so many
         runs."""
         from fa_core.engine.audit import Measuring as How
-        from fa_core.engine.devices import LOCAL, Placement, workers_for
+        from fa_core.engine.devices import LOCAL, Execution, workers_for
         from fa_core.engine.jobs import DEFAULT_MEASURE
 
         setup = self._setup.preferring(self._device)
-        placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
+        execution, measure = setup.execution or Execution(), setup.measure or DEFAULT_MEASURE
         if self._pool is None:
             self._pool = How(
-                placement, self._moved, on_notice=self._on_notice, measure=measure
+                execution, self._moved, on_notice=self._on_notice, measure=measure
             ).pool(runs)
-        elif placement.engine == LOCAL:
-            self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
+        elif execution.engine == LOCAL:
+            self._pool.make_room(workers_for(runs, execution.device, execution.jobs))
         return self._pool
 
     def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:

@@ -81,7 +81,7 @@ class AnalysisScreen(JudgedScreen):
         self.runs = analysed.Analysed(session)
         self._open = 0
         self._lines = [0] * len(NAMES)
-        self._said: list[str] = []
+        self._notes: list[str] = []
         self._blocks: list[Block] = []
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
@@ -196,7 +196,7 @@ class AnalysisScreen(JudgedScreen):
             blocks = seeds_blocks(self._found)
         self._say_title()
         self._blocks = list(blocks)
-        grid, self._said = analysed.parts(self._blocks)
+        grid, self._notes = analysed.parts(self._blocks)
         if self._open == 0:
             # a narrow screen shows the most important columns
             grid = analysed.reordered(grid, ("fires when", "gap", NO_LETTER_CHANGES))
@@ -209,13 +209,13 @@ class AnalysisScreen(JudgedScreen):
             grid = analysed.reordered(
                 grid, ("method", "from", "verdict", "acc", "fires on"), lines_up=False
             )
-        self._said = [
+        self._notes = [
             *self.runs.left_out_words(groups=self._open == 0),
-            *map(with_keys, self._said),
+            *map(with_keys, self._notes),
         ]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = (
+            grid, self._notes = (
                 Grid(headings=("",), rows=()),
                 [_NONE_PASSES if len(self.session) else _NO_RUNS],
             )
@@ -285,8 +285,8 @@ class AnalysisScreen(JudgedScreen):
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
             controls = len(self.session.counted) < len(self.session.in_scope)
             self.curve_title.set(*analysed.curve_words(curve, found[line], controls=controls))
-        if about and self._said:
+        if about and self._notes:
             gap = [""]
         else:
             gap = []
-        self.about.set_lines([*map(with_keys, about), *gap, *self._said])
+        self.about.set_lines([*map(with_keys, about), *gap, *self._notes])

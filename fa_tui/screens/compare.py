@@ -261,10 +261,10 @@ class CompareScreen(JudgedScreen):
         agree = found.everywhere
         if not agree:
             if partly:
-                said = f" {who} agree on {', '.join(partly)}"
+                text = f" {who} agree on {', '.join(partly)}"
             else:
-                said = f" no diagnostic on two of these {who}"
-            return [(said, "dim")]
+                text = f" no diagnostic on two of these {who}"
+            return [(text, "dim")]
         if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
             # no common verdict: the runs may be measured on different diagnostics
             return [(f" {who} agree on {', '.join([*agree, *partly])}", "dim")]

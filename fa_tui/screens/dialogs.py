@@ -168,16 +168,16 @@ async def export_something(app: ExplorerApplication) -> None:
             what = kind.what
         app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    said = str(real_path(files[0]))
+    message = str(real_path(files[0]))
     # in a browser the file is on another machine
     if app.is_web:
-        said = f"{platform.node()}:{said}"
+        message = f"{platform.node()}:{message}"
     if len(files) > 1:
-        said += f" and {len(files) - 1} more"
+        message += f" and {len(files) - 1} more"
     left_out = exporting.left_out_words(kind, shared)
     if left_out:
-        said += f": {left_out}"
-    app.say(f"saved {said}", "good")
+        message += f": {left_out}"
+    app.say(f"saved {message}", "good")
 
 
 async def choose_preset(app: ExplorerApplication) -> None:
@@ -267,10 +267,10 @@ def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
     app.baseline_changed(flips)
     text = pieces.baseline_text(app.session.baseline)
     if text:
-        said = f"frozen baseline {text}"
+        message = f"frozen baseline {text}"
     else:
-        said = "frozen baselines as recorded"
-    app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
+        message = "frozen baselines as recorded"
+    app.say(f"{message}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
 async def ask_factor(app: ExplorerApplication) -> None:
@@ -388,10 +388,10 @@ async def replace_audits(app: ExplorerApplication) -> None:
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
         app.session.states.pop(row, None)
         app.session.replace_rows({row: measured})
-        said = f"{run_name(app.session, row)}: audit replaced"
+        message = f"{run_name(app.session, row)}: audit replaced"
         if kept:
-            said += f", the old one is {short_path(str(kept))}"
-        app.say(said, "good")
+            message += f", the old one is {short_path(str(kept))}"
+        app.say(message, "good")
     app.rows_changed(only=rows)
     app.following.own_rows.difference_update(rows)
 

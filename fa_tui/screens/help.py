@@ -105,7 +105,7 @@ class ProblemsScreen(ApplicationScreen[None]):
 def help_lines(screen: Screen[object]) -> Iterator[str]:
     """Help of the focused widget and its containers (`help.toml`), then the screen's keys."""
     node = screen.focused
-    said: set[str] = set()
+    seen: set[str] = set()
     texts = msgspec.toml.decode(
         Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str]
     )
@@ -115,12 +115,12 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         )
         title, _, body = text.partition("\n")
         # the sliders' container repeats a slider's help
-        lines = [line for line in body.rstrip().splitlines() if not line or line not in said]
-        if title and title not in said:
+        lines = [line for line in body.rstrip().splitlines() if not line or line not in seen]
+        if title and title not in seen:
             yield f"# {title}"
             yield from lines
             yield ""
-        said.update((title, *lines))
+        seen.update((title, *lines))
     yield "# Keys that work here"
     does: dict[str, list[str]] = {}
     for active, key in offered(screen, attrgetter("tooltip")):

@@ -368,9 +368,9 @@ class JobsScreen(ApplicationScreen[None]):
             log = ""
         # notes that the line has no room for, e.g. the reason of a retry
         if job and (text := job.error or ("" if job.state == "done" else job.says)):
-            said = [text]
+            reason = [text]
         else:
-            said = []
+            reason = []
         if job is None:
             nothing = []
         else:
@@ -381,7 +381,7 @@ class JobsScreen(ApplicationScreen[None]):
             at_work = ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()
-        shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
+        shown = (log, [*(log_tail(Path(log), 200) if log else []), *reason] or nothing)
         if shown != self._log:
             self._log = shown
             self.written.set_lines(shown[1])

@@ -334,22 +334,22 @@ class TimelineScreen(JudgedScreen):
         epochs = self._epochs
         there = notes = ""
         saved = epochs.saved_by(self._stops)
-        said: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
+        texts: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
         if chosen is None:
-            said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
+            texts["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
             there = epoch_views.accuracy_words(stop)
             notes = "; ".join(epochs.replay.traces[chosen].notes)
-            said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
-            said["numbers"] = epoch_views.number_words(epochs, chosen)
-            said["fires"] = epoch_views.fire_words(fires, kinds)
-            said["stop"] = epoch_views.stop_words(
+            texts["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
+            texts["numbers"] = epoch_views.number_words(epochs, chosen)
+            texts["fires"] = epoch_views.fire_words(fires, kinds)
+            texts["stop"] = epoch_views.stop_words(
                 epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds
             )
-            said["stop-acc"] = [(f"  {there}", "dim")]
+            texts["stop-acc"] = [(f"  {there}", "dim")]
         for name, line in self.lines.items():
-            line.set(*said.get(name, ()))
+            line.set(*texts.get(name, ()))
         self.notes.set_lines([notes])
         self.lines["stop-acc"].set_class(not there, "-empty")
         self.notes.set_class(not notes, "-empty")
