@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = ["--help"]
     elif not args or args[0] not in (*COMMANDS, "--version"):
         args = ["open", *args]
-    # its exit code is the answer, even if nobody reads its output
+    # its exit code is the answer, even if its output is not read
     answers_by_code = args[0] == "check"
     try:
         _interrupted_once()

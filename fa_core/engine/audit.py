@@ -58,7 +58,7 @@ Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 
 
 CREDIT_LEVELS = ("none", "gamma", "full")
-"""In rising order of what they measure."""
+"""In rising order of measurements."""
 
 OnReport = Callable[[int, DiagnosticReport], None]
 

@@ -219,7 +219,7 @@ def damage(path: Path) -> UnreadableInput | None:
 
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
-    """The error for a file with a checkpoint's suffix that is none."""
+    """The error for a file with a checkpoint's suffix but other contents."""
     if head:
         what = "not a checkpoint"
     else:

@@ -62,7 +62,7 @@ def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
 
 
 def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
-    """Diagnostic letter → its first value that is NaN or ±inf, in words.
+    """Diagnostic letter → its first value that is NaN or ±inf, as text.
 
     >>> nonfinite_in(ReportFacts(residual_norms=[1.0, math.inf]))
     {'a': 'residual norm at layer 1 is inf'}
@@ -120,7 +120,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def nonfinite(self) -> dict[str, str]:
-        """Diagnostic letter → its first value that is NaN or ±inf, in words."""
+        """Diagnostic letter → its first value that is NaN or ±inf, as text."""
         return nonfinite_in(self)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Notes on the numbers of a run: baseline, batch size, backward pass, what is missing."""
+"""Notes on the numbers of a run: baseline, batch size, backward pass, missing values."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 
     Attributes:
         name: what was looked for.
-        found: its version or value, or what its lack costs and the line that gets it.
+        found: its version or value; if missing, the lost feature and the line that installs it.
         state: ``missing`` makes the command exit with 3; a ``note`` costs a feature.
     """
 
