@@ -15,8 +15,8 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
-from fa_core.facts.runs import canonical_method, home_of
-from fa_core.facts.runs import run_names as names_of
+from fa_core.facts.run_names import canonical_method, home_of
+from fa_core.facts.run_names import run_names as names_of
 from fa_core.option_values import nearest
 from fa_core.table import AuditTable, Mask
 
@@ -153,7 +153,7 @@ def collections(table: AuditTable) -> tuple[str, ...]:
 
 
 def run_names(table: AuditTable) -> tuple[str, ...]:
-    """A short name per run, each different (see `fa_core.facts.runs.run_names`)."""
+    """A short name per run, each different (see `fa_core.facts.run_names.run_names`)."""
     return names_of(table.key.tolist(), table.source.tolist())
 
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.facts.runs import named_place, run_names, run_place
+from fa_core.facts.run_names import named_place, run_names, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of

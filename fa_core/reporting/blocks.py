@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fa_core.errors import printable
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -186,7 +186,7 @@ def to_html(blocks: Iterable[Block]) -> str:
     page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(sanitize(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         f"<body>\n{page}</body></html>\n"
@@ -257,7 +257,7 @@ def inline(words: str) -> str:
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
     [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
-    return _MARKUP.sub(r"\\\g<0>", _TAG.sub("&lt;", _ENTITY.sub("&amp;", printable(words))))
+    return _MARKUP.sub(r"\\\g<0>", _TAG.sub("&lt;", _ENTITY.sub("&amp;", sanitize(words))))
 
 
 def _literal(words: str) -> str:
@@ -266,4 +266,4 @@ def _literal(words: str) -> str:
     >>> print(_literal("a_b|c"))
     a\_b\|c
     """
-    return _PUNCTUATION.sub(r"\\\1", printable(words))
+    return _PUNCTUATION.sub(r"\\\1", sanitize(words))

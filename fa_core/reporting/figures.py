@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, run_names, split_groups
-from fa_core.errors import printable
 from fa_core.facts.method_style import MethodStyle
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, BOUND, PROXY
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Panel, fixed_style, laid_out, page, plot, prepare, variants
+from fa_core.sanitize import sanitize
 from fa_core.table import Floats, Indices
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def architecture_figure(
         for panel, what in zip(
             axes[column :: len(shown)], (_STREAM, _GRADIENT, _ACCURACY), strict=True
         ):
-            title = printable(kind)[: 80 // len(shown)] if what is _STREAM else ""
+            title = sanitize(kind)[: 80 // len(shown)] if what is _STREAM else ""
             unit = "" if column else what.unit
             below = present if what is _ACCURACY else []
             panel.set_xlim(-0.6, len(present) - 0.4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from fa_core.errors import printable
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, fitting
+from fa_core.sanitize import sanitize
 
 WIDE, LONG = 96, 45
 """Characters of a line in footnotesize, and rows on a page: a table with more goes on below, or on
@@ -61,7 +61,7 @@ def spelled(words: str) -> str:
     >>> print(spelled("(5.18 ± 1.50)e-4"))
     (5.18 $\pm$ 1.50)$\times10^{-4}$
     """
-    text, parts, end = printable(words), list[str](), 0
+    text, parts, end = sanitize(words), list[str](), 0
     for found in _CODES.finditer(text):
         parts.append(_literal(text[end : found.start()]))
         parts.append(f"${_coded(found)}$")

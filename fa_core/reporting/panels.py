@@ -17,11 +17,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fa_core.errors import printable
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import brief, power_of_ten, with_axes
+from fa_core.sanitize import sanitize
 from fa_core.table import Floats
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def page(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    shown = [(printable(name), style) for name, style in [*styles.items()][:_NAMES_AT_MOST]]
+    shown = [(sanitize(name), style) for name, style in [*styles.items()][:_NAMES_AT_MOST]]
     if left := len(styles) - len(shown):
         shown.append((f"and {left} more", MethodStyle("none", "")))
     handles: list[Any] = [
@@ -355,7 +355,7 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     """Name the positions 0, 1, … of the horizontal axis: level where they fit in so many letters,
     else upright."""
-    names = [printable(name) for name in names]
+    names = [sanitize(name) for name in names]
     level = [name.replace("_", "\n") for name in names]
     longest = max((len(part) for name in level for part in name.split("\n")), default=0)
     if (longest + 1) * len(names) <= letters:

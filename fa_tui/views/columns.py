@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fa_core.errors import UsageError, printable
+from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import LOGARITHMIC, block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.grid import own_axes, rank, sign
 from fa_tui.views.scale import Scale
@@ -203,7 +204,7 @@ def _worded(session: Session, row: int) -> tuple[str, str]:
 def _fitting(session: Session, name: str, cells: range) -> int:
     """As wide as the longest text of a column, within limits, and a gap."""
     texts = set(map(attrgetter(name), session.rows))
-    longest = max(map(width_of, map(printable, texts)), default=0)
+    longest = max(map(width_of, map(sanitize, texts)), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
@@ -296,7 +297,7 @@ def _of_axis(name: str) -> Column:
 
 def _source(session: Session, row: int) -> str:
     """The end of the source's path, which distinguishes runs."""
-    return cut_start(printable(session.rows[row].source), 31, "…")
+    return cut_start(sanitize(session.rows[row].source), 31, "…")
 
 
 def _recorded(session: Session, row: int) -> str | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from fa_core.analysis.margins import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_core.facts.runs import named_place, run_place
+from fa_core.facts.run_names import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.numbers import count_text, short

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from fa_core.facts.runs import home_of, short_paths
+from fa_core.facts.run_names import home_of, short_paths
 from fa_core.numbers import plain
 from fa_core.rows import AuditRow, differing_axes
 

@@ -18,8 +18,8 @@ from rich.cells import cell_len, chop_cells, get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.errors import printable
 from fa_core.rows import Problem
+from fa_core.sanitize import sanitize
 
 _TO_ASCII = str.maketrans(
     {
@@ -119,7 +119,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         if not text.isprintable():
-            text = printable(text)
+            text = sanitize(text)
         text = text.replace("\ufe0f", "")
         if self.name == "unicode":
             return text

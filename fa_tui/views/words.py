@@ -10,12 +10,12 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.errors import printable
-from fa_core.facts.runs import run_place
+from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short
 from fa_core.rows import AuditRow, differing_axes
+from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import axes_text, homes_of
@@ -215,7 +215,7 @@ def run_name(session: Session, index: int) -> str:
     name."""
     alike = session.alike(index)
     if len(alike) > _TOLD_APART:
-        return printable(f"{session.label(index)} {session.rows[index].key}")
+        return sanitize(f"{session.label(index)} {session.rows[index].key}")
     axes = session.differing_axes.get(session.rows[index].method, ())
     names = _told_apart([session.rows[row] for row in alike], axes)
     return "".join(names[alike.index(index)])
@@ -370,7 +370,7 @@ def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -
             for place, word in zip(places, words, strict=True):
                 method, rest = found[place]
                 found[place] = (method, f"{rest} {word}".rstrip())
-    return [(printable(method), printable(rest)) for method, rest in found]
+    return [(sanitize(method), sanitize(rest)) for method, rest in found]
 
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:

@@ -9,8 +9,8 @@ from itertools import accumulate
 
 from textual.binding import Binding
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import BIT
+from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
@@ -73,7 +73,7 @@ class RunTable(RunsView):
             rows = [session.rows[row] for row in shown]
         methods = {row.method for row in rows}
         # a heading, with its arrow, is at least as wide as that
-        method = max(7, min(METHOD_LIMIT, _longest(map(printable, methods)))) + 2
+        method = max(7, min(METHOD_LIMIT, _longest(map(sanitize, methods)))) + 2
         seed = max(5, _longest({str(row.seed) for row in rows})) + 2
         source = 0
         if len(session) <= _MANY:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.facts.runs import run_names
+from fa_core.facts.run_names import run_names
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.rows import AuditRow, differing_axes
 from fa_tui.cli import main

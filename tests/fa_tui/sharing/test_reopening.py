@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
@@ -241,10 +241,10 @@ async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_p
 
 SETUPS = [
     (Setup(), []),
-    (Setup(Placement(), MeasureOptions()), []),
+    (Setup(Execution(), MeasureOptions()), []),
     (
         Setup(
-            Placement(device="cpu", jobs=2),
+            Execution(device="cpu", jobs=2),
             MeasureOptions(data="npz:my data.npz", model="nets:small", taps=["embed", "blocks.*"]),
         ),
         [
@@ -256,7 +256,7 @@ SETUPS = [
         ],
     ),
     (
-        Setup(Placement(engine="ray", address="auto", patience=40.5)),
+        Setup(Execution(engine="ray", address="auto", patience=40.5)),
         ["--engine ray", "--address auto"],
     ),
 ]
@@ -276,7 +276,7 @@ async def test_the_copied_line_measures_as_the_explorer_was_told_to(
     assert all(option in line for option in options)
     again = reopened(shlex.split(line)[1:], monkeypatch, Settings())
     assert again.setup.as_options() == setup.as_options()
-    assert (again.setup.placement or Placement()) == (setup.placement or Placement())
+    assert (again.setup.execution or Execution()) == (setup.execution or Execution())
     assert (again.setup.options or MeasureOptions()) == (setup.options or MeasureOptions())
     if not options:
         assert line == f"fa-tui open {published_table}"
