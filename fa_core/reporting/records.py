@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import asdict, fields
 
-from fa_core.analysis.margins import partial_audit
+from fa_core.analysis.partial_audits import partial_audit
 from fa_core.analysis.seeds import Difference, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
@@ -25,11 +25,17 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
 
-_ENDS = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
-for _one in DIAGNOSTICS.values():
-    _ENDS[f"{_one.number}_low"] = (_one.column, 0)
-    _ENDS[f"{_one.number}_high"] = (_one.column, 1)
-"""Columns of the ends of the 95 % intervals → what they are about, and which end."""
+
+def _interval_columns() -> dict[str, tuple[str, int]]:
+    """Column of an interval's end → the interval's number, and which end."""
+    columns = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
+    for diagnostic in DIAGNOSTICS.values():
+        columns[f"{diagnostic.number}_low"] = (diagnostic.column, 0)
+        columns[f"{diagnostic.number}_high"] = (diagnostic.column, 1)
+    return columns
+
+
+_ENDS = _interval_columns()
 
 
 def records(

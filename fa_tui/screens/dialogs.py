@@ -36,10 +36,10 @@ from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.views.columns import every_column
-from fa_tui.views.filters import Look, picking
+from fa_tui.views.filters import ViewState, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
+from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
@@ -50,7 +50,7 @@ def shared_by(app: ExplorerApplication) -> Shared:
     return Shared([])
 
 
-def look_now(app: ExplorerApplication) -> Look:
+def look_now(app: ExplorerApplication) -> ViewState:
     """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
     if "is:marked" in app.session.scope_text:
@@ -59,7 +59,7 @@ def look_now(app: ExplorerApplication) -> Look:
 
 
 def commands(
-    app: ExplorerApplication, look: Look, *printing: str, unnamed: str = ""
+    app: ExplorerApplication, look: ViewState, *printing: str, unnamed: str = ""
 ) -> list[Piece]:
     """The command lines that print what is on screen, and that open the explorer as it is, also
     where nothing is set.
@@ -72,7 +72,10 @@ def commands(
         unnamed: what to call runs that no filter names, or ``""``.
     """
     session, prefers = app.session, app.settings
-    command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    command, *options = printing or (
+        "show",
+        *ViewState(filter=look.filter, sort=look.sort).options(),
+    )
     if session.log:
         log = session.log.arguments
     else:
@@ -346,7 +349,7 @@ async def choose_flip(app: ExplorerApplication) -> None:
         app.say("no run flipped with the last step", "dim")
         return
     rows = [session.rows[flip.row] for flip in explorer.turned]
-    names = [method + rest for method, rest in told_apart(rows)]
+    names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for name, flip in zip(names, explorer.turned, strict=True):

@@ -17,7 +17,7 @@ from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
 from fa_tui.views.grid import Grid, build_grid
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 
 
 class Window(NamedTuple):
@@ -186,13 +186,13 @@ def column_labels(
 ) -> list[tuple[str, str]]:
     """A name per run in two parts, of which the first may be cut short.
 
-    The seed where only seeds differ, else as `told_apart`.
+    The seed where only seeds differ, else as `disambiguate`.
     """
     rows = [session.rows[index] for index in group.rows]
     seeds = [row.seed for row in rows]
     if group.name != MARKED and None not in seeds and len(set(seeds)) == len(seeds):
         return [("", f"s{seed}") for seed in seeds]
-    return told_apart(rows, by_place=by_place)
+    return disambiguate(rows, by_place=by_place)
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.margins import BOUND
+from fa_core.analysis.partial_audits import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
 from fa_core.facts.runs import named_place, run_place

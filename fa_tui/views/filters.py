@@ -12,7 +12,7 @@ and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was
 ``is:undecided``, ``is:control``, ``is:differs``, ``is:nonfinite``. Names may be typed in another
 case, or as the screen spells them.
 
-A filter is part of how runs are looked at (`Look`), which options of a command describe.
+A filter is part of how runs are looked at (`ViewState`), which options of a command describe.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ CELL_LETTERS = "letters"
 """What a cell shows where it shows no number."""
 
 
-class Look(NamedTuple):
+class ViewState(NamedTuple):
     """How the explorer begins; empty where the user gave nothing.
 
     Attributes:
@@ -397,7 +397,7 @@ class Look(NamedTuple):
         Args:
             usual: what a cell shows without an option.
 
-        >>> list(Look(show="growth", columns="lam", sort="-acc").options())
+        >>> list(ViewState(show="growth", columns="lam", sort="-acc").options())
         ['--show', 'growth', '--columns', 'lam', '--sort', '-acc']
         """
         if self.show and not self.show == usual == CELL_LETTERS:
@@ -415,7 +415,7 @@ class Look(NamedTuple):
             yield "--long"
 
 
-def understood(look: Look, session: Session) -> Look:
+def understood(look: ViewState, session: Session) -> ViewState:
     """A look with every name as the program knows it.
 
     Raises:
@@ -443,7 +443,7 @@ def understood(look: Look, session: Session) -> Look:
     return look
 
 
-def filter_of(look: Look, session: Session) -> Filter:
+def filter_of(look: ViewState, session: Session) -> Filter:
     """The filter of a look.
 
     Raises:
@@ -455,13 +455,15 @@ def filter_of(look: Look, session: Session) -> Filter:
         raise UsageError(wrong.what, where="--filter", hint=wrong.hint) from wrong
 
 
-def arranged(look: Look, rows: list[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
+def arranged(
+    look: ViewState, rows: list[AuditRow], thresholds: DiagnosticThresholds
+) -> list[AuditRow]:
     """The rows that a look leaves, in its order.
 
     Raises:
         UsageError: as `understood`.
     """
-    if look == Look():
+    if look == ViewState():
         return rows
     session = Session(rows, thresholds=thresholds)
     look = understood(look, session)

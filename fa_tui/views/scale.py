@@ -10,7 +10,7 @@ from itertools import chain
 import msgspec
 
 from fa_core.numbers import power_of_ten, short
-from fa_tui.views.text import UNICODE, Glyphs
+from fa_tui.views.glyphs import UNICODE, Glyphs
 
 _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""

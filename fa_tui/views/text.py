@@ -1,8 +1,6 @@
-"""Text in cells: characters, cutting, padding, wrapping, short paths. Pure.
+"""Text measured in terminal cells: cutting, padding, wrapping, short paths. Pure.
 
-There is one Unicode set of characters and one ASCII set, with the same meaning in both. No meaning
-hangs on colour alone, so each state has its own character. A Chinese character takes two cells, an
-accent that follows its letter none.
+A Chinese character takes two cells, a combining accent none.
 """
 
 from __future__ import annotations
@@ -12,135 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec.structs import asdict
 from rich.cells import cell_len, chop_cells, get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.errors import printable
 from fa_core.rows import Problem
-
-_TO_ASCII = str.maketrans(
-    {
-        "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..",
-        "–": "-", "—": "-", "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=",
-        "≥": ">=", "±": "+-", "∞": "inf", "✓": "+", "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l",
-        "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<", "⟩": ">", "≈": "~=",
-        "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":", "▫": "o",
-        "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=",
-        "╍": ":", "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":",
-        **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
-    }
-)  # fmt: skip
-
-
-class Glyphs(msgspec.Struct, frozen=True):
-    """One set of characters. Each is one cell wide unless it says otherwise.
-
-    Attributes:
-        name: ``"unicode"`` or ``"ascii"``.
-        passes: a trustworthy run.
-        fires: a run that needs walk-back.
-        control: a run that claims nothing.
-        unmeasured: in place of a diagnostic's letter.
-        undecided: in place of a diagnostic's letter, and on a track where a run's interval lies.
-        unknown: a run with nothing measured.
-        differs: a recorded verdict that differs from the recomputed one (may be two cells).
-        marked: a run marked by the user.
-        gone: a run whose file or folder is no longer there.
-        flipped: a run whose letters changed with the last step.
-        queued, running: a run that is to be measured, that is being measured.
-        agrees, deviates: a run that was measured again, with the recorded numbers or others.
-        grows: the block in which growth happens.
-        knob: a slider's value.
-        knob_home: the value when it is the default.
-        default: where the default is.
-        tick: a run on a track of one row.
-        off_left, off_right: runs beyond the track's ends.
-        passing, firing: the track on the side of values that pass, that fire.
-        plateau_passing, plateau_firing: the same inside the plateau of unchanged verdicts.
-        bars: eight levels, low to high.
-        nonfinite: NaN or ±inf in a sparkline.
-        zero: zero on a log scale.
-        rule: horizontal line.
-        divider: vertical line.
-        cursor: where typing goes.
-        arrow: from → to (may be two cells).
-        ellipsis: text was cut here (may be two cells).
-        braille: whether 2×4 dots per cell can be drawn.
-    """
-
-    name: str = "unicode"
-    passes: str = "✓"
-    fires: str = "✗"
-    control: str = "▫"
-    unmeasured: str = "·"
-    undecided: str = "~"
-    unknown: str = "?"
-    differs: str = "≠"
-    marked: str = "•"
-    gone: str = "†"
-    flipped: str = "◂"
-    queued: str = "◦"
-    running: str = "▸"
-    agrees: str = "="
-    deviates: str = "≠"
-    grows: str = "▲"
-    knob: str = "●"
-    knob_home: str = "◆"
-    default: str = "◇"
-    tick: str = "┴"
-    off_left: str = "‹"
-    off_right: str = "›"
-    passing: str = "─"
-    firing: str = "╌"
-    plateau_passing: str = "━"
-    plateau_firing: str = "╍"
-    bars: str = "▁▂▃▄▅▆▇█"
-    nonfinite: str = "∞"
-    zero: str = "0"
-    rule: str = "─"
-    divider: str = "│"
-    cursor: str = "▏"
-    arrow: str = "→"
-    ellipsis: str = "…"
-    braille: bool = True
-
-    def say(self, text: str) -> str:
-        r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
-
-        What is no character to look at is spelled out in both: line breaks and tabs in a name, but
-        also the joiners of an emoji and marks of direction, which make no two terminals agree on
-        how wide it is.
-
-        >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
-        ('|g_L| 2x !', 'dfa\\x1b[2J')
-        """
-        # whether a sign with a variation selector is wider than without it is not agreed on, either
-        if not text.isprintable():
-            text = printable(text)
-        text = text.replace("\ufe0f", "")
-        if self.name == "unicode":
-            return text
-        return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
-
-    def bar(self, fraction: float) -> str:
-        """The bar for a height in [0, 1]; the lowest is still visible."""
-        return self.bars[min(len(self.bars) - 1, max(0, int(fraction * len(self.bars))))]
-
-
-UNICODE = Glyphs()
-_ASCII_GLYPHS = {
-    name: sign.translate(_TO_ASCII)
-    for name, sign in asdict(UNICODE).items()
-    if isinstance(sign, str)
-}
-ASCII = Glyphs(
-    **_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False
-)
-"""The Unicode set as `say` spells it, but for two signs of one cell that another one has
-already."""
 
 
 def width_of(text: str) -> int:

@@ -205,7 +205,7 @@ def flip_words(session: Session, flip: Flip) -> str:
     return f"{run_name(session, flip.row)} {change_words(flip)}, {session.verdict(flip.row)}"
 
 
-_TOLD_APART = 100
+_DISAMBIGUATED = 100
 """Of more runs that share a name each is called by its key: to compare them all would take too
 long."""
 
@@ -214,10 +214,10 @@ def run_name(session: Session, index: int) -> str:
     """What a run is called among those in scope: followed by its source where others share its
     name."""
     alike = session.alike(index)
-    if len(alike) > _TOLD_APART:
+    if len(alike) > _DISAMBIGUATED:
         return printable(f"{session.label(index)} {session.rows[index].key}")
     axes = session.differing_axes.get(session.rows[index].method, ())
-    names = _told_apart([session.rows[row] for row in alike], axes)
+    names = _disambiguate([session.rows[row] for row in alike], axes)
     return "".join(names[alike.index(index)])
 
 
@@ -278,7 +278,7 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     return list(map("".join, _extended(names, rows, (_places, _run_keys))))
 
 
-def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
+def disambiguate(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
 
     The axes that differ among the rows of its method; the place and a number only `by_place`, and
@@ -291,16 +291,16 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
         places_of.setdefault(row.method, []).append(place)
     for method, places in places_of.items():
         own = [rows[place] for place in places]
-        names = _told_apart(own, axes[method], by_place)
+        names = _disambiguate(own, axes[method], by_place)
         for place, name in zip(places, names, strict=True):
             found[place] = name
     return found
 
 
-def _told_apart(
+def _disambiguate(
     rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True
 ) -> list[tuple[str, str]]:
-    """`told_apart` of rows of one method.
+    """`disambiguate` of rows of one method.
 
     Args:
         rows: all of them, or those that share a name.
@@ -334,10 +334,10 @@ def place_label(row: AuditRow) -> str:
 
 
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
-    """What `told_apart` calls one of the rows."""
+    """What `disambiguate` calls one of the rows."""
     own = [each for each in rows if each.method == row.method]
     alike = [each for each in own if each.seed == row.seed]
-    names = _told_apart(alike, _axes_of_methods(own)[row.method])
+    names = _disambiguate(alike, _axes_of_methods(own)[row.method])
     for each, name in zip(alike, names, strict=True):
         if each is row:
             return "".join(name)

@@ -25,9 +25,9 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering, tick_labels
-from fa_tui.views.text import Glyphs
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
@@ -539,7 +539,7 @@ class LineCharts(Vertical):
         self.waiting = None
         count, rows = self._wanted
         reports = [row.report for row in rows]
-        runs = ["".join(name) for name in told_apart(rows)]
+        runs = ["".join(name) for name in disambiguate(rows)]
         names = "".join([f"  {number} {name}" for number, name in enumerate(runs, 1)])
         # in front: the names may be cut
         self._title.set((count, "warn"), (names.removeprefix(" "), "dim"))

@@ -18,8 +18,9 @@ from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import peak_block
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
+from fa_tui.views.text import cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
@@ -29,7 +30,7 @@ from fa_tui.widgets.table import LineTable
 def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
     """A bar of half cells: the smallest is one half.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
     ('━╸', '╸')
     """
@@ -41,7 +42,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     """A name cut so that its end, which distinguishes it from others, still fits.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> shortened("state_bridge", " s42", 12, UNICODE)
     'state_b… s42'
     >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)

@@ -29,9 +29,10 @@ from fa_core.text.notes import baseline_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
+from fa_tui.views.glyphs import UNICODE, Glyphs
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
+from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import with_keys
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,

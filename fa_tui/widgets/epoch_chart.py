@@ -26,8 +26,8 @@ from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import Glyphs
 from fa_tui.views.words import limit_words
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Point, Points, drawable
 from fa_tui.widgets.line import Line

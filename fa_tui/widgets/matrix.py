@@ -12,16 +12,9 @@ from textual.message import Message
 from fa_core.judgement.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import (
-    Glyphs,
-    abbreviated,
-    cut_start,
-    lengths,
-    padded,
-    padded_left,
-    width_of,
-)
+from fa_tui.views.text import abbreviated, cut_start, lengths, padded, padded_left, width_of
 from fa_tui.widgets.painted import Row, row_text
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 

@@ -25,7 +25,8 @@ from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from fa_tui.terminal.themes import TONES
-from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
+from fa_tui.views.glyphs import UNICODE, Glyphs
+from fa_tui.views.text import cut, width_of
 
 Piece = tuple[str, str]
 """A text and its tone."""

@@ -23,8 +23,8 @@ from fa_core.judgement.diagnostics import BIT
 from fa_core.numbers import median
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
@@ -84,7 +84,7 @@ def several_text(
     """Several runs in one cell: how many of those measured are walked back, and whether some are
     undecided.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
     ['✗ 2/3', '✓ 0/2', '? -/3']
     >>> several_text(1, 3, 3, UNICODE, doubtful=True)

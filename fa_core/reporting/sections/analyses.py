@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.margins import BOUND
+from fa_core.analysis.partial_audits import BOUND
 from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.margins import Margin, margins_to_flip, unmeasured_letters
 from fa_core.analysis.method_groups import run_names
+from fa_core.analysis.partial_audits import Margin, margins_to_flip, unmeasured_letters
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
