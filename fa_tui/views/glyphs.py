@@ -36,7 +36,7 @@ _TO_ASCII: dict[int, int | str] = {**_ONE_FOR_ONE, **_LONGER}
 
 
 class Glyphs(msgspec.Struct, frozen=True):
-    """One set of characters. Each is one cell wide unless it says otherwise.
+    """One set of characters. Each is one cell wide unless noted.
 
     Attributes:
         name: ``"unicode"`` or ``"ascii"``.
@@ -108,18 +108,17 @@ class Glyphs(msgspec.Struct, frozen=True):
     braille: bool = True
 
     def say(self, text: str) -> str:
-        r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
+        r"""A text in this set's alphabet: unchanged in Unicode, transliterated in ASCII.
 
-        What is no character to look at is spelled out in both: line breaks and tabs in a name, but
-        also the joiners of an emoji and marks of direction, which make no two terminals agree on
-        how wide it is.
+        Unprintable characters are escaped in both: line breaks, tabs, joiners of emoji, marks of
+        direction. Terminals disagree on their widths.
 
         >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
         ('|g_L| 2x !', 'dfa\\x1b[2J')
         """
-        # whether a sign with a variation selector is wider than without it is not agreed on, either
         if not text.isprintable():
             text = printable(text)
+        # terminals disagree on the width of a sign with a variation selector, too
         text = text.replace("\ufe0f", "")
         if self.name == "unicode":
             return text
@@ -127,17 +126,21 @@ class Glyphs(msgspec.Struct, frozen=True):
 
     def bar(self, fraction: float) -> str:
         """The bar for a height in [0, 1]; the lowest is still visible."""
-        return self.bars[min(len(self.bars) - 1, max(0, int(fraction * len(self.bars))))]
+        levels = len(self.bars)
+        level = max(0, int(fraction * levels))
+        return self.bars[min(levels - 1, level)]
 
 
 UNICODE = Glyphs()
-_ASCII_GLYPHS = {
-    name: sign.translate(_TO_ASCII)
-    for name, sign in asdict(UNICODE).items()
-    if isinstance(sign, str)
-}
-ASCII = Glyphs(
-    **_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False
-)
-"""The Unicode set as `say` spells it, but for two signs of one cell that another one has
-already."""
+
+
+def _ascii() -> Glyphs:
+    """The Unicode set transliterated, except for two signs that would repeat others."""
+    signs = asdict(UNICODE)
+    signs.pop("braille")
+    for name, sign in signs.items():
+        signs[name] = sign.translate(_TO_ASCII)
+    return Glyphs(**signs | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False)
+
+
+ASCII = _ascii()
