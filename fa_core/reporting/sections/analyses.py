@@ -34,7 +34,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     origin = ["from"] if apart else []
     headings = ["method", *origin, *analysis.by, "verdict", "fires on", "disagree"]
     words = len(headings)
-    headings += [heading for _, letter, heading in NUMBERS.values() if letter]
+    headings += [number.heading for number in NUMBERS.values() if number.letter]
     yield Grid(
         tuple(headings),
         tuple(tuple(_seed_cells(group, apart)) for group in groups),
@@ -63,8 +63,8 @@ def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
     yield _verdict(group)
     yield fires_on(group)
     yield ", ".join(group.disagree) or "–"
-    for name, (_, letter, _) in NUMBERS.items():
-        if letter:
+    for name, number in NUMBERS.items():
+        if number.letter:
             yield stat_words(group.stats[name])
 
 
@@ -125,7 +125,7 @@ def _stats_grid(
     shown = [number for number in numbers if any(stats[number].n for _, stats in named)]
     records = []
     for name, stats in named:
-        cells = {NUMBERS[number][2]: stat_words(stats[number]) for number in shown}
+        cells = {NUMBERS[number].heading: stat_words(stats[number]) for number in shown}
         records.append({title: name, **cells})
     if shown:
         yield Grid.of(records, caption)
