@@ -178,9 +178,7 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
     return max(0, min(place, len(groups) - 1))
 
 
-def column_labels(
-    session: Session, group: Group, *, by_place: bool = True
-) -> list[tuple[str, str]]:
+def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
     """A name per run in two parts, the first of which may be cut.
 
     The seed if only seeds differ, else as in `disambiguate`.
@@ -190,7 +188,7 @@ def column_labels(
         seeds = {row.seed for row in rows}
         if None not in seeds and len(seeds) == len(rows):
             return [("", f"s{row.seed}") for row in rows]
-    return disambiguate(rows, by_place=by_place)
+    return disambiguate(rows)
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:

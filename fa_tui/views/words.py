@@ -313,11 +313,11 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     return list(map("".join, extended))
 
 
-def disambiguate(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
+def disambiguate(rows: Sequence[AuditRow]) -> Pieces:
     """A name per row in two parts, the first of which may be cut: ``("dfa", " s42 λ=0.1")``.
 
-    A name holds the axes that differ among the method's rows. With `by_place`, names that would
-    repeat get the run's place and a number.
+    A name holds the axes that differ among the method's rows. Names that would repeat get the run's
+    place and a number.
     """
     axes = _axes_of_methods(rows)
     names = [("", "")] * len(rows)
@@ -326,19 +326,18 @@ def disambiguate(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tup
         places_of[row.method].append(place)
     for method, places in places_of.items():
         own = [rows[place] for place in places]
-        own_names = _disambiguate(own, axes[method], by_place)
+        own_names = _disambiguate(own, axes[method])
         for place, name in zip(places, own_names, strict=True):
             names[place] = name
     return names
 
 
-def _disambiguate(rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True) -> Pieces:
+def _disambiguate(rows: Sequence[AuditRow], axes: Collection[str]) -> Pieces:
     """`disambiguate` for rows of one method.
 
     Args:
         rows: all of them, or those that share a name.
         axes: that differ among all runs of the method.
-        by_place: whether names that would repeat are extended.
     """
     names = []
     for row in rows:
@@ -346,9 +345,7 @@ def _disambiguate(rows: Sequence[AuditRow], axes: Collection[str], by_place: boo
         if row.seed is not None:
             rest = f" s{row.seed}{rest}"
         names.append((row.method, rest))
-    if by_place:
-        return _extended(names, rows, (_source, _numbers))
-    return _extended(names, rows, ())
+    return _extended(names, rows, (_source, _numbers))
 
 
 def _axes_of_methods(rows: Iterable[AuditRow]) -> dict[str, list[str]]:
