@@ -331,16 +331,18 @@ def _common_seeds(runs: Sequence[AuditTable]) -> tuple[int, ...]:
 
 def _in_order_of(runs: AuditTable, seeds: Sequence[int]) -> AuditTable:
     """The runs of some seeds, in the order of the seeds."""
-    places = {seed: place for place, seed in enumerate(runs.seed)}
-    return runs.select([places[seed] for seed in seeds])
+    present = runs.seed.tolist()
+    return runs.select(list(map(present.index, seeds)))
 
 
 def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
     """x − y, or (x − y) − (z − w), of paired values or of means."""
     with np.errstate(all="ignore"):
-        if geometric:
-            parts = [np.where(part > 0, np.log(part), np.nan) for part in parts]
-        terms = [sign * part for sign, part in zip((1, -1, -1, 1), parts, strict=False)]
+        terms = []
+        for sign, part in zip((1, -1, -1, 1), parts, strict=False):
+            if geometric:
+                part = np.where(part > 0, np.log(part), np.nan)
+            terms.append(sign * part)
         if paired:
             terms = [np.sum(terms, axis=0)]
         terms = [term[np.isfinite(term)] for term in terms]
@@ -389,7 +391,10 @@ def _group(
 
 def _counts(bits: Bits) -> dict[str, int]:
     """Letter → number of runs with its bit."""
-    return {letter: int(((bits & bit) != 0).sum()) for letter, bit in BIT.items()}
+    counts = {}
+    for letter, bit in BIT.items():
+        counts[letter] = int(np.count_nonzero(bits & bit))
+    return counts
 
 
 def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
@@ -459,7 +464,7 @@ def _verdict(standings: Counter[str]) -> str:
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     n = len(runs)
-    unmeasured = int((runs.coverage == 0).sum())
+    unmeasured = n - int(np.count_nonzero(runs.coverage))
     notes = []
     if n == 1:
         notes.append("one seed: no spread, and seeds cannot disagree")
@@ -468,7 +473,7 @@ def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     repeated = sorted(seed for seed, count in counts.items() if count > 1)
     if repeated:
         notes.append(f"seed {listed(repeated)} more than once: are these the same runs?")
-    nonfinite = int((runs.nonfinite != 0).sum())
+    nonfinite = int(np.count_nonzero(runs.nonfinite))
     if nonfinite:
         notes.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:

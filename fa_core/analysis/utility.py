@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -101,11 +101,12 @@ def decision_utility(
     rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0))
     none_walked_back = dict.fromkeys(runs.method.tolist(), 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
+    withdrawn = np.count_nonzero(full)
     strategies = []
     for name, (looks_at, caught, known) in rules.items():
         agreement = None
-        if full.any():
-            agreement = float((caught & full).sum() / full.sum())
+        if withdrawn:
+            agreement = float(np.count_nonzero(caught & full) / withdrawn)
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
@@ -115,11 +116,17 @@ def decision_utility(
             by_method=none_walked_back | Counter(runs.method[caught].tolist()),
         )
         strategies.append(strategy)
+    common_chance = None
+    if len(set(guessing.tolist())) == 1:
+        common_chance = float(guessing[0])
+    smallest: tuple[str, ...] = ()
+    if withdrawn:
+        smallest = _smallest_covers(set(needs.tolist()) - {0})
     return Utility(
         runs=len(runs),
-        chance=float(guessing[0]) if len(set(guessing.tolist())) == 1 else None,
+        chance=common_chance,
         strategies=tuple(strategies),
-        smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
+        smallest_sets=smallest,
         missed_without={x: tuple(names[needs == BIT[x]]) for x in LETTERS},
         skipped=(
             *table.assumed_notes,
@@ -132,12 +139,13 @@ def decision_utility(
 
 def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     """All smallest sets of letters that share a bit with every mask."""
-    covers = []
+    covers: dict[int, list[str]] = defaultdict(list)
     for mask in range(1 << len(LETTERS)):
         if all(mask & bits for bits in needs):
-            covers.append(letters_of(mask))
-    smallest = min(map(len, covers))
-    return tuple(sorted(letters for letters in covers if len(letters) == smallest))
+            letters = letters_of(mask)
+            covers[len(letters)].append(letters)
+    smallest = covers[min(covers)]
+    return tuple(sorted(smallest))
 
 
 def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
@@ -154,7 +162,7 @@ def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
     if missing:
         notes.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
     for letter, bit in BIT.items():
-        missing = int(((runs.coverage & bit) == 0).sum())
+        missing = n - int(np.count_nonzero(runs.coverage & bit))
         if missing:
             notes.append(
                 f"({letter}) not measured on {missing} of {n} runs: it walks none of them back"

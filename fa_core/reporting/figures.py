@@ -238,9 +238,12 @@ def _by_different_baselines(table: AuditTable, rows: Indices) -> bool:
     """Whether the methods of some runs have different mean frozen baselines."""
     baselines = table.baseline[rows]
     methods = table.method[rows]
-    means = np.array([_mean(baselines[methods == method]) for method in set(methods)])
-    known = means[np.isfinite(means)]
-    return len(known) > 0 and bool(np.ptp(known) > 1e-9)
+    means = []
+    for method in set(methods):
+        mean = _mean(baselines[methods == method])
+        if math.isfinite(mean):
+            means.append(mean)
+    return max(means, default=0.0) - min(means, default=0.0) > 1e-9
 
 
 @fixed_style()
@@ -459,9 +462,10 @@ class Markers(NamedTuple):
 
     def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
         """Faces of a method's markers, each with the runs that have it."""
-        fires = (self.table.flags(self.thresholds) & bit) != 0
-        measured = (self.table.coverage & bit) != 0
-        undecided = (self.table.undecided(self.thresholds) & bit) != 0
+        table = self.table
+        fires = (table.flags(self.thresholds) & bit) != 0
+        measured = (table.coverage & bit) != 0
+        undecided = (table.undecided(self.thresholds) & bit) != 0
         yield {"markerfacecolor": panels.UNMEASURED}, ~measured & ~undecided
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires & ~undecided
@@ -469,9 +473,11 @@ class Markers(NamedTuple):
 
     def _note_missing(self, panel: Axes, run: int, bit: int) -> None:
         """Note a missing number: N/A, or NaN/inf if it was measured."""
-        note, colour = "N/A", panels.MUTED
+        note = "N/A"
+        colour = panels.MUTED
         if self.table.nonfinite[run] & bit:
-            note, colour = "NaN/inf", panels.LIMIT
+            note = "NaN/inf"
+            colour = panels.LIMIT
         word = panel.text(self.xs[run], 0.02, note, transform=panel.get_xaxis_transform())
         word.set(color=colour, fontsize=6, rotation=90, ha="center", va="bottom")
 
@@ -558,9 +564,11 @@ def _at_most(values: Floats, rows: Indices) -> Indices:
 def _places(found: Collection[object]) -> list[object]:
     """Values of an axis in order: None, numbers, words."""
     numbers = sorted(v for v in found if isinstance(v, (int, float)))
-    words = sorted(map(str, {*found} - {None, *numbers}))
-    unset = {None}.intersection(found)
-    return [*unset, *numbers, *words]
+    others = {*found}.difference(numbers)
+    if None in others:
+        others.remove(None)
+        return [None, *numbers, *sorted(map(str, others))]
+    return [*numbers, *sorted(map(str, others))]
 
 
 def _numbers(values: Iterable[object]) -> Floats:

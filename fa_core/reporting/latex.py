@@ -103,7 +103,9 @@ def _tables(grid: Grid) -> Iterator[str]:
 
 def _tabular(grid: Grid, columns: list[int], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """Some columns and rows of a table."""
-    kinds = "".join("l" if i < grid.words else "r" for i in columns)
+    kinds = ""
+    for i in columns:
+        kinds += "l" if i < grid.words else "r"
     yield f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"
     yield "\\toprule"
     yield _row(grid.headings, columns)

@@ -43,16 +43,16 @@ class Quantity(msgspec.Struct, frozen=True):
     Attributes:
         name: in filters and sort keys.
         label: the column's heading.
-        letter: the diagnostic that judges it, or ``""``.
         of: report → the number; None if not measured.
         write: a finite number → text.
+        letter: the diagnostic that judges it, or ``""``.
     """
 
     name: str
     label: str
-    letter: str
     of: Callable[[DiagnosticReport], float | None]
     write: Callable[[float], str]
+    letter: str = ""
 
     @property
     def log(self) -> bool:
@@ -104,15 +104,64 @@ def _known(value: float) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", attrgetter("max_per_block_growth"), magnitude),
-    Quantity("g_L", "‖g_L‖", "b", attrgetter("g_L"), magnitude),
-    Quantity("drift", "drift", "c", attrgetter("cross_batch_stability"), _COSINE),
-    Quantity("margin", "margin pp", "d", attrgetter("margin_pp"), "{:+.2f}".format),
-    Quantity("acc", "accuracy", "", attrgetter("headline_acc"), _ACCURACY),
-    Quantity("h_L", "‖h_L‖", "", attrgetter("h_L"), magnitude),
-    Quantity("frozen", "frozen", "", attrgetter("baseline_acc"), _ACCURACY),
-    Quantity("gamma", "deep Γ", "", _deep_gamma, _COSINE),
-    Quantity("null", "null Γ", "", _null_gamma, _COSINE),
+    Quantity(
+        name="growth",
+        label="growth",
+        of=attrgetter("max_per_block_growth"),
+        write=magnitude,
+        letter="a",
+    ),
+    Quantity(
+        name="g_L",
+        label="‖g_L‖",
+        of=attrgetter("g_L"),
+        write=magnitude,
+        letter="b",
+    ),
+    Quantity(
+        name="drift",
+        label="drift",
+        of=attrgetter("cross_batch_stability"),
+        write=_COSINE,
+        letter="c",
+    ),
+    Quantity(
+        name="margin",
+        label="margin pp",
+        of=attrgetter("margin_pp"),
+        write="{:+.2f}".format,
+        letter="d",
+    ),
+    Quantity(
+        name="acc",
+        label="accuracy",
+        of=attrgetter("headline_acc"),
+        write=_ACCURACY,
+    ),
+    Quantity(
+        name="h_L",
+        label="‖h_L‖",
+        of=attrgetter("h_L"),
+        write=magnitude,
+    ),
+    Quantity(
+        name="frozen",
+        label="frozen",
+        of=attrgetter("baseline_acc"),
+        write=_ACCURACY,
+    ),
+    Quantity(
+        name="gamma",
+        label="deep Γ",
+        of=_deep_gamma,
+        write=_COSINE,
+    ),
+    Quantity(
+        name="null",
+        label="null Γ",
+        of=_null_gamma,
+        write=_COSINE,
+    ),
 )
 """Quantities the matrix can show instead of letters; each has a column in the long view."""
 

@@ -28,8 +28,9 @@ class Scale(msgspec.Struct, frozen=True):
     log: bool = False
 
     def __post_init__(self) -> None:
-        if not self.lo < self.hi or (self.log and self.lo <= 0):
-            raise ValueError(f"no scale from {self.lo} to {self.hi}")
+        lo, hi = self.lo, self.hi
+        if not lo < hi or (self.log and lo <= 0):
+            raise ValueError(f"no scale from {lo} to {hi}")
 
     def fraction(self, value: float) -> float:
         """Position in [0, 1], clamped at the ends; a value with no logarithm lies at 0."""
@@ -61,7 +62,8 @@ class Scale(msgspec.Struct, frozen=True):
 
     def cell(self, value: float, cells: int) -> int:
         """Index of the cell that shows the value: the first shows lo, the last shows hi."""
-        return round(self.fraction(value) * max(0, cells - 1))
+        last = max(0, cells - 1)
+        return round(self.fraction(value) * last)
 
     def step(self, value: float, steps: int) -> int:
         """Index of the value's part among ``steps`` equal parts; the last one holds +inf.
@@ -301,13 +303,14 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
     """Multiples of 1, 2 or 5 times a power of ten; the ends if fewer than two lie on the axis."""
+    lo, hi = scale.lo, scale.hi
     labels = max(1, (lines - 1) // _LINES_PER_LABEL)
-    step, decimals = _round_step((scale.hi - scale.lo) / labels)
-    first = math.ceil(scale.lo / step - 1e-9)
-    last = math.floor(scale.hi / step + 1e-9)
+    step, decimals = _round_step((hi - lo) / labels)
+    first = math.ceil(lo / step - 1e-9)
+    last = math.floor(hi / step + 1e-9)
     if first >= last:
-        yield scale.lo, short(scale.lo, 4)
-        yield scale.hi, short(scale.hi, 4)
+        yield lo, short(lo, 4)
+        yield hi, short(hi, 4)
         return
     for count in range(first, last + 1):
         value = float(f"{count * step:.12g}")

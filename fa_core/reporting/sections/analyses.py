@@ -36,7 +36,18 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         headings.insert(1, "from")
     words = len(headings)
     headings += [number.heading for number in NUMBERS.values() if number.letter]
-    rows = [tuple(_seed_cells(group, apart)) for group in groups]
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    credited = []
+    notes: list[tuple[str, str]] = []
+    for group in groups:
+        name = group_name(group)
+        if any(group.fired.values()):
+            marked.add(len(rows))
+        rows.append(tuple(_seed_cells(group, apart)))
+        credited.append((_of_home(group, name), group.stats))
+        for note in (*group.notes, *_inexact(group)):
+            notes.append((note, name))
     yield Grid(
         tuple(headings),
         tuple(rows),
@@ -44,15 +55,10 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         "factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
         "diagnostics that fire on some seeds only.",
         words=words,
-        marked=frozenset(row for row, group in enumerate(groups) if any(group.fired.values())),
+        marked=frozenset(marked),
     )
-    credited = [(_of_home(group, group_name(group)), group.stats) for group in groups]
     caption = f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
     yield from _stats_grid("method", credited, tuple(CREDIT), caption)
-    notes: list[tuple[str, str]] = []
-    for group in groups:
-        name = group_name(group)
-        notes += [(note, name) for note in (*group.notes, *_inexact(group))]
     yield from bullets((*analysis.notes, *_shares(analysis), *by_note(notes)))
 
 
@@ -353,20 +359,23 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
+    kinds = set[str]()
+    for one in timelines:
+        kinds.update(one.evidence.values())
     basis = undecided = gamma = ""
-    if any(one.evidence for one in timelines):
+    if kinds:
         basis = (
             " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
         )
-    if any(BOUND in one.evidence.values() for one in timelines):
+    if BOUND in kinds:
         undecided = " ~: no lower bound was above the threshold, which says nothing."
     yield Grid.of(
-        [_method_record(one) for one in by_method(timelines)],
+        list(map(_method_record, by_method(timelines))),
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)."
         f"{basis}{undecided}",
         words=2 + len(LETTERS),
     )
-    records = [_timeline_record(one) for one in timelines]
+    records = list(map(_timeline_record, timelines))
     if any(map(_deep_gammas, timelines)):
         gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback."
         for record, one in zip(records, timelines, strict=True):

@@ -47,8 +47,11 @@ def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> It
 
 
 def _intervals(known: Sequence[Run]) -> Iterator[Block]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
+    marked = set()
     for name, report, _ in known:
+        if report.undecided:
+            marked.add(len(rows))
         intervals = report.judged_intervals
         undecided = "".join(sorted(report.undecided)) or "–"
         cells = [_interval(intervals, number) for number in _SHOWN]
@@ -61,7 +64,7 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
             "diagnostic is undecided where its interval holds its threshold: on other samples it "
             "might fire or not. An interval is about other samples of the same network, not about "
             "networks from other training seeds.",
-            marked=frozenset(row for row, run in enumerate(known) if run.report.undecided),
+            marked=frozenset(marked),
         )
 
 

@@ -142,7 +142,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     """A row per run: the headline numbers and the verdict."""
     runs = shown_runs(table, thresholds)
     yield Grid.of(
-        [_verdict_record(run) for run in runs],
+        list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
@@ -252,7 +252,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     )
     if table.assumed[: len(runs)].any():
         caption += " ?: by an assumed frozen baseline."
-    yield Grid.of([_beyond_record(run) for run in runs], caption)
+    yield Grid.of(list(map(_beyond_record, runs)), caption)
 
 
 def _beyond_record(run: Run) -> dict[str, str]:
