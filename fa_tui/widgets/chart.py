@@ -234,13 +234,13 @@ class _Cells:
 
     def draw_lines(self) -> None:
         """Draw the band, and horizontal and vertical lines."""
-        chart, glyphs = self._chart, self._glyphs
+        chart = self._chart
+        glyphs = self._glyphs
         if chart.band is not None:
             low, high = chart.band
-            bottom = self._line(low)
-            top = self._line(high)
-            for line in range(top, bottom + 1):
-                self.write(0, line, glyphs.say("░") * self.columns, "faint")
+            shade = glyphs.say("░") * self.columns
+            for line in range(self._line(high), self._line(low) + 1):
+                self.write(0, line, shade, "faint")
         self._draw_across(chart.limit, glyphs.firing, "limit")
         # every other cell saves bytes: each takes three
         self._draw_across(chart.level, f" {glyphs.rule}", "dim")
@@ -446,7 +446,8 @@ def layer_chart(
         if names:
             name = names[number - 1]
         points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
-        curves.append(Curve(points, f"curve-{number}", str(number), name=name))
+        curve = Curve(points, f"curve-{number}", str(number), name=name)
+        curves.append(curve)
     return Chart(curves, x, scale, x_label="layer")
 
 

@@ -296,11 +296,14 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = comparison.spread_words(entry), "dim"
         if column == self.window.size:
             text, tone = self._ratio(entry)
-        text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
-        return [(text.ljust(width - 1), tone)]
+        else:
+            text = comparison.spread_words(entry)
+            tone = "dim"
+        room = width - 1
+        text = cut(self._glyphs.say(text), room, self._glyphs.ellipsis)
+        return [(text.ljust(room), tone)]
 
     def _heading(self, column: int, width: int) -> str:
         """A column's heading; the outer ones of the runs have signs if there are more."""
@@ -340,11 +343,13 @@ class CompareView(LineTable):
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
         room = self.width_of(column) - 1 - self.bar_cells
         text, fires = self._written(entry, column, value, room)
-        bar, scale = "", self._scale_of(entry.kind)
+        tone = "bad" if fires else "text"
+        bar = ""
+        scale = self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
         number = text.ljust(_NUMBER + bool(self.bar_cells))
-        return [(number, "bad" if fires else "text"), (bar, "accent")]
+        return [(number, tone), (bar, "accent")]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)

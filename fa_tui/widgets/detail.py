@@ -285,7 +285,8 @@ class RunPage:
         if found is not None and letter in found.fired:
             low, high = found.intervals[diagnostic.column]
             span = f"{short(low)} to {short(high)}{diagnostic.suffix}"
-            text = f"{LEVEL:.0%}: {span}, fires in {percent(found.fired[letter])}"
+            share = percent(found.fired[letter])
+            text = f"{LEVEL:.0%}: {span}, fires in {share}"
             lines += self._wrapped(text, "dim", _INDENT)
         return lines
 
@@ -337,8 +338,9 @@ class RunPage:
     def _put_under(self, rows: list[Row], under: str) -> None:
         """Put a text at the right end of the last row, or on further rows."""
         used = row_width(rows[-1])
-        if under and used + 2 + width_of(under) <= self._width:
-            rows[-1].append((padded_left(under, self._width - used), "dim"))
+        left = self._width - used
+        if under and 2 + width_of(under) <= left:
+            rows[-1].append((padded_left(under, left), "dim"))
             return
         blanks = " " * _INDENT
         room = max(_LEAST_TEXT, self._width - _INDENT)
@@ -424,8 +426,10 @@ class RunPage:
                 continue
             cells: dict[str, Row] = {}
             for layer, value in enumerate(values):
-                cells[str(layer)] = [(written(value).rjust(_COLUMN), "text")]
-            yield LayerColumn(name.rjust(_COLUMN), cells, (" " * _COLUMN, "text"))
+                text = written(value).rjust(_COLUMN)
+                cells[str(layer)] = [(text, "text")]
+            blank = (" " * _COLUMN, "text")
+            yield LayerColumn(name.rjust(_COLUMN), cells, blank)
 
     def _norm_column(self, name: str, norms: Mapping[str, float], bar: int) -> LayerColumn:
         """Norms as numbers, with bars of at most `bar` cells."""
@@ -438,28 +442,32 @@ class RunPage:
             if math.isfinite(norm):
                 tone = "text"
                 if scale is not None and norm > 0 and bar:
-                    length = max(1, round(scale.fraction(norm) * (bar - 1)))
+                    length = max(1, scale.cell(norm, bar))
+            number = short(norm).ljust(_NUMBER)
             drawn = (self._glyphs.plateau_passing * length).ljust(bar)
-            cells[layer] = [(short(norm).ljust(_NUMBER), tone), (drawn, "bar")]
+            cells[layer] = [(number, tone), (drawn, "bar")]
         return LayerColumn(name.ljust(width), cells, (" " * width, ""))
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, or only a mark at the largest one."""
         mark = self._glyphs.grows
         cells = dict[str, Row]()
-        if not self._growths or self._width < _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
+        needed = _LAYER + _NUMBER + _GROWTH + _NUMBER - 1
+        if not self._growths or self._width < needed:
             width = 0
             if self._peak is not None:
                 width = _PEAK
                 cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
-            return LayerColumn(" " * width, cells, (" " * width, "bad"))
+            blank = " " * width
+            return LayerColumn(blank, cells, (blank, "bad"))
         limit = self._report.thresholds.h_norm_explosion_ratio
+        times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"
             if not math.isnan(growth):
-                text = f"{self._say('×')}{short(growth)}"
+                text = times + short(growth)
             if block == self._peak:
-                text = f"{text} {mark}"
+                text += f" {mark}"
             tone = "text" if growth <= limit else "bad"
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
         return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))

@@ -566,8 +566,9 @@ class EpochMatrix(Matrix):
         self._looks = {}
         for line, mark in zip(lines, marks, strict=True):
             for run in line.runs():
-                colour = method_style(self._session.rows[run].method).colour
-                self._looks[run] = Look(mark, f"method-{colour.removeprefix('#')}")
+                method = self._session.rows[run].method
+                colour = method_style(method).colour.removeprefix("#")
+                self._looks[run] = Look(mark, f"method-{colour}")
 
     def frozen(self, line: int | None) -> Row:
         pieces = super().frozen(line)

@@ -136,11 +136,16 @@ class Matrix(RunsView):
                 break
         # from whole names to the shortest, in which methods are cut
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
-        fitting = [width for width in widths if width <= room - count * self._gap + 1]
-        kept = min(count, _COLUMNS_KEPT)
-        least = room + (count - kept) * cell - kept * self._gap
-        chosen = fitting[0] if fitting else min(widths[-1], least)
-        self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
+        most = room - count * self._gap + 1
+        fitting = [width for width in widths if width <= most]
+        if fitting:
+            chosen = fitting[0]
+        else:
+            kept = min(count, _COLUMNS_KEPT)
+            least = room + (count - kept) * cell - kept * self._gap
+            chosen = min(widths[-1], least)
+        shortest = min(_SHORTEST_NAMES, self._whole_names)
+        self._name_width = max(shortest, chosen)
         self._labels = self._full_labels
         room = self._name_width - self.lead - 1
         if self._lengths[0] > room:
@@ -285,11 +290,14 @@ class Matrix(RunsView):
         above = self._grid.lines[: self.scroll_offset.y + 1]
         headings = [line for line in above if line.is_heading]
         if headings and headings[-1] is not above[-1]:
+            width = self.frozen_width
             source, _, _ = headings[-1].label.partition("  ")
-            source = clipped(source, self.frozen_width - 2, self._glyphs)
-            return [(padded(f" {source}", self.frozen_width), "source")]
-        title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
-        return [(title + WALKS_BACK.ljust(self._count_width), "head")]
+            source = clipped(source, width - 2, self._glyphs)
+            return [(padded(f" {source}", width), "source")]
+        axis = self._glyphs.say(sign(self.axes.lines))
+        names = padded(f" {axis}", self._name_width)
+        counts = WALKS_BACK.ljust(self._count_width)
+        return [(names + counts, "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
         # a mark follows the text

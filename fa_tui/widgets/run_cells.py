@@ -191,9 +191,10 @@ class RunsView(LineTable):
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
         """Highlight flipped runs until the next step; bring the first of a few into view."""
-        before = self.flipped
+        changed = {flip.row for flip in flips}
+        changed |= self.flipped
         self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        self.refresh_runs({flip.row for flip in flips} | before)
+        self.refresh_runs(changed)
         if 0 < len(self.flipped) <= FEW_FLIPS:
             places = filter(None, map(self.place_of, self.flipped))
             first = min(places, default=None)

@@ -484,7 +484,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         text = self._entry or ""
         value = parse(text)
         if value is None:
-            self._refuse(f"“{text}” is not a number: try {exact(self._default)}")
+            example = exact(self._default)
+            self._refuse(f"“{text}” is not a number: try {example}")
         elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self._diagnostic.name} never is")
         else:
