@@ -39,7 +39,7 @@ from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.terminal.typed import Parser, Typed
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class ExplorerApp(ExplorerApplication):
         session: Session,
         *,
         title: str = "",
-        look: Look = Look(),  # noqa: B008 (immutable)
+        look: ViewState = ViewState(),  # noqa: B008 (immutable)
         paths: Sequence[Path] = (),
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
     from fa_tui.session import Session
-    from fa_tui.views.filters import Look
+    from fa_tui.views.filters import ViewState
 
 
 def open_explorer(
     paths: Sequence[Path],
     *,
     given: Mapping[str, float] | None = None,
-    look: Look | None = None,
+    look: ViewState | None = None,
     baseline: FrozenBaseline | None = None,
     log: Log | None = None,
     setup: Setup | None = None,
@@ -59,10 +59,10 @@ def open_explorer(
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
-    from fa_tui.views.filters import Look, understood
+    from fa_tui.views.filters import ViewState, understood
 
     loaded = load_settings()
-    look = look or Look()
+    look = look or ViewState()
     if not paths and not look.filter:
         # the published table; the key f shows the other sample sets
         look = look._replace(filter=PUBLISHED)

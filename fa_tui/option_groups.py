@@ -22,7 +22,7 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui.options import FilterOption, parse_frozen_baseline
 
 if TYPE_CHECKING:
-    from fa_core.analysis.margins import Logged
+    from fa_core.analysis.partial_audits import Logged
     from fa_core.rows import AuditRow
     from fa_core.trace import Trace
 
@@ -154,7 +154,7 @@ class Log:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
             )
-        from fa_core.analysis.margins import with_growth_bound
+        from fa_core.analysis.partial_audits import with_growth_bound
 
         try:
             return with_growth_bound(logged, self.h0, self.blocks)

@@ -20,7 +20,7 @@ from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.option_groups import Chosen
 from fa_tui.options import default_paths, numbers, split_list
-from fa_tui.views.filters import Look, arranged
+from fa_tui.views.filters import ViewState, arranged
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
@@ -140,7 +140,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     rows, traces = of_methods_and_seeds(found, chosen)
-    look, judged = Look(filter=chosen.filter), chosen.criteria.thresholds
+    look, judged = ViewState(filter=chosen.filter), chosen.criteria.thresholds
     kept = arranged(look, rows, judged)
     if chosen.filter and traces:
         from fa_tui.views.epochs import traces_of
@@ -160,7 +160,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
 def selected(
     found: Scan,
     chosen: Chosen,
-    look: Look = Look(),  # noqa: B008 (immutable)
+    look: ViewState = ViewState(),  # noqa: B008 (immutable)
     *,
     may_be_none: bool = False,
 ) -> Sequence[AuditRow]:
@@ -176,7 +176,7 @@ def selected(
         UsageError: as `open_runs`.
     """
     look = look._replace(filter=chosen.filter)
-    if look == Look() and not (chosen.methods or chosen.seeds or chosen.log):
+    if look == ViewState() and not (chosen.methods or chosen.seeds or chosen.log):
         chosen.criteria.baseline.check(row.method for row in found.rows)
         return found.rows
     rows, _ = of_methods_and_seeds(found, chosen)

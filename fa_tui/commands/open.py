@@ -13,7 +13,7 @@ from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
 from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.filters import CELL_LETTERS, Look
+from fa_tui.views.filters import CELL_LETTERS, ViewState
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
@@ -72,7 +72,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     execution = workers.execution()
     execution.check()
     criteria = judged_by.criteria()
-    look = Look(show, rows, columns, filter, sort, long)
+    look = ViewState(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
         chosen = Chosen(criteria, filter=filter, log=log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))

@@ -28,7 +28,7 @@ from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels
 
@@ -164,7 +164,7 @@ def print_paths(
     paths: Sequence[Path] | None,
     chosen: Chosen,
     form: str,
-    look: Look,
+    look: ViewState,
     verdict: Verdict = AuditRow.words,
 ) -> int:
     """Print the rows under the paths; returns the exit code (3 if something could not be read)."""

@@ -22,7 +22,7 @@ from fa_tui.commands import inputs
 from fa_tui.commands.verdict_remarks import Doubts, Standings
 from fa_tui.commands.verdict_table import named, print_paths
 from fa_tui.option_groups import ChosenOptions, Criteria
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.words import runs_words, with_seed
 
 WALKED_BACK, NOT_DECIDED = 1, 4
@@ -69,7 +69,7 @@ def show_command(
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
     verdict = _second_reading if protocol == "v2" else AuditRow.words
-    raise typer.Exit(print_paths(paths, selection.chosen(), format, Look(sort=sort), verdict))
+    raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))
 
 
 def _second_reading(row: AuditRow) -> str:

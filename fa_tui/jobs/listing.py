@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_tui.views.text import Glyphs
+from fa_tui.views.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
@@ -287,7 +287,7 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
 def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
     """A bar filled to a share: filled part and rest.
 
-    >>> from fa_tui.views.text import ASCII
+    >>> from fa_tui.views.glyphs import ASCII
     >>> share_bar(0.5, 6, ASCII)
     ('===', '---')
     """

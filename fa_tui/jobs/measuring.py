@@ -26,7 +26,7 @@ from fa_core.files import real_path
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed, Pace
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Execution
@@ -303,7 +303,7 @@ class Measuring:
             return []
         pool = self._pool_for(len(self._unfinished) + len(new))
         self._rows |= {str(index): (index, row) for index, row in new}
-        names = told_apart([row for _, row in self._rows.values()])
+        names = disambiguate([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
             options = self._setup.options or MeasureOptions()

@@ -28,7 +28,7 @@ from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
 from fa_tui.views import analysed
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
@@ -234,7 +234,7 @@ class AnalysisScreen(JudgedScreen):
                 if methods is not None:
                     options += [option, ",".join(methods) or "none"]
         look = look_now(self.app)
-        options += Look(filter=look.filter).options()
+        options += ViewState(filter=look.filter).options()
         table = Table(
             name, self._blocks, self.table.line if self.table.line_count() else None, self._record
         )

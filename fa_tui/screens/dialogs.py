@@ -36,10 +36,10 @@ from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.views.columns import every_column
-from fa_tui.views.filters import Look, picking
+from fa_tui.views.filters import ViewState, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
+from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
@@ -50,8 +50,8 @@ def shared_by(app: ExplorerApplication) -> Shared:
     return Shared([])
 
 
-def look_now(app: ExplorerApplication) -> Look:
-    """The view state of the main screen for a command line, which has no marks."""
+def look_now(app: ExplorerApplication) -> ViewState:
+    """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
     if "is:marked" in app.session.scope_text:
         return shown.look._replace(filter=picking(app.session.rows, app.session.in_scope))
@@ -59,7 +59,7 @@ def look_now(app: ExplorerApplication) -> Look:
 
 
 def commands(
-    app: ExplorerApplication, look: Look, *printing: str, unnamed: str = ""
+    app: ExplorerApplication, look: ViewState, *printing: str, unnamed: str = ""
 ) -> list[Piece]:
     """Command lines that print the screen's content and reopen the explorer in its current state.
 
@@ -70,7 +70,10 @@ def commands(
         unnamed: text for runs that no filter selects, or ``""``.
     """
     session, prefers = app.session, app.settings
-    command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    command, *options = printing or (
+        "show",
+        *ViewState(filter=look.filter, sort=look.sort).options(),
+    )
     if session.log:
         log = session.log.arguments
     else:
@@ -345,7 +348,7 @@ async def choose_flip(app: ExplorerApplication) -> None:
         app.say("no run flipped with the last step", "dim")
         return
     rows = [session.rows[flip.row] for flip in explorer.turned]
-    names = [method + rest for method, rest in told_apart(rows)]
+    names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for name, flip in zip(names, explorer.turned, strict=True):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
-    from fa_tui.views.filters import Look
+    from fa_tui.views.filters import ViewState
     from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
@@ -181,7 +181,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     BINDINGS = EXPLORER_KEYS
 
-    def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
+    def __init__(self, session: Session, *, title: str, look: ViewState, classes: str = "") -> None:
         super().__init__(session, classes=classes)
         self._title = title
         self.shown_runs = RunsShown(session, self.app.terminal.glyphs, look)

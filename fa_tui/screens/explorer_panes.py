@@ -13,9 +13,9 @@ from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
 from fa_tui.settings import remember
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
+from fa_tui.views.filters import CELL_LETTERS, ViewState, filter_of
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
-from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place
@@ -81,7 +81,7 @@ class RunsShown:
         table: the long view, created on first use.
     """
 
-    def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
+    def __init__(self, session: Session, glyphs: Glyphs, look: ViewState) -> None:
         self._session, self._glyphs = session, glyphs
         self.matrix = Matrix(session, look.axes, BY_NAME.get(look.show))
         self.matrix.id = "matrix"
@@ -111,13 +111,15 @@ class RunsShown:
         return self.matrix
 
     @property
-    def look(self) -> Look:
-        """The current view state."""
+    def look(self) -> ViewState:
+        """How the runs are shown now."""
         if self.matrix.quantity:
             show = self.matrix.quantity.name
         else:
             show = CELL_LETTERS
-        return Look(show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table)
+        return ViewState(
+            show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table
+        )
 
     async def toggle(self, body: Widget) -> None:
         """Toggle the view; the cursor stays on its run."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fa_tui.views.text import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 
 TRUE_COLOUR = 1 << 24
 _PLAIN_TERMS = ("dumb", "linux", "vt")

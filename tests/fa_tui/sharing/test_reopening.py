@@ -27,7 +27,7 @@ from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.views.columns import QUANTITIES
-from fa_tui.views.filters import Filter, Look, picking
+from fa_tui.views.filters import Filter, ViewState, picking
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.waiting import until
@@ -203,7 +203,7 @@ def test_a_look_that_cannot_be_is_one_line(
 def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_same_order(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    look = Look(filter="flag:a -method:bridge", sort="-growth")
+    look = ViewState(filter="flag:a -method:bridge", sort="-growth")
     printed = []
     for command in ("open", "show"):
         assert main([command, str(published_table), *look.options()]) == 0
