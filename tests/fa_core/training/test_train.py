@@ -30,7 +30,7 @@ from .conftest import plan
 def measured_alone(folder: Path) -> DiagnosticReport:
     job = Job(id="a", checkpoint=str(folder))
     return measure_run(
-        job, "cpu", SimpleNamespace(progress=lambda done, total: None, note=lambda text: None)
+        job, "cpu", SimpleNamespace(update=lambda done, total: None, note=lambda text: None)
     )
 
 
