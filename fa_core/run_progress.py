@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
+
 from fa_core.atomic import write_json
 from fa_core.decode import harmless, loads, reading
 from fa_core.errors import FaError
@@ -97,15 +98,45 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
             return abs(started - self.process_started) <= _SAME_START_SECONDS
         return False
 
-    def text(self) -> str:
-        """How far it is: ``training, epoch 5 of 12, step 150 of 390``."""
-        unit = "epoch" if self.doing == "training" else "batch"
-        parts: list[str] = [self.doing]
+    def place(self) -> str:
+        """How far it is: ``epoch 5 of 12, step 150 of 390``; ``""`` where that is not known yet."""
+        parts = []
         if self.epochs:
+            unit = "batch"
+            if self.doing == "training":
+                unit = "epoch"
             parts.append(f"{unit} {self.epoch} of {self.epochs}")
         if self.steps:
             parts.append(f"step {self.step} of {self.steps}")
         return ", ".join(parts)
+
+
+class RunWork(msgspec.Struct, frozen=True):
+    """The progress of a run, and whether its process still works on it.
+
+    Attributes:
+        progress: as the process wrote it last, without the time of its heartbeat.
+        at_work: whether the process still works on the run.
+    """
+
+    progress: RunProgress
+    at_work: bool
+
+    @property
+    def trains(self) -> bool:
+        """Whether the run is being trained now."""
+        return self.at_work and self.progress.doing == "training"
+
+    def text(self) -> str:
+        """``training, epoch 5 of 12``; of a run that is let go of, why."""
+        progress = self.progress
+        place = progress.place()
+        if self.at_work:
+            return ", ".join(filter(None, [progress.doing, place]))
+        why = progress.ended or "its process died"
+        if place:
+            return f"{progress.doing} ended in {place}: {why}"
+        return f"{progress.doing} ended: {why}"
 
 
 def read_progress(folder: Path) -> RunProgress | None:
@@ -118,6 +149,14 @@ def read_progress(folder: Path) -> RunProgress | None:
             found = msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
         return replace(found, host=harmless(found.host), ended=harmless(found.ended))
     return None
+
+
+def look_at(folder: Path) -> RunWork | None:
+    """What is done with a run now; None where its folder has no progress file."""
+    progress = read_progress(folder)
+    if progress is None:
+        return None
+    return RunWork(replace(progress, heartbeat=0.0), progress.is_at_work())
 
 
 class ProgressFiles:

@@ -43,6 +43,7 @@ from fa_tui.views.filters import Look
 from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
+    from fa_core.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.threshold_history import ThresholdHistory
@@ -305,6 +306,11 @@ class ExplorerApp(ExplorerApplication):
             self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
         if text:
             self.say(text, "warn" if news.gone else "accent")
+
+    def work_changed(self, changed: dict[str, RunWork | None]) -> None:
+        rows = self.session.take_work(changed)
+        self.explorer.work_changed(rows)
+        self.jobs_changed(self.jobs.listed())
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         from fa_tui.screens.threshold_screen import JudgedScreen

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,9 @@ _SHOW_SECONDS = 0.1
 _ARRIVALS_SECONDS = 0.25
 """Measured runs, too: those that come together are one change of the screen."""
 
+
+_ELSEWHERE = "elsewhere "
+"""What the ids of jobs of other processes begin with."""
 
 EMPTY_CELL = "no run in this cell: nothing to measure"
 NO_CHECKPOINT = (
@@ -56,6 +61,7 @@ class JobControl:
             on_saving=app.following.own_rows.add,
         )
         self._moved_due = False
+        self._asked_to_stop: int | None = None
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
@@ -69,11 +75,50 @@ class JobControl:
                     int(job.id), ascii_only=not self._app.terminal.unicode
                 )
                 measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
-        return measured
+        return [*self._elsewhere(), *measured]
+
+    def _elsewhere(self) -> Iterator[Listed]:
+        """The runs that other processes train or measure, or did before they failed or died."""
+        session = self._app.session
+        for row, work in session.work.items():
+            progress = work.progress
+            state, error = "running", ""
+            if not work.at_work:
+                state, error = "failed", work.text()
+            yield Listed(
+                id=f"{_ELSEWHERE}{row}",
+                name=run_name(session, row),
+                state=state,
+                device="" if progress.is_here else progress.host,
+                done=progress.epoch,
+                total=progress.epochs,
+                pid=progress.pid,
+                words=work.text(),
+                error=error,
+                elsewhere=True,
+            )
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
+        if job_id.startswith(_ELSEWHERE):
+            self._stop(int(job_id.removeprefix(_ELSEWHERE)))
+            return True
         return self.measuring.cancel(job_id)
+
+    def _stop(self, row: int) -> None:
+        """Stop the process that works on a run, when it is asked for twice: it may have others."""
+        app, session = self._app, self._app.session
+        progress = session.work[row].progress
+        name, pid = run_name(session, row), progress.pid
+        if not progress.is_here:
+            app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
+        elif self._asked_to_stop != row:
+            self._asked_to_stop = row
+            app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
+        elif progress.has_process():
+            self._asked_to_stop = None
+            os.kill(pid, signal.SIGTERM)
+            app.say(f"process {pid} stops; complete epochs of {name} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Begin a job again that failed or was cancelled."""
@@ -93,7 +138,7 @@ class JobControl:
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
-            app.say(NO_CHECKPOINT if indices else EMPTY_CELL, "warn")
+            app.say(self._why_none(indices), "warn")
             return
         try:
             started = self.measuring.start(rows)
@@ -110,6 +155,14 @@ class JobControl:
         if any(session.coverage[row] for row in queued):
             said += " again and compare"
         app.say(said, "dim")
+
+    def _why_none(self, indices: Sequence[int]) -> str:
+        """Why none of these runs can be measured."""
+        if not indices:
+            return EMPTY_CELL
+        if any(map(self._app.session.is_trained, indices)):
+            return "still in training: it is measured when its training ends"
+        return NO_CHECKPOINT
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""

@@ -134,6 +134,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         words: the last thing it reported.
         error: why it failed, in one line.
         log: its log file.
+        elsewhere: whether another process works on the run, which this explorer did not start.
     """
 
     id: str
@@ -150,6 +151,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     error: str = ""
     log: str = ""
+    elsewhere: bool = False
 
     @property
     def over(self) -> bool:
@@ -165,8 +167,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether it failed or was cancelled."""
-        return self.state in ("failed", "cancelled")
+        """Whether it failed or was cancelled, and was started here."""
+        return self.state in ("failed", "cancelled") and not self.elsewhere
 
 
 def silence_words(job: JobView | Listed) -> str:
@@ -180,6 +182,7 @@ def silence_words(job: JobView | Listed) -> str:
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
+    jobs = [job for job in jobs if not job.elsewhere]
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
     running = [job for job in jobs if job.state == "running"]

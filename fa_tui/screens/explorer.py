@@ -18,6 +18,7 @@ from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
+from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
 from fa_tui.widgets.line import KeyBar, StatusLine
@@ -296,7 +297,11 @@ class ExplorerScreen(Uniform, SlidersScreen):
         else:
             run = self.session.rows[row]
         if self.detail is not None:
-            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
+            work = []
+            if row is not None:
+                work = list(work_lines(self.session, row))
+            gone = row in self.session.gone
+            self.detail.show(run, self.session.thresholds, gone=gone, work=work)
         self.show_intervals(run)
         self._draw_charts()
         self.refresh_bindings()
@@ -313,6 +318,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         flips = self.flips = self.judged_by(message)
+        self.runs.refresh_runs(self.session.work)
         if self.shown_runs.verdicts_changed(flips):
             self.show_rugs()
             self._show_title()
@@ -488,6 +494,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Show runs that were queued, are measured, or were measured again."""
         for row in rows:
             self.runs.row_changed(row)
+
+    def work_changed(self, rows: Sequence[int]) -> None:
+        """Show runs that another process trains or measures, or let go of."""
+        self.states_changed(rows)
+        self.recount()
+        if self.row in rows:
+            self._show_detail()
 
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""

@@ -161,16 +161,32 @@ class RunPage:
         self._growths = block_growths(norms)
         self._peak = peak_block(norms)
 
-    def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
-        """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
+    def lines(
+        self,
+        thresholds: DiagnosticThresholds,
+        *,
+        gone: bool = False,
+        work: Sequence[tuple[str, str]] = (),
+    ) -> list[Row]:
+        """The run as thresholds judge it.
+
+        Args:
+            thresholds: what judges it.
+            gone: whether its file or folder is no longer there.
+            work: what another process does with it, lines with their tones.
+        """
         report = self._report = self._row.report.with_thresholds(thresholds)
         judged = (report.flags, report.undecided, report.coverage)
         lines = [*self._part("title", judged, self._title)]
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
+        for text, tone in work:
+            lines += self._wrapped(text, tone)
         if report.coverage:
             lines += self._measured(judged)
+        elif work:
+            lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")
         else:
@@ -589,9 +605,15 @@ class DetailPane(PaintedScroll, can_focus=True):
     _page_width = 0
     _thresholds = DiagnosticThresholds()
     _gone = False
+    _work: Sequence[tuple[str, str]] = ()
 
     def show(
-        self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False
+        self,
+        row: AuditRow | None,
+        thresholds: DiagnosticThresholds,
+        *,
+        gone: bool = False,
+        work: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
 
@@ -599,11 +621,12 @@ class DetailPane(PaintedScroll, can_focus=True):
             row: the run.
             thresholds: what it is judged by.
             gone: its file or folder is no longer there.
+            work: what another process does with it, lines with their tones.
         """
         if row is not self._row:
             self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row, self._gone = row, gone
+        self._row, self._gone, self._work = row, gone, work
         self.judge(thresholds)
 
     def judge(self, thresholds: DiagnosticThresholds) -> None:
@@ -620,4 +643,4 @@ class DetailPane(PaintedScroll, can_focus=True):
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        return self._page.lines(self._thresholds, gone=self._gone)
+        return self._page.lines(self._thresholds, gone=self._gone, work=self._work)

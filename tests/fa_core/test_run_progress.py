@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fa_core import run_progress
 from fa_core.facts.runs import PROGRESS
-from fa_core.run_progress import STALE_SECONDS, ProgressFiles, read_progress
+from fa_core.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
 
 
 def test_a_run_without_the_file_has_no_progress(tmp_path):
@@ -28,7 +28,7 @@ def test_what_this_process_works_on_is_at_work(tmp_path):
         assert found is not None
         assert (found.pid, found.is_at_work()) == (os.getpid(), True)
         # the epoch is new, so that it was written at once, with the step of that moment
-        assert found.text() == "training, epoch 5 of 12, step 150 of 390"
+        assert found.place() == "epoch 5 of 12, step 150 of 390"
     assert not (tmp_path / PROGRESS).exists()
 
 
@@ -66,9 +66,9 @@ def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
         "    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    found = read_progress(tmp_path)
+    found = look_at(tmp_path)
     assert found is not None
-    assert not found.is_at_work()
+    assert found.text() == "training ended: its process died"
 
 
 def test_another_process_of_the_same_number_is_another_one(tmp_path):
