@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
@@ -60,11 +60,20 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
+        self._machine_watch: MachineWatch | None = None
         self._moved_due = False
         self._asked_to_stop: int | None = None
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
+
+    @property
+    def machine_watch(self) -> MachineWatch:
+        """Looks at the machine, from the first time that a screen shows it."""
+        if self._machine_watch is None:
+            self._machine_watch = MachineWatch(self.pids)
+            self._machine_watch.start()
+        return self._machine_watch
 
     def listed(self) -> list[Listed]:
         """Every job; of a run that was measured, its verdict by the thresholds of now."""
@@ -166,6 +175,8 @@ class JobControl:
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""
+        if self._machine_watch is not None:
+            self._machine_watch.stop()
         self.measuring.close()
 
     def moved(self, job: object) -> None:
