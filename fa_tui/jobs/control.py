@@ -6,11 +6,13 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
+from fa_core.facts.runs import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
@@ -20,6 +22,7 @@ from fa_tui.views.words import queued_words, run_name
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
     from fa_tui.application import Application
+    from fa_tui.settings import MeasureAnswer
 
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
@@ -47,6 +50,7 @@ class JobControl:
     Attributes:
         measuring: the runs that are measured.
         again: row → its new measurement next to its audit, until it replaces that.
+        answers: row → the data and network that were typed for its folder.
     """
 
     def __init__(self, app: Application, setup: Setup) -> None:
@@ -60,6 +64,7 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
+        self.answers: dict[int, MeasureAnswer] = {}
         self._machine_watch: MachineWatch | None = None
         self._moved_due = False
         self._asked_to_stop: int | None = None
@@ -142,15 +147,32 @@ class JobControl:
         """How many runs are not over."""
         return sum(not job.over for job in self.measuring.listed())
 
+    def unknown(self, indices: Sequence[int]) -> list[int]:
+        """The runs of which nothing says what data to measure them on.
+
+        Those whose measurement failed are among them: what was typed for them may be wrong.
+        """
+        session = self._app.session
+        if self.measuring.has_data:
+            return []
+        failed = {int(job.id) for job in self.measuring.listed() if job.state == "failed"}
+        found = []
+        for index in session.measurable(indices):
+            row = session.rows[index]
+            is_described = bool(row.report.coverage) or is_run(Path(row.checkpoint or ""))
+            if not is_described and (index in failed or index not in self.answers):
+                found.append(index)
+        return found
+
     def measure(self, indices: Sequence[int]) -> None:
-        """Queue runs to be measured; say which, or say why none can be."""
+        """Queue runs to be measured; say which and where, or say why none can be."""
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
             app.say(self._why_none(indices), "warn")
             return
         try:
-            started = self.measuring.start(rows)
+            started = self.measuring.start(rows, self.answers)
         except FaError as error:
             app.say(str(error), "bad")
             return
@@ -163,7 +185,7 @@ class JobControl:
         said = f"{queued_words(session, queued)} to measure"
         if any(session.coverage[row] for row in queued):
             said += " again and compare"
-        app.say(said, "dim")
+        app.say(f"{said} {self.measuring.where()}", "dim")
 
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""

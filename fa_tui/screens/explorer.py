@@ -487,8 +487,11 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return AnalysisScreen(self.session)
 
     def action_measure(self) -> None:
-        """Measure the marked runs, or the one under the cursor."""
-        self.app.jobs.measure(self.chosen)
+        """Measure the marked runs, or the one under the cursor; ask first what is not known."""
+        if self.app.jobs.unknown(self.chosen):
+            self.app.action_ask("measure")
+        else:
+            self.app.jobs.measure(self.chosen)
 
     def states_changed(self, rows: Iterable[int]) -> None:
         """Show runs that were queued, are measured, or were measured again."""
