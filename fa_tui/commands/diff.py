@@ -42,7 +42,7 @@ def diff_command(
     """
     from fa_core.analysis.difference import CAME, CHANGED, WENT, differences
     from fa_core.reporting.blocks import Grid
-    from fa_tui.views.differences import difference_lines, difference_summary
+    from fa_tui.views.differences import difference_grid, difference_summary
 
     chosen = selection.chosen()
     old, new = inputs.open_paths([before]), inputs.open_paths([after])
@@ -53,11 +53,10 @@ def diff_command(
         list(judged(inputs.selected(old, chosen, may_be_none=True), chosen.criteria)),
         list(judged(inputs.selected(new, chosen, may_be_none=True), chosen.criteria)),
     )
-    lines = [line for line in difference_lines(runs) if line.state in (CHANGED, CAME, WENT)]
+    changed = [run for run in runs if run.state in (CHANGED, CAME, WENT)]
     blocks: list[Grid | str] = []
-    if lines:
-        cells = [line[:4] for line in lines]
-        blocks.append(Grid(("run", "A", "B", "numbers, A → B"), tuple(cells), words=4))
+    if changed:
+        blocks.append(difference_grid(changed))
     blocks.append(difference_summary(runs))
     record = {
         "a": str(before),
@@ -67,4 +66,4 @@ def diff_command(
     output.print_result(format, record, blocks)
     if old.problems or new.problems:
         raise typer.Exit(3)
-    raise typer.Exit(1 if lines else 0)
+    raise typer.Exit(1 if changed else 0)

@@ -141,6 +141,13 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding(
         "T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"
     ),
+    Binding(
+        "D",
+        "lens('differences')",
+        "Before/after",
+        show=False,
+        tooltip="two of the open files or folders, run by run",
+    ),
     Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
     Binding(
         "J",
@@ -466,7 +473,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return given_runs(self.app, self.chosen)
 
     def action_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis, imported then; a threshold moved there is moved here
+        """Open a screen of the same runs, imported then; a threshold moved there is moved here
         too."""
         try:
             self.app.push_screen(self._lens(name), lambda _: self.catch_up())
@@ -482,6 +489,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
             from fa_tui.screens.timeline import TimelineScreen
 
             return TimelineScreen(self.session, at=self.row)
+        if name == "differences":
+            from fa_tui.screens.differences import DifferencesScreen
+
+            return DifferencesScreen(self.session)
         from fa_tui.screens.analysis import AnalysisScreen
 
         return AnalysisScreen(self.session)

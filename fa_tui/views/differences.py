@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from fa_core.analysis.difference import (
     CAME,
@@ -15,6 +14,7 @@ from fa_core.analysis.difference import (
     RunDifference,
 )
 from fa_core.numbers import MISSING, brief, count_text, fixed
+from fa_core.reporting.blocks import Grid
 from fa_core.rows import AuditRow
 from fa_tui.views.words import runs_words, told_apart
 
@@ -25,32 +25,17 @@ _FIXED = {"headline_acc": 4, "frozen_baseline_acc": 4, "cross_batch_stability": 
 """Numbers of a narrow range → their decimals; all others have four significant digits."""
 
 
-class DifferenceLine(NamedTuple):
-    """A run as a line of the comparison.
-
-    Attributes:
-        name: of the run.
-        before: its cell in the first audit.
-        after: its cell in the second.
-        numbers: what changed, ``growth 2043 → 31.2``.
-        state: see `fa_core.analysis.difference`.
-    """
-
-    name: str
-    before: str
-    after: str
-    numbers: str
-    state: str
-
-
-def difference_lines(runs: Sequence[RunDifference]) -> Iterator[DifferenceLine]:
-    """A line per run, whatever its state."""
+def difference_grid(runs: Sequence[RunDifference]) -> Grid:
+    """A line per run: its name, its cell in both audits, and the numbers that changed."""
     names = told_apart([run.row for run in runs], by_place=False)
+    rows = []
     for run, name in zip(runs, names, strict=True):
         numbers = ""
         if run.state == CHANGED:
             numbers = ", ".join(map(change_text, run.numbers))
-        yield DifferenceLine("".join(name), _cell(run.before), _cell(run.after), numbers, run.state)
+        rows.append(("".join(name), _cell(run.before), _cell(run.after), numbers))
+    marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
+    return Grid(("run", "A", "B", "numbers, A → B"), tuple(rows), words=4, marked=marked)
 
 
 def _cell(row: AuditRow | None) -> str:
