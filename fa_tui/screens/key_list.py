@@ -21,6 +21,7 @@ class KeyLine(NamedTuple):
     Attributes:
         key: as it is shown.
         does: what it does, in the words of its tooltip.
+        name: the action in a word or two.
         where: the screen that it belongs to, ``""`` for the one that is open.
         action: does it; of another screen, opens that from the main one.
         node: what the action belongs to; None = the main screen.
@@ -28,13 +29,14 @@ class KeyLine(NamedTuple):
 
     key: str
     does: str
+    name: str
     where: str
     action: str
     node: DOMNode | None = None
 
     def matches(self, words: str) -> bool:
         """Whether every word that was typed is in it, in any case."""
-        text = f"{self.key} {self.does} {self.where}".lower()
+        text = f"{self.key} {self.name} {self.does} {self.where}".lower()
         return all(word in text for word in words.lower().split())
 
 
@@ -88,7 +90,9 @@ _PLACES = (
 def keys_here(screen: Screen[object]) -> Iterator[KeyLine]:
     """The keys that work on a screen now."""
     for active, key in offered(screen, attrgetter("tooltip")):
-        yield KeyLine(key, active.binding.tooltip, "", active.binding.action, active.node)
+        binding = active.binding
+        name = binding.description
+        yield KeyLine(key, binding.tooltip, name, "", binding.action, active.node)
 
 
 def keys_elsewhere(app: ExplorerApplication, screen: Screen[object]) -> Iterator[KeyLine]:
@@ -100,7 +104,8 @@ def keys_elsewhere(app: ExplorerApplication, screen: Screen[object]) -> Iterator
             if (key, binding.tooltip) in known:
                 continue
             known.add((key, binding.tooltip))
-            yield KeyLine(key, binding.tooltip, place.name, place.action)
+            name = binding.description
+            yield KeyLine(key, binding.tooltip, name, place.name, place.action)
 
 
 def _bindings_of(place: Place) -> Iterator[Binding]:
