@@ -15,6 +15,7 @@ from pathlib import Path
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
     "pyarrow": "pyarrow>=15",
+    "pandas": "pandas>=2.0",
     "lightning": "lightning>=2.4",
     "transformers": "transformers>=4.46",
     "accelerate": "accelerate>=1.1",
