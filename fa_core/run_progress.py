@@ -21,10 +21,11 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.atomic import write_json
-from fa_core.decode import harmless, loads, reading
+from fa_core.decode import loads, reading
 from fa_core.errors import FaError
-from fa_core.facts.runs import PROGRESS
+from fa_core.facts.run_names import PROGRESS
 from fa_core.files import is_file, read_file
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -147,7 +148,7 @@ def read_progress(folder: Path) -> RunProgress | None:
             return None
         with reading(path, "not a progress file"):
             found = msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
-        return replace(found, host=harmless(found.host), ended=harmless(found.ended))
+        return replace(found, host=sanitize(found.host), ended=sanitize(found.ended))
     return None
 
 

@@ -25,15 +25,16 @@ from typing import NamedTuple
 import msgspec
 
 from fa_core.analysis.student import student_quantile
-from fa_core.decode import Json, checked, harmless, reading
+from fa_core.decode import Json, checked, reading
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.files import read_file
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.numbers import count_text
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
@@ -194,7 +195,7 @@ def _claim_of(fields: object, where: str) -> Claim:
         claim,
         method=canonical_method(claim.method),
         versus=canonical_method(claim.versus),
-        text=harmless(claim.text),
+        text=sanitize(claim.text),
     )
 
 

@@ -1,6 +1,6 @@
 """Data sets and the evaluation batches of an audit.
 
-Imports torch and `measure`; imported by `training`, `engine`, `pitfalls` and commands.
+It imports torch and `measure`. `training`, `engine`, `pitfalls` and commands import it.
 """
 
 from fa_core.data.dataset import DataSet, GivenBatches, eval_batches, eval_order

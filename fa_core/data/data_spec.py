@@ -1,22 +1,33 @@
-"""Data specs: the options behind a data set's name, as a user types them."""
+"""Data specs: the options that a user types after a data set's name."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
 from fa_core.errors import UsageError
 from fa_core.files import real_path, typed_path
 from fa_core.option_values import split_place, unknown_name
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-class Option(NamedTuple):
-    """One option of a data spec: its default, and a reader of its text."""
+T = TypeVar("T")
+Options = TypeVar("Options", bound="DataclassInstance")
 
-    default: Any
-    read: Callable[[str], Any]
+
+def option(default: T, read: Callable[[str], T]) -> T:
+    """A dataclass field that is an option of a data spec.
+
+    Args:
+        default: its value if the spec does not give one.
+        read: text → value, or ValueError.
+    """
+    value: T = field(default=default, metadata={"read": read})
+    return value
 
 
 def at_least(lowest: int, highest: float = math.inf) -> Callable[[str], int]:
@@ -33,41 +44,42 @@ def at_least(lowest: int, highest: float = math.inf) -> Callable[[str], int]:
     return read
 
 
-def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[str, Any]:
-    """Every option's value, given or default.
+def parse_options(name: str, text: str, defaults: Options) -> Options:
+    """The options of a data spec.
 
     Args:
         name: the data set, for messages.
         text: e.g. ``"alpha=0.5,input=16"``; ``""`` for all defaults.
-        options: the known options.
+        defaults: a dataclass of `option` fields.
 
     Raises:
-        UsageError: not ``key=value``, an unknown key, a value that cannot be read.
+        UsageError: not ``key=value``, an unknown key, or an invalid value.
 
-    >>> parse_options("synthetic", "input=16", {"input": Option(128, at_least(1))})
-    {'input': 16}
+    >>> parse_options("npz", "std=0.5", Scaling())
+    Scaling(mean=(0.0,), std=(0.5,))
     """
-    values = {key: option.default for key, option in options.items()}
+    readers = {known.name: known.metadata["read"] for known in fields(defaults)}
+    values = {}
     for item in filter(None, text.split(",")):
         key, equals, value = map(str.strip, item.partition("="))
         if not equals:
-            raise UsageError(
-                f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(options)}"
-            )
-        if key not in options:
-            raise unknown_name(f"option of {name}", key, options)
+            hint = f"options: {', '.join(readers)}"
+            raise UsageError(f"{item!r} is not key=value", where=name, hint=hint)
+        if key not in readers:
+            raise unknown_name(f"option of {name}", key, readers)
         try:
-            values[key] = options[key].read(value)
+            values[key] = readers[key](value)
         except ValueError as error:
-            raise UsageError(f"{key}={value} cannot be used ({error})", where=name) from None
-    return values
+            what = f"{key}={value} cannot be used ({error})"
+            raise UsageError(what, where=name) from None
+    return replace(defaults, **values)
 
 
 def per_channel(lowest: float) -> Callable[[str], tuple[float, ...]]:
-    """A reader of ``"0.5/0.4/0.3"``, or of one number for all channels, each above `lowest`."""
+    """A reader of one number, or of three such as ``"0.5/0.4/0.3"``, all above `lowest`."""
 
     def read(text: str) -> tuple[float, ...]:
-        values = tuple(float(part) for part in text.split("/"))
+        values = tuple(map(float, text.split("/")))
         if len(values) not in (1, 3) or not min(values) > lowest:
             raise ValueError(f"give 1 or 3 numbers above {lowest:g}: 0.49/0.48/0.45")
         return values
@@ -75,28 +87,32 @@ def per_channel(lowest: float) -> Callable[[str], tuple[float, ...]]:
     return read
 
 
-SCALING = {
-    # is subtracted from pixels in [0, 1], per channel
-    "mean": Option((0.0,), per_channel(-math.inf)),
-    # divides them then
-    "std": Option((1.0,), per_channel(0)),
-}
+@dataclass(frozen=True)
+class Scaling:
+    """Scaling of pixels x in [0, 1]: (x − mean)/std, per channel or for all channels."""
+
+    mean: tuple[float, ...] = option((0.0,), per_channel(-math.inf))
+    std: tuple[float, ...] = option((1.0,), per_channel(0))
+
+    def __str__(self) -> str:
+        return f"mean {_joined(self.mean)}, std {_joined(self.std)}"
 
 
-def scaled_by(options: Mapping[str, Any]) -> str:
-    """The `SCALING` among a data set's options as text."""
-    parts = []
-    for name in SCALING:
-        values = "/".join(f"{value:g}" for value in options[name])
-        parts.append(f"{name} {values}")
-    return ", ".join(parts)
+def _joined(values: tuple[float, ...]) -> str:
+    """Values in the form that `per_channel` reads."""
+    return "/".join(f"{value:g}" for value in values)
 
 
-def folder_of(
-    spec: str, text: str, options: Mapping[str, Option]
-) -> tuple[Path, dict[str, Any], str]:
-    """The folder and options in ``DIR,key=value,raw``, and the spec with an absolute path; ``raw``
-    is mean 0, std 1.
+def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options, str]:
+    """Parse ``DIR,key=value,raw``; ``raw`` means mean 0, std 1.
+
+    Args:
+        spec: the whole data spec.
+        text: the spec after its first colon.
+        defaults: as for `parse_options`.
+
+    Returns:
+        The folder, the options, and the spec with an absolute path.
 
     Raises:
         UsageError: no folder named, or as `parse_options`.
@@ -106,5 +122,6 @@ def folder_of(
     if not place:
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
     folder = real_path(typed_path(place))
-    values = parse_options(name, given.replace(",raw", ",mean=0,std=1"), options)
-    return folder, values, f"{name}:{folder}{given}"
+    written_out = given.replace(",raw", ",mean=0,std=1")
+    options = parse_options(name, written_out, defaults)
+    return folder, options, f"{name}:{folder}{given}"

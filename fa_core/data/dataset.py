@@ -1,4 +1,4 @@
-"""Data sets, and the evaluation batches, fixed by a seed, that every audit of a run shares."""
+"""Data sets, and evaluation batches by a seed, the same for every audit of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,17 +22,16 @@ class DataSet:
     """Training and test samples.
 
     Attributes:
-        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``; paths in it are
-            absolute.
+        spec: its data spec with absolute paths, e.g. ``"synthetic:alpha=1.0,input=16"``.
         train_x: (N, *input_shape) float32.
         train_y: (N,) int64 in [0, num_classes).
         test_x: (M, *input_shape) float32.
         test_y: (M,) int64.
         num_classes: C.
-        scaling: how pixels became numbers, e.g. ``"mean 0.5, std 0.25"``, where that was a choice.
+        scaling: of the pixels, e.g. ``"mean 0.5, std 0.25"``, if optional.
 
     Raises:
-        UnreadableInput: samples and labels that do not fit together.
+        UnreadableInput: samples and labels do not fit together.
     """
 
     spec: str
@@ -47,26 +45,32 @@ class DataSet:
     def __post_init__(self) -> None:
         self._check_part("train", self.train_x, self.train_y)
         self._check_part("test", self.test_x, self.test_y)
-        if not len(self.test_y):
-            raise UnreadableInput("no test samples", where=self.spec)
-        train, test = tuple(self.train_x.shape[1:]), self.input_shape
-        if train != test:
-            what = f"train samples are {train}, test samples {test}"
-            raise UnreadableInput(what, where=self.spec)
+        train = tuple(self.train_x.shape[1:])
+        self._check(len(self.test_y) > 0, "no test samples")
+        self._check(
+            train == self.input_shape,
+            f"train samples are {train}, test samples {self.input_shape}",
+        )
 
     def _check_part(self, part: str, x: Tensor, y: Tensor) -> None:
-        if y.ndim != 1 or len(x) != len(y):
-            what = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
-            raise UnreadableInput(what, where=self.spec)
+        self._check(
+            y.ndim == 1 and len(x) == len(y),
+            f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit",
+        )
         if not len(y):
             return
-        low, high = int(y.min()), int(y.max())
-        if low < 0 or high >= self.num_classes:
-            what = f"{part} labels run from {low} to {high}, with {self.num_classes} classes"
-            raise UnreadableInput(what, where=self.spec)
+        low, high = map(int, y.aminmax())
+        self._check(
+            low >= 0 and high < self.num_classes,
+            f"{part} labels run from {low} to {high}, with {self.num_classes} classes",
+        )
+
+    def _check(self, fits: bool, problem: str) -> None:
+        if not fits:
+            raise UnreadableInput(problem, where=self.spec)
 
     def to(self, device: torch.device | str) -> DataSet:
-        """The same data set with its tensors on another device."""
+        """A copy with its tensors on another device."""
         return replace(
             self,
             train_x=self.train_x.to(device),
@@ -82,13 +86,12 @@ class DataSet:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the test samples and labels: two audits with the same hash drew from the same
-        samples."""
+        """SHA-256 of the test samples and labels, which audits draw from."""
         return content_hash((self.test_x, self.test_y))
 
 
 def content_hash(tensors: Iterable[Tensor]) -> str:
-    """SHA-256 of tensors, their types and shapes."""
+    """SHA-256 of tensors, including types and shapes."""
     digest = hashlib.sha256()
     for tensor in tensors:
         array = tensor.detach().cpu().contiguous().numpy()
@@ -99,91 +102,105 @@ def content_hash(tensors: Iterable[Tensor]) -> str:
 
 @dataclass(frozen=True)
 class GivenBatches:
-    """Test batches made by the user's code, measured in this order: the first K give (a) to (c).
+    """Test batches of the user's code, measured in this order: the first K give (a) to (c).
 
     Attributes:
         spec: the data spec.
-        batches: (x, y) pairs, or mappings, as for `diagnose`.
+        batches: (x, y) pairs or mappings, as for `diagnose`.
     """
 
     spec: str
-    batches: list[Any]
+    batches: list[Iterable[object]]
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all tensors in the batches."""
-        tensors: list[Tensor] = []
+        values: list[object] = []
         for batch in self.batches:
-            parts = batch.values() if isinstance(batch, Mapping) else batch
-            tensors += map(torch.as_tensor, parts)
-        return content_hash(tensors)
+            if isinstance(batch, Mapping):
+                values += batch.values()
+            else:
+                values += batch
+        return content_hash(map(torch.as_tensor, values))
 
 
 def eval_batches(
     data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0
 ) -> list[tuple[Tensor, Tensor]]:
-    """K disjoint batches of test samples, the same ones for the same seed.
+    """K disjoint batches of test samples, fixed by a seed.
 
     Args:
         data: the data set; only its test part is used.
-        k: K, how many batches.
+        k: K, number of batches.
         batch_size: B, samples per batch.
         seed: picks the samples.
 
     Returns:
-        At most K pairs (x: (B, *input_shape), y: (B,)). A test part too small for K full batches
-        gives fewer full ones, or a single batch of everything if it is smaller than B.
+        K pairs (x: (B, *input_shape), y: (B,)); fewer if the test part is too small for K full
+        batches; a single batch of all samples if it is smaller than B.
 
     Source: docs/protocol.md §3 (c): K ≥ 8 disjoint batches of 128, default K = 10.
     """
     order, count = eval_order(len(data.test_y), k, batch_size, seed)
-    batches = order[:count].to(data.test_y.device).chunk(max(1, count // batch_size))
-    return [(data.test_x[rows], data.test_y[rows]) for rows in batches]
+    drawn = order[:count].to(data.test_y.device)
+    number = max(1, count // batch_size)
+    batches = []
+    for rows in drawn.chunk(number):
+        batches.append((data.test_x[rows], data.test_y[rows]))
+    return batches
 
 
 def eval_order(
     samples: int, k: int = 10, batch_size: int = 128, seed: int = 0
 ) -> tuple[Tensor, int]:
-    """The order of the test samples: those of the `eval_batches` first.
+    """The order of the test samples, with those of `eval_batches` first.
 
     Args:
-        samples: how many there are.
+        samples: their number.
         k, batch_size, seed: as for `eval_batches`.
 
     Returns:
-        Their order (samples,), and how many of the first are in a batch.
+        Their order (samples,), and the number of samples in the batches.
     """
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
-    full = max(1, min(k, samples // batch_size))
-    return order, min(full * batch_size, samples)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(samples, generator=generator)
+    full = min(k, samples // batch_size)
+    drawn = max(1, full) * batch_size
+    return order, min(drawn, samples)
 
 
-def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any) -> DataSet:
+def from_arrays(
+    spec: str,
+    train_x: object,
+    train_y: object,
+    test_x: object,
+    test_y: object,
+) -> DataSet:
     """A data set from arrays or tensors; bytes (uint8) become numbers in [0, 1], labels int64.
 
     Raises:
-        UnreadableInput: samples that are no numbers, labels that are not whole numbers, sizes that
-            do not fit.
+        UnreadableInput: samples are not numeric, labels are not integers, or sizes do not fit.
     """
-    train_labels = _labels(spec, train_y)
-    test_labels = _labels(spec, test_y)
-    classes = 1
-    for y in (train_labels, test_labels):
-        if y.numel():
-            classes = max(classes, 1 + int(y.max()))
+    labels = [_labels(spec, y) for y in (train_y, test_y)]
+    largest = [int(y.max()) for y in labels if y.numel()]
     return DataSet(
-        spec, _samples(spec, train_x), train_labels, _samples(spec, test_x), test_labels, classes
+        spec,
+        train_x=_samples(spec, train_x),
+        train_y=labels[0],
+        test_x=_samples(spec, test_x),
+        test_y=labels[1],
+        num_classes=1 + max(largest, default=0),
     )
 
 
-def _samples(spec: str, values: Any) -> Tensor:
+def _samples(spec: str, values: object) -> Tensor:
     x = _tensor(spec, values)
     if x.dtype == torch.uint8:
         return x.float() / 255.0
     return x.float()
 
 
-def _labels(spec: str, values: Any) -> Tensor:
+def _labels(spec: str, values: object) -> Tensor:
     y = _tensor(spec, values)
     if y.ndim == 2 and y.shape[-1] == 1:
         y = y.squeeze(-1)
@@ -191,21 +208,20 @@ def _labels(spec: str, values: Any) -> Tensor:
         hint = "give class indices: y.argmax(1) where y is one-hot"
         raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
     if y.is_floating_point() or y.is_complex():
-        raise UnreadableInput(
-            f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1"
-        )
+        what = f"labels are {y.dtype}, not whole numbers"
+        raise UnreadableInput(what, where=spec, hint="give class indices 0..C-1")
     return y.long()
 
 
-def _tensor(spec: str, values: Any) -> Tensor:
+def _tensor(spec: str, values: object) -> Tensor:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnreadableInput(f"not an array of numbers ({error})", where=spec) from None
 
 
-def made_data(spec: str, made: Any) -> DataSet | GivenBatches:
-    """Data of what the user's code or a plugin returned.
+def made_data(spec: str, made: object) -> DataSet | GivenBatches:
+    """The data that the user's code or a plugin returned.
 
     Args:
         spec: its data spec.
@@ -214,11 +230,11 @@ def made_data(spec: str, made: Any) -> DataSet | GivenBatches:
             of (x, y) pairs or mappings.
 
     Raises:
-        UnreadableInput: it is something else.
+        UnreadableInput: any other value.
     """
     if isinstance(made, DataSet):
         return made
-    if isinstance(made, Mapping) and set(NAMES) <= set(made):
+    if isinstance(made, Mapping) and made.keys() >= set(NAMES):
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
@@ -234,5 +250,5 @@ _NO_BATCHES = (str, bytes, Mapping, Tensor, np.ndarray)
 
 
 def _is_batch(item: object) -> bool:
-    """Whether it is a mapping or a pair (x, y)."""
+    """Whether an item is a mapping or a pair (x, y)."""
     return isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2)

@@ -1,9 +1,8 @@
-"""Images in a folder per class, as torchvision's ImageFolder, Resize and CenterCrop read them."""
+"""Images in a folder per class, read like torchvision's ImageFolder, Resize and CenterCrop."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,77 +16,78 @@ from fa_core.files import free_ram, is_folder, open_file
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"])
 
 READ_AS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
-"""The formats that Pillow may take a file for, whatever its name: it decodes these by itself, and
-starts another program for some others (Ghostscript for EPS)."""
+"""The formats that Pillow decodes by itself; for EPS, for example, it starts Ghostscript."""
 
 MOST_PIXELS = 1 << 25
-"""Of one image, as it is and as it is resized; cameras make fewer, mostly."""
+"""Limit per image, before and after resizing; most cameras stay below it."""
 
 COPIES = 10
-"""Bytes of memory that a byte of an image needs until it is standardised: the image, the stack of
-all, and four for each of two tensors of float32."""
+"""Bytes of memory per byte of an image: the image, the stack, and two tensors of float32."""
 
 Pixels = NDArray[np.uint8]
 
 
 def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[str]]:
-    """Bytes (N, 3, H, W), labels (N,) and the names of the classes, numbered in their order.
+    """Read ``DIR/CLASS/IMAGE``.
 
     Args:
-        folder: DIR of ``DIR/CLASS/IMAGE``.
-        size: of the shorter side before the square centre is cut out; None = images are one size.
+        folder: DIR.
+        size: of the square: the shorter side is resized to it, and the centre cut out; None = keep
+            the images, which then must have one size.
+
+    Returns:
+        Bytes (N, 3, H, W), labels (N,), and the class names in the order of their numbers.
 
     Raises:
-        UnreadableInput: no folder, no images, one that cannot be read, several sizes, or more than
-            fits into memory.
+        UnreadableInput: no folder, no images, an unreadable image, several sizes, or too little
+            memory.
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
     classes, files = _listed(folder)
     if not files:
-        raise UnreadableInput(
-            "has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png"
-        )
-    first = _pixels(files[0][0], size)
-    _check_room(folder, len(files), first)
-    images = [first]
-    labels = [label for _, label in files]
-    for path, _ in files[1:]:
+        what = "has no images in a folder per class"
+        raise UnreadableInput(what, where=folder, hint="write DIR/CLASS/IMAGE.png")
+    images: list[Pixels] = []
+    labels = []
+    for path, label in files:
         image = _pixels(path, size)
+        if not images:
+            first = image
+            _check_room(folder, len(files), first)
         if image.shape != first.shape:
-            raise UnreadableInput(
-                f"images of several sizes, {_size(first)} and {_size(image)}",
-                where=path,
-                hint="add a size: imagefolder:DIR,size=224",
-            )
+            what = f"images of several sizes, {_size(first)} and {_size(image)}"
+            raise UnreadableInput(what, where=path, hint="add a size: imagefolder:DIR,size=224")
         images.append(image)
-    x = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
-    return x, torch.tensor(labels), classes
+        labels.append(label)
+    stacked = torch.from_numpy(np.stack(images))
+    return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
 
 
 def _size(image: Pixels) -> str:
-    """Width and height of an image, for messages."""
+    """Width and height of an image as text."""
     high, wide, _ = image.shape
     return f"{wide}×{high}"
 
 
 def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
-    """The classes, and every image with the number of its class."""
+    """The class names, and every image with its class number."""
     with reading(folder):
-        classes = sorted(entry.name for entry in folder.iterdir() if is_folder(entry))
-        files: list[tuple[Path, int]] = []
-        for label, name in enumerate(classes):
-            for path in sorted((folder / name).rglob("*")):
+        places = sorted(filter(is_folder, folder.iterdir()))
+        files = []
+        for label, place in enumerate(places):
+            for path in sorted(place.rglob("*")):
                 if path.suffix.lower() in SUFFIXES:
                     files.append((path, label))
-    return classes, files
+    names = [place.name for place in places]
+    return names, files
 
 
 def _check_room(folder: Path, count: int, first: Pixels) -> None:
-    """Refuse more images than memory holds, which are as large as the first one.
+    """Check that memory can hold `count` images of the size of the first.
 
     Raises:
-        UnreadableInput: says what they need.
+        UnreadableInput: says the memory they need.
     """
     needed = COPIES * count * first.nbytes
     if needed > free_ram():
@@ -102,26 +102,29 @@ def _pixels(path: Path, size: int | None) -> Pixels:
 
     with reading(path, "no image that is read here"), open_file(path) as file:
         try:
-            image: Any = Image.open(file, formats=READ_AS)
+            image = Image.open(file, formats=READ_AS)
         except UnidentifiedImageError:
             raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
-        _check_pixels(*image.size)
+        wide, high = image.size
+        _check_pixels(wide, high)
         if size is None:
             return np.asarray(image.convert("RGB"))
-        shorter = min(image.size)
-        wide = size * image.size[0] // shorter
-        high = size * image.size[1] // shorter
+        shorter = min(wide, high)
+        wide = size * wide // shorter
+        high = size * high // shorter
         _check_pixels(wide, high)
-        image = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
-    left, top = round((wide - size) / 2), round((high - size) / 2)
-    return np.asarray(image.crop((left, top, left + size, top + size)))
+        resized = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
+    left = round((wide - size) / 2)
+    top = round((high - size) / 2)
+    box = (left, top, left + size, top + size)
+    return np.asarray(resized.crop(box))
 
 
 def _check_pixels(wide: int, high: int) -> None:
-    """Refuse an image before it is decoded: a small file may hold a very large one.
+    """Check the size of an image before it is decoded: a small file may have a very large one.
 
     Raises:
-        ValueError: says the size.
+        ValueError: more than `MOST_PIXELS`.
     """
     if wide * high > MOST_PIXELS:
         raise ValueError(f"{wide}×{high} pixels; up to {MOST_PIXELS:,} are read")

@@ -1,4 +1,4 @@
-"""Data sets by data spec.
+"""Data sets by their data specs.
 
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
 cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]
@@ -11,20 +11,14 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 
 from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.data.data_spec import (
-    SCALING,
-    Option,
-    at_least,
-    folder_of,
-    parse_options,
-    scaled_by,
-)
+from fa_core.data.data_spec import Scaling, at_least, option, parse_folder, parse_options
 from fa_core.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
 from fa_core.data.image_folder import read_images
 from fa_core.data.synthetic import load_synthetic
@@ -38,16 +32,15 @@ _SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
 
 
 def load_npz(spec: str, text: str) -> DataSet:
-    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) from an archive; nothing in
-    it can run code.
+    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) without running code.
 
     Args:
-        spec: the whole data spec; the data set keeps it with an absolute path.
+        spec: the whole data spec.
         text: the file.
 
     Raises:
         UsageError: no file named.
-        UnreadableInput: not an archive, an array missing, or arrays of objects.
+        UnreadableInput: not an archive, a missing array, or arrays of objects.
     """
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
@@ -57,29 +50,31 @@ def load_npz(spec: str, text: str) -> DataSet:
         for names in _SPELLINGS:
             if set(names) <= set(archive.files):
                 _check_arrays(archive.zip, names, size_of(file))
-                return from_arrays(f"npz:{path}", *(archive[name] for name in names))
+                arrays = [archive[name] for name in names]
+                return from_arrays(f"npz:{path}", *arrays)
         found = ", ".join(archive.files[:MOST_NAMED]) or "nothing"
-    raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
+    hint = f"needs {', '.join(NAMES)}"
+    raise UnreadableInput(f"holds {found}", where=path, hint=hint)
 
 
 MOST_NAMED = 20
-"""Arrays that a message names."""
+"""Most arrays that a message names."""
 
 _FLOATS = 8
-"""Bytes that a number takes on its way into a tensor of float32, scaled."""
+"""Bytes per number for its conversion to a scaled float32."""
 
 
 def _check_arrays(archive: zipfile.ZipFile, names: Iterable[str], size: int) -> None:
-    """Refuse arrays before they take memory: by their headers, which may state any shape.
+    """Check the headers of arrays before they take memory; a header may state any shape.
 
     Args:
         archive: an opened ``.npz`` file.
         names: the arrays.
-        size: the file's, in bytes.
+        size: of the file, in bytes.
 
     Raises:
-        ValueError: an array that is shorter than its header states.
-        UnreadableInput: more than such a file may hold; see `check_room`.
+        ValueError: an array is shorter than its header states.
+        UnreadableInput: too large for such a file; see `check_room`.
     """
     needed = 0
     for name in names:
@@ -96,100 +91,118 @@ def _check_arrays(archive: zipfile.ZipFile, names: Iterable[str], size: int) -> 
     check_room(needed, size, "save it with np.savez, which does not compress")
 
 
-_DIGITS = {
-    # of 1797
-    "test": Option(360, at_least(1)),
-    # draws the split
-    "seed": Option(0, at_least(0)),
-}
+@dataclass(frozen=True)
+class DigitsOptions:
+    """Options of ``digits``.
+
+    Attributes:
+        test: test samples of the 1797.
+        seed: of the split.
+    """
+
+    test: int = option(360, at_least(1))
+    seed: int = option(0, at_least(0))
 
 
 def load_digits(spec: str, text: str) -> DataSet:
     """1797 images of 8×8 grey levels 0..16, scaled to [0, 1]: (N, 1, 8, 8), 10 classes.
 
     Args:
-        spec: the whole data spec, kept in the data set.
+        spec: the whole data spec.
         text: its options, e.g. ``"test=500"``.
 
     Raises:
         UsageError: scikit-learn is not installed, unknown option, or no training samples left.
     """
-    options = parse_options("digits", text, _DIGITS)
+    options = parse_options("digits", text, DigitsOptions())
     try:
         from sklearn import datasets
     except ImportError:
         raise missing_package("scikit-learn", "the data set digits") from None
     images, labels = datasets.load_digits(return_X_y=True)
-    test = int(options["test"])
+    test = options.test
     if test >= len(labels):
-        raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
-    order = np.random.Generator(np.random.PCG64(int(options["seed"]))).permutation(len(labels))
-    x = torch.from_numpy((images[order] / 16.0).astype(np.float32)).reshape(-1, 1, 8, 8)
-    y = torch.from_numpy(labels[order].astype(np.int64))
-    return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)
+        what = f"test={test} leaves no training samples of {len(labels)}"
+        raise UsageError(what, where=spec)
+    rng = np.random.Generator(np.random.PCG64(options.seed))
+    order = rng.permutation(len(labels))
+    levels = torch.from_numpy(images[order] / 16.0)
+    x = levels.float().reshape(-1, 1, 8, 8)
+    y = torch.from_numpy(labels[order]).long()
+    return DataSet(
+        spec,
+        train_x=x[test:],
+        train_y=y[test:],
+        test_x=x[:test],
+        test_y=y[:test],
+        num_classes=10,
+    )
 
 
 def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
-    """CIFAR-10, or CIFAR-100 with its 100 fine labels: (N, 3, 32, 32) standardised per channel.
+    """CIFAR-10, or CIFAR-100 with its 100 fine labels: (N, 3, 32, 32), standardised per channel.
 
     Args:
         kind: which of the two.
-        spec: the whole data spec; the data set keeps it with an absolute path, valid from anywhere.
-        text: the folder, or the folder that holds the unpacked archive; then `SCALING`, or ``raw``.
+        spec: the whole data spec.
+        text: the folder, or the folder with the unpacked archive; then `Scaling`, or ``raw``.
 
     Raises:
         UsageError: no folder named, or an unknown option.
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
-    own = {
-        "mean": SCALING["mean"]._replace(default=kind.mean),
-        "std": SCALING["std"]._replace(default=kind.std),
-    }
-    folder, options, full = folder_of(spec, text, own)
-    arrays = read_cifar(kind, folder, options["mean"], options["std"])
-    return DataSet(full, *arrays, kind.classes, scaled_by(options))
+    folder, scaling, full = parse_folder(spec, text, kind.scaling)
+    arrays = read_cifar(kind, folder, scaling)
+    return DataSet(full, *arrays, kind.classes, str(scaling))
 
 
-_SIZE = Option(None, at_least(1))
-"""What the shorter side is resized to; then the centre is cut out."""
+@dataclass(frozen=True)
+class Resizing:
+    """Resize the shorter side to `size`, then cut out the square centre; None = neither."""
+
+    size: int | None = option(None, at_least(1))
+
+
+@dataclass(frozen=True)
+class ImageOptions(Scaling, Resizing):
+    """Options of ``imagefolder``."""
 
 
 def load_images(spec: str, text: str, train: bool = False) -> DataSet:
-    """Images in a folder per class, DIR/test/CLASS (or ``val``; else DIR/CLASS) and
-    DIR/train/CLASS.
+    """Images in a folder per class: DIR/train/CLASS; DIR/test/CLASS, DIR/val/CLASS or DIR/CLASS.
 
     Args:
         spec: the whole data spec.
         text: the folder and options, e.g. ``DIR,size=32,mean=0.5,std=0.25``.
-        train: whether to read the training part; without it that part is empty.
+        train: whether to read the training part, which is empty otherwise.
 
     Returns:
-        (N, 3, H, W) in [0, 1], or standardised; classes are numbered by their names in order.
+        (N, 3, H, W) in [0, 1], or standardised; classes are numbered in the order of their names.
 
     Raises:
         UsageError: no folder named, or an unknown option.
-        UnreadableInput: as `read_images`, or other classes in the two parts.
+        UnreadableInput: as `read_images`, or the classes of the two parts differ.
     """
-    root, options, full = folder_of(spec, text, {"size": _SIZE, **SCALING})
+    root, options, full = parse_folder(spec, text, ImageOptions())
     place = root
     for part in ("val", "test"):
-        if (root / part).is_dir():
-            place = root / part
-    size, mean, std = options["size"], options["mean"], options["std"]
-    x, y, classes = read_images(place, size)
+        folder = root / part
+        if folder.is_dir():
+            place = folder
+    x, y, classes = read_images(place, options.size)
     train_x, train_y = x[:0], y[:0]
     if train:
-        train_x, train_y, same = read_images(root / "train", size)
-        if same != classes:
+        train_x, train_y, train_classes = read_images(root / "train", options.size)
+        if train_classes != classes:
             raise UnreadableInput("holds other classes than the training part", where=place)
     return DataSet(
         full,
-        standardised(train_x, mean, std),
-        train_y,
-        standardised(x, mean, std),
-        y,
-        len(classes),
-        scaled_by(options),
+        train_x=standardised(train_x, options),
+        train_y=train_y,
+        test_x=standardised(x, options),
+        test_y=y,
+        num_classes=len(classes),
+        scaling=str(options),
     )
 
 
@@ -204,30 +217,28 @@ DATA_LOADERS: Mapping[str, Callable[[str, str], DataSet]] = {
 
 
 def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
-    """The data set that a data spec names, with its training part.
+    """The data set of a data spec, with its training part.
 
     Args:
-        spec: as above.
-        allow_code: whether ``module:callable`` or a plugin may be imported: only for a spec that
-            the user typed, never for one read from a file.
+        spec: see the module.
+        allow_code: whether ``module:callable`` or a plugin may be imported; only for a spec that
+            the user typed, never for one from a file.
 
     Raises:
-        UsageError: unknown name or option, user code where none is allowed, or test batches alone.
-        UnreadableInput: the files are missing, incomplete or of the wrong layout.
+        UsageError: unknown name or option, code that is not allowed, or test batches alone.
+        UnreadableInput: missing or incomplete files, or a wrong layout.
     """
     data = load_test_data(spec, allow_code=allow_code, train=True)
     if isinstance(data, GivenBatches):
-        raise UsageError(
-            f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})"
-        )
+        hint = f"to train, return ({', '.join(NAMES)})"
+        raise UsageError(f"{spec} gives test batches alone", hint=hint)
     return data
 
 
 def load_test_data(
     spec: str, *, allow_code: bool = False, train: bool = False
 ) -> DataSet | GivenBatches:
-    """The data that a spec names, for measuring; the training part may be empty unless asked for.
-    As `load_data`."""
+    """As `load_data`, for measuring: test batches are accepted, and `train` may be left out."""
     name, _, rest = spec.partition(":")
     if name == "imagefolder":
         return load_images(spec, rest, train)
@@ -235,12 +246,11 @@ def load_test_data(
         return DATA_LOADERS[name](spec, rest)
     check_data_set(spec)
     if not allow_code:
-        hint = f"type it yourself if you trust it: --data {spec}"
-        raise UsageError(
-            f"the data set {spec!r} is the user's code, and code named by a file is never run",
-            hint=hint,
-        )
-    brought = plugins(DATA)
-    if name in brought:
-        return made_data(spec, load_plugin(brought[name])(rest))
-    return made_data(spec, import_callable(spec, "--data")())
+        what = f"the data set {spec!r} is the user's code, and code named by a file is never run"
+        raise UsageError(what, hint=f"type it yourself if you trust it: --data {spec}")
+    installed = plugins(DATA)
+    if name in installed:
+        made = load_plugin(installed[name])(rest)
+    else:
+        made = import_callable(spec, "--data")()
+    return made_data(spec, made)

@@ -1,32 +1,29 @@
-"""Streaming numbers of N networks of one shape, batch by batch.
-
-N = 1 is a network measured by itself.
-"""
+"""Streaming statistics of the passes of N networks of one shape; N = 1 is a single network."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from fa_core.decode import Json
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.facts.measurements import Interval
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import growth_interval, median_ranks
-from fa_core.measure.diagnosed import (
-    Diagnosed,
+from fa_core.measure.cross_batch_stability import Drift, drifts, summed_gradients
+from fa_core.measure.diagnosis import (
+    Diagnosis,
     Samples,
     dead_stream_notes,
     own_credit,
     without_gradient,
 )
-from fa_core.measure.drift import Drift, drifts, summed_gradients
 from fa_core.measure.flattening import (
     FLATTENED,
     PER_TOKEN,
@@ -47,15 +44,14 @@ from fa_core.measure.passes import Pass
 from fa_core.report import DiagnosticReport
 
 FEWEST_PREDICTIONS = 20
-"""With fewer, predictions of one class are no remark."""
+"""With fewer predictions, there is no note if all are of one class."""
 
 
 class CannotStack(MeasureError):
-    """Networks that cannot be measured together; each by itself they may."""
+    """Networks that cannot be measured together, but perhaps one by one."""
 
 
-@dataclass(frozen=True)
-class _Norms:
+class _Norms(NamedTuple):
     """Norms of one batch: (..., L+1, B) of h and g, (..., B) of e_T."""
 
     h: Tensor
@@ -63,17 +59,16 @@ class _Norms:
     error: Tensor
 
 
-@dataclass(frozen=True)
-class _Member:
-    """Numbers of one network, fetched from the device.
+class _Member(NamedTuple):
+    """Statistics of one network, fetched from the device.
 
     Attributes:
-        medians: of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖e_T‖.
-        low: bounds of the medians of h_0..h_L and g_L, see `bounds_of_medians`.
-        high: likewise.
-        agreement: see there.
-        facts: labels classified rightly; the least and the greatest class predicted; for h_0..h_L
-            and for g_0..g_L, whether the norm is 0 in every sample.
+        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖e_T‖.
+        low: lower bounds of the medians of h_0..h_L and g_L (see `bounds_of_medians`).
+        high: their upper bounds.
+        agreement: sign agreement of following layers (see `bounds_of_medians`).
+        facts: number of right labels; least and greatest predicted class; for each of h_0..h_L and
+            g_0..g_L, whether the norm is 0 in every sample.
         drift: (c).
     """
 
@@ -86,17 +81,16 @@ class _Member:
 
 
 class Accumulator:
-    """What the batches gave: `add` per batch, `measured` at the end; nothing waits for the device
-    in between.
+    """Accumulates batches: `add` each one, then `measured`; only the latter waits for the device.
 
     Args:
-        stability_layer: where (c) is measured; None = L//2.
-        norm_batches: how many of the first batches (a) and (b) use.
-        samples_axis: where the samples are in what is added: 0 for one network, 1 behind the
-            members of a group.
+        stability_layer: layer of (c); None = L//2.
+        norm_batches: number of leading batches that (a) and (b) use.
+        samples_axis: samples' axis of the added tensors: 0 for one network, 1 for a group, whose
+            first axis is its members.
 
     Attributes:
-        facts: for the provenance.
+        facts: entries of the report's provenance.
     """
 
     def __init__(
@@ -108,36 +102,35 @@ class Accumulator:
         self._norm_batches = norm_batches
         self._way = ""
         self._names: list[str] = []
-        self.facts: dict[str, Any] = {}
+        self.facts: Json = {}
         self._dtype = ""
         self._terms = 0
         self._norms: list[_Norms] = []
         self._means: list[Tensor] = []
-        self._credit: dict[str, Any] | None = None
-        self._untrue: dict[str, str] = {}
+        self._credit: Json | None = None
+        self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
         self._predictions = 0
 
     @property
     def layers(self) -> list[int] | None:
-        """The layers whose gradients the next batch has to give; None = all."""
+        """Layers whose gradients the next batch needs; None = all."""
         if not self._names:
             return None
         if self._for_norms:
             return list(range(len(self._names)))
         if self._reads_token:
-            # which token is read shows at h_L, batch by batch
+            # the gradient at h_L shows which token the head reads
             return sorted({self._layer, len(self._names) - 1})
         return [self._layer]
 
     def add(self, done: Pass, where: str = "") -> None:
-        """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a
-        group.
+        """Add one batch: logits (B, C) and states (B, ...), for a group (N, B, C) and (N, B, ...).
 
         Raises:
-            TapError: states that cannot be used, or another number of them than before.
-            UsageError: a stability layer that does not exist.
-            CannotStack: the members' states become vectors in different ways.
+            TapError: unusable states, or another number of them than before.
+            UsageError: the stability layer does not exist.
+            CannotStack: the members' states are flattened in different ways.
         """
         if not self._names:
             self._begin(done)
@@ -147,17 +140,17 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = Flattening(self._way, done.counting)
+        flattening = Flattening(self._way, done.label_mask)
         if self._reads_token:
             flattening = Flattening(self._way, read_tokens(done.gradients[-1]))
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]
             self._add_norms(done, flattening)
-            if done.untrue:
-                self._untrue["b"] = done.untrue
-        if done.untrue:
-            self._untrue["c"] = done.untrue
+            if done.gradient_unknown:
+                self._gradient_unknown["b"] = done.gradient_unknown
+        if done.gradient_unknown:
+            self._gradient_unknown["c"] = done.gradient_unknown
         if done.credit and self._credit is None:
             self._credit = own_credit(done, flattening)
         self._add_classes(done)
@@ -165,16 +158,14 @@ class Accumulator:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
 
-    def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
+    def measured(self, right: Sequence[Tensor]) -> list[Diagnosis]:
         """The members' numbers, fetched from the device at once.
 
         Args:
-            right: (N, B) bool of every batch: classified rightly.
+            right: for every batch, (N, B) bool: which samples are classified correctly.
         """
         means = self._batch_means()
-        h = self._joined("h")
-        g = self._joined("g")
-        error = self._joined("error")
+        h, g, error = map(self._joined, zip(*self._norms, strict=True))
         medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
         classes = torch.stack(self._classes, dim=1)
@@ -185,21 +176,21 @@ class Accumulator:
             (h == 0).all(dim=-1).long(),
             (g == 0).all(dim=-1).long(),
         )
-        # fetched together: every column is a wait for the device
+        # each column waits for the device once
         columns = (
             medians,
             *bounds_of_medians(h, g[:, -1], medians[:, : len(self._names)]),
             torch.cat(facts, dim=1),
         )
         rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
-        counted = sum(part.shape[1] for part in right)
+        labels = sum(part.shape[1] for part in right)
         found = []
         for index, row in enumerate(rows):
             member = _Member(*row)
             fetch = partial(self._samples, right, means, index)
             numbers = self._report(member, samples=h.shape[-1])
-            remarks = self._remarks(member)
-            found.append(Diagnosed(numbers, member.facts[0], counted, fetch, remarks))
+            notes = self._notes(member)
+            found.append(Diagnosis(numbers, member.facts[0], labels, fetch, notes))
         return found
 
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
@@ -210,7 +201,7 @@ class Accumulator:
         finite = all(map(math.isfinite, h_norms + g_norms))
         stability = drift.value
         if stability is None and finite and not drift.finite:
-            # too few batches to judge drift, but a non-finite gradient is not to go unseen
+            # too few batches for drift, but a non-finite gradient must show
             stability = math.nan
         *low, g_low = member.low
         *high, g_high = member.high
@@ -243,32 +234,34 @@ class Accumulator:
             unmeasured=unmeasured,
             credit=self._credit,
         )
-        return without_gradient(report, self._untrue) if self._untrue else report
+        if self._gradient_unknown:
+            return without_gradient(report, self._gradient_unknown)
+        return report
 
-    def _remarks(self, member: _Member) -> list[str]:
+    def _notes(self, member: _Member) -> list[str]:
         _, least, most, *zero = member.facts
         depth = len(self._names)
         dark = zero[:depth]
         unreached = zero[depth:]
-        if "b" in self._untrue:
+        if "b" in self._gradient_unknown:
             unreached = []
-        remarks = dead_stream_notes(dark, unreached)
+        notes = dead_stream_notes(dark, unreached)
         if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(member.medians[-1]):
-            return remarks
+            return notes
         if least == most:
-            remarks.append(f"all {self._predictions} predictions are class {least}")
-        return remarks
+            notes.append(f"all {self._predictions} predictions are class {least}")
+        return notes
 
     def _samples(self, right: Sequence[Tensor], means: Tensor, index: int) -> Samples:
-        def of_member(name: str) -> list[Tensor]:
-            batches = [getattr(norms, name) for norms in self._norms]
+        def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
             return [self._by_member(batch)[index].cpu() for batch in batches]
 
+        h, g, error = map(of_member, zip(*self._norms, strict=True))
         directions = unit_rows(means[index])
         return Samples(
-            residual_norms=of_member("h"),
-            bp_grad_norms=of_member("g"),
-            error_norms=of_member("error"),
+            residual_norms=h,
+            bp_grad_norms=g,
+            error_norms=error,
             right=[batch[index].cpu() for batch in right],
             drift_cosines=(directions @ directions.T).cpu(),
         )
@@ -289,7 +282,9 @@ class Accumulator:
         hidden = [self._by_member(h) for h in done.hidden]
         check_states([h[0] for h in hidden], done.names, batch_size)
         last = len(hidden) - 1
-        self._layer = last // 2 if self._asked_layer is None else self._asked_layer
+        self._layer = last // 2
+        if self._asked_layer is not None:
+            self._layer = self._asked_layer
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
@@ -309,13 +304,18 @@ class Accumulator:
             self.facts["reduction"] = f"per token over {labels}"
         if done.own_backward:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
-            if not done.untrue:
+            if not done.gradient_unknown:
                 self.facts[GRADIENT_BY] = "trace of the forward"
 
     def _only_way(self, done: Pass, hidden: list[Tensor]) -> str:
-        """How all members' states become vectors."""
-        if done.counting is not None:
-            check_tokens(done.hidden, done.names, done.counting)
+        """The one way in which all members' states are flattened.
+
+        Raises:
+            TapError: states that do not fit the labels (B, T).
+            CannotStack: the members differ.
+        """
+        if done.label_mask is not None:
+            check_tokens(done.hidden, done.names, done.label_mask)
             return PER_TOKEN
         g_L = self._by_member(done.gradients[-1])
         ways = sorted(set(choose_ways(hidden, g_L)))
@@ -324,74 +324,73 @@ class Accumulator:
         return ways[0]
 
     def _add_classes(self, done: Pass) -> None:
-        """The least and the greatest class that every member predicts."""
+        """Record every member's least and greatest predicted class."""
         logits = self._by_member(done.logits)
         predicted = logits.argmax(dim=-1).flatten(1)
-        if done.counting is not None:
-            predicted = predicted[:, done.counting.flatten()]
+        if done.label_mask is not None:
+            predicted = predicted[:, done.label_mask.flatten()]
         extremes = predicted.aminmax(dim=1)
         self._classes.append(torch.stack(extremes, dim=-1))
         self._predictions += predicted.shape[1]
 
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
-        # every operation counts: a small one takes 40 µs where a pass of the network has just
-        # emptied the
-        # caches
+        # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
         vectors = (flattening.vectors(state, self._axis) for state in states)
         norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
         error = vector_norms(done.error)
-        if done.counting is not None:
-            norms = medians_of_samples(norms, done.counting)
-            error = medians_of_samples(error[done.counting], done.counting)
+        if done.label_mask is not None:
+            norms = medians_of_samples(norms, done.label_mask)
+            error = medians_of_samples(error[done.label_mask], done.label_mask)
         depth = len(done.hidden)
         h = norms[..., :depth, :]
         g = norms[..., depth:, :]
         terms = self._label_count(done)
         if terms != self._terms:
-            # a smaller last batch has a larger 1/B: brought to the first one's
+            # a smaller last batch has a larger 1/B; scale to the first batch's
             g = g * (terms / self._terms)
         self._norms.append(_Norms(h, g, error))
 
     def _batch_means(self) -> Tensor:
-        """(N, K, D) mean gradients, times the size of their batches."""
+        """Mean gradients times the batch size, (N, K, D)."""
         means = self._means
         if self._way == PER_TOKEN:
-            # positions that no sample of a batch has carry no gradient
+            # pad shorter batches: a missing position has no gradient
             longest = max(mean.shape[-1] for mean in means)
             means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
         stacked = torch.stack(means, dim=self._axis)
         return self._by_member(stacked)
 
-    def _joined(self, name: str) -> Tensor:
-        """Norms of one kind over all batches, (N, ..., n)."""
-        batches = [getattr(norms, name) for norms in self._norms]
+    def _joined(self, batches: tuple[Tensor, ...]) -> Tensor:
+        """Norms of all batches, (N, ..., n)."""
         return self._by_member(torch.cat(batches, dim=-1))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
-        return tensor if self._axis else tensor[None]
+        """The tensor with the axis of members, also for a single network."""
+        if self._axis:
+            return tensor
+        return tensor[None]
 
     def _label_count(self, done: Pass) -> int:
-        """How many labels the CE of a batch averages over."""
-        if done.counting is not None:
-            return int(done.counting.sum())
+        """Number of labels that a batch's CE averages over."""
+        if done.label_mask is not None:
+            return int(done.label_mask.sum())
         return done.logits.shape[self._axis]
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What the intervals of (a) and (b) are made of, for N networks at once.
+    """Inputs of the intervals of (a) and (b), for N networks at once.
 
     Args:
         h: (N, L+1, n), ‖h_l,i‖.
         g_last: (N, n), ‖g_L,i‖.
-        medians: (N, L+1), of h.
+        medians: (N, L+1), the medians of h.
 
     Returns:
-        low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and
-            greatest where
-            greatest where n < 6). agreement: (N, L), how often a sample lies on the same side of
-            two following medians, as a
-        correlation.
+        low, high: (N, L+2), values at `median_ranks` of h_0..h_L and g_L; least and greatest where
+            n < 6.
+        agreement: (N, L), how often a sample lies on the same side of the medians of two following
+            layers, as a correlation.
 
     Source: `fa_core.judgement.intervals.growth_interval`.
     """
@@ -400,4 +399,5 @@ def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tenso
     ordered = norms.sort(dim=-1).values
     side = (h - medians[..., None]).sign()
     same_side = side[:, 1:] * side[:, :-1]
-    return ordered[..., low], ordered[..., high], same_side.mean(dim=-1)
+    agreement = same_side.mean(dim=-1)
+    return ordered[..., low], ordered[..., high], agreement

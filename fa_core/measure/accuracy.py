@@ -1,9 +1,9 @@
-"""Accuracy that does not depend on who computed it: near-ties are decided in float64."""
+"""Reproducible accuracy: near-ties are decided in float64."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +11,21 @@ from torch import Tensor, nn
 from fa_core.errors import FaError
 from fa_core.measure.batch_input import as_batches, move_batch, to_device
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.isolate import HALF, Borrowed, Inputs, borrow, first_of, float64_copy, rows
-from fa_core.measure.pass_errors import check_logits, explained
+from fa_core.measure.isolate import (
+    HALF,
+    EvalNetwork,
+    Inputs,
+    eval_mode,
+    first_of,
+    float64_copy,
+    select_samples,
+)
+from fa_core.measure.pass_errors import as_pass_failed, check_logits
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, plain_logits
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called with (batches done, batches in all)."""
+"""Called with (batches done, batches in total)."""
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]
 """``(network, x) -> logits (B, C)``, without a graph."""
@@ -27,41 +35,42 @@ NEAR_TIE = 1e-5
 
 
 def near_ties(logits: Tensor) -> Tensor:
-    """The samples whose two largest logits are too close for float32 to order.
+    """Mask of the samples whose two largest logits are too close for float32 to order.
 
     Args:
         logits: (..., C).
 
     Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False where a logit is not finite or C = 1.
+        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, if C = 1 and
+        for float64 logits.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.shape[-1] < 2:
+    if logits.shape[-1] < 2 or logits.dtype == torch.float64:
         return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
     top, second = logits.detach().float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 
 class AccuracyMeter:
-    """Streaming accuracy: samples whose largest logit is the label's, over samples.
+    """Streaming accuracy: the share of samples whose largest logit is the label's.
 
     A sample with a NaN among its logits is wrong: it has no prediction. Exact ties go to the lowest
-    class. Near-ties of a float32 network are run again in float64, in a copy made at the first of
-    them.
+    class. Near-ties of a float32 network are run again in float64, in a copy made at the first
+    near-tie.
 
     Args:
-        net: the borrowed network.
+        net: the network in eval mode.
         logits_of: how to run it.
 
     Attributes:
         right: (B,) bool per batch.
     """
 
-    def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
+    def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
         self._net = net
         self._twin = Float64Twin(net.model, logits_of)
         self.right: list[Tensor] = []
@@ -69,29 +78,24 @@ class AccuracyMeter:
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
         """Count one batch: inputs and labels on the network's device, logits (B, C).
 
-        Labels (B, T) with logits (B, T, C) count one by one, where they are not ignored; near-ties
-        as they come out.
+        Labels (B, T) with logits (B, T, C) count one by one, without ignored ones; their near-ties
+        are not run again.
         """
-        right = classified(logits, y)
+        right = is_correct(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
-        elif self._decides_ties(logits.dtype):
+        elif not (self._net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
                 decide(right, near, x, y, self._twin)
         self.right.append(right)
 
-    def _decides_ties(self, dtype: torch.dtype) -> bool:
-        if self._net.as_is and dtype in HALF:
-            return False
-        return dtype != torch.float64
-
 
 class Float64Twin:
-    """A copy of a network in float64 and eval mode, made when it is first asked.
+    """A copy of a network in float64 and eval mode, made on first use.
 
     Args:
-        network: left as it is.
+        network: the network; it is left unchanged.
         logits_of: how to run it.
     """
 
@@ -101,7 +105,7 @@ class Float64Twin:
         self._model: nn.Module | None = None
 
     def logits(self, x: Inputs) -> Tensor | None:
-        """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
+        """float64 logits; None if the network cannot run in float64 (a cast inside)."""
         try:
             if self._model is None:
                 self._model = float64_copy(self._network).eval()
@@ -112,26 +116,35 @@ class Float64Twin:
             return None
 
 
-def classified(logits: Tensor, y: Tensor) -> Tensor:
-    """The samples that are right, (..., B) bool, of logits (..., B, C) and labels (B,); NaN is
-    never right."""
-    largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
+def is_correct(logits: Tensor, y: Tensor) -> Tensor:
+    """Whether each prediction is correct; never for a sample with NaN.
+
+    Args:
+        logits: (..., B, C).
+        y: (B,).
+
+    Returns:
+        (..., B) bool.
+    """
+    # max gives the first of equals, and NaN before all others
+    largest, predicted = logits.max(dim=-1)
     return (predicted == y) & (largest == largest)
 
 
 def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
-    """Classify the samples `near`, (B,) bool, in float64: into `right`, in place."""
-    again = twin.logits(rows(x, near))
+    """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
+    again = twin.logits(select_samples(x, near))
     if again is not None:
-        decided = classified(again, y[near].to(again.device))
+        decided = is_correct(again, y[near].to(again.device))
         right[near] = decided.to(right.device)
 
 
 def accuracy(
-    model: nn.Module, batches: Iterable[Any], taps: Taps = None, dtype: str | None = None
+    model: nn.Module, batches: Iterable[object], taps: Taps = None, dtype: str | None = None
 ) -> float:
-    """The share of samples that `model` classifies rightly, a fraction in [0, 1]. Arguments and
-    errors: `run_accuracy`.
+    """The share of samples that `model` classifies correctly, a fraction in [0, 1].
+
+    Arguments and errors: `run_accuracy`.
 
     >>> net = nn.Linear(2, 2, bias=False)
     >>> _ = nn.init.eye_(net.weight)
@@ -144,27 +157,25 @@ def accuracy(
 
 def run_accuracy(
     model: nn.Module,
-    batches: Iterable[Any],
+    batches: Iterable[object],
     taps: Taps = None,
     dtype: str | None = None,
-    device: str | torch.device | None = None,
     on_batch: Progress | None = None,
 ) -> AccuracyMeter:
-    """Classify every sample and keep what was counted: `accuracy` before the division.
+    """Classify every sample: `accuracy` before the division.
 
     Args:
-        model: the network; it comes back as it was.
+        model: the network; it is left unchanged.
         batches: (x, y) pairs.
-        taps: only a function matters here: the one that gives this network's logits.
+        taps: used only if a function: it gives the logits.
         dtype: as for `diagnose`.
-        device: as for `diagnose`.
         on_batch: called with (done, total) after every batch.
 
     Raises:
         MeasureError: batches that cannot be used.
     """
     batches = as_batches(batches)
-    with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
+    with eval_mode(model, dtype) as net, torch.no_grad(), net.rng.isolated_over(batches):
         logits_of: LogitsFunction = plain_logits
         if callable(taps):
             logits_of = resolve_taps(net.model, taps).logits
@@ -172,8 +183,8 @@ def run_accuracy(
         for index, batch in enumerate(batches):
             where = f"eval batch {index}"
             x, y = to_device(batch, index, net)
-            with net.draws.passing():
-                with explained(x, where):
+            with net.rng.isolated():
+                with as_pass_failed(x, where):
                     logits = logits_of(net.model, x)
                 check_logits(logits, y, where)
                 meter.update(x, y, logits)

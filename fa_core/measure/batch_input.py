@@ -1,10 +1,10 @@
-"""Eval batches as checked tensors on the network's device."""
+"""Conversion of eval batches to checked tensors on the network's device."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import torch
@@ -12,64 +12,62 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.isolate import Borrowed, Inputs, each, tensors_of
+from fa_core.measure.isolate import EvalNetwork, Inputs, tensors_of, tree_map
 
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
 
 _OWN_TOKEN = re.compile("MaskedLM|TokenClassification|ConditionalGeneration")
-"""Classes of the model hub whose labels are those of their own position."""
+"""Model-hub classes whose labels belong to the token at their own position."""
 
 
-def as_batches(batches: Iterable[Any]) -> Collection[Any]:
-    """Batches whose number is known; a generator, or a loader of unknown length, is read into a
-    list.
+def as_batches(batches: Iterable[object]) -> Collection[object]:
+    """Batches of a known number; a generator or a loader without a length is read into a list.
 
     Raises:
-        MeasureError: there are none.
+        MeasureError: there are no batches, or it is not an iterable.
     """
-    if not hasattr(batches, "__len__") and not isinstance(batches, Iterable):
-        raise MeasureError(
-            f"the batches are a {type(batches).__name__}",
-            hint="give (x, y) pairs, e.g. a DataLoader",
-        )
-    known = cast(Collection[Any], batches)
+    known = cast(Collection[object], batches)
     try:
-        total = len(known)
+        len(known)
     except TypeError:
+        if not isinstance(batches, Iterable):
+            raise MeasureError(
+                f"the batches are a {type(batches).__name__}",
+                hint="give (x, y) pairs, e.g. a DataLoader",
+            ) from None
         known = list(batches)
-        total = len(known)
-    if not total:
+    if not len(known):
         raise MeasureError(
             "there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128"
         )
     return known
 
 
-def to_device(batch: Any, index: int, net: Borrowed) -> Batch:
+def to_device(batch: object, index: int, net: EvalNetwork) -> Batch:
     """One batch as tensors on the network's device, floating inputs in its dtype.
 
     Args:
-        batch: (x, y): x (B, ...), y (B,) integer class indices, or (B, T) one per token, -100 where
-            none counts; anything `torch.as_tensor` takes. Or a mapping of ``labels`` and of what
-            the network is called with by name: labels (B, T) are the tokens' own there, and become
-            those of the next ones (`predicts_next`).
-        index: its place among the batches, for messages.
-        net: the borrowed network.
+        batch: (x, y), anything `torch.as_tensor` takes: x (B, ...), y (B,) integer class indices,
+            or (B, T), one per token, -100 for ignored tokens. Or a mapping of ``labels`` and the
+            network's keyword arguments: labels (B, T) are then shifted by one for next-token
+            prediction (`predicts_next`).
+        index: the batch's number, for messages.
+        net: the network in eval mode.
 
     Raises:
         MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
     """
     where = f"eval batch {index}"
     x, y = as_batch(batch, index, net.model)
-    counting = y if y.dim() == 1 else y[y != IGNORED]
-    if not len(counting):
+    labels = y if y.dim() == 1 else y[y != IGNORED]
+    if not len(labels):
         raise MeasureError(
             f"no label counts: all are {IGNORED}",
             where=where,
             hint="drop it, or label the tokens that are to be predicted",
         )
-    least = int(counting.min())
+    least = int(labels.min())
     if least < 0:
         raise MeasureError(
             f"label {least} is negative", where=where, hint="classes are numbered from 0"
@@ -78,26 +76,26 @@ def to_device(batch: Any, index: int, net: Borrowed) -> Batch:
 
 
 def move_batch(x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> Batch:
-    """A batch on a device, floating inputs in a dtype."""
+    """Move a batch to a device, and floating inputs to a dtype."""
 
     def move(tensor: Tensor) -> Tensor:
         if tensor.is_floating_point():
             return tensor.to(device=device, dtype=dtype)
         return tensor.to(device)
 
-    return each(x, move), y.to(device=device, dtype=torch.int64)
+    return tree_map(move, x), y.to(device=device, dtype=torch.int64)
 
 
-def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
-    """One batch as tensors where they are, a label per sample or per token, their values unchecked.
+def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch:
+    """One batch as tensors on their own device, with label shapes checked but not label values.
 
     Raises:
-        MeasureError: as `to_device`, but for negative labels, and for none that counts.
+        MeasureError: as `to_device`, except for negative or only ignored labels.
     """
     where = f"eval batch {index}"
     try:
         if isinstance(batch, Mapping):
-            inputs, y = _of_mapping(batch, where, model)
+            inputs, y = _split_mapping(batch, where, model)
         elif isinstance(batch, (tuple, list)) and len(batch) == 2:
             inputs, y = batch[0], torch.as_tensor(batch[1])
             if not isinstance(inputs, Mapping):
@@ -108,7 +106,7 @@ def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
                 where=where,
                 hint="a batch is a pair (x, y), e.g. of a DataLoader, or a mapping with 'labels'",
             )
-        inputs, y = each(inputs, _recordable), _recordable(y)
+        inputs, y = tree_map(_recordable, inputs), _recordable(y)
         _check_shapes(tensors_of(inputs), y, where)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
@@ -124,8 +122,8 @@ def as_batch(batch: Any, index: int, model: nn.Module | None = None) -> Batch:
     return inputs, y
 
 
-def _of_mapping(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> Batch:
-    """A mapping as inputs and labels."""
+def _split_mapping(batch: Mapping[str, object], where: str, model: nn.Module | None) -> Batch:
+    """Inputs by name, and labels."""
     if "labels" not in batch:
         raise MeasureError(
             f"it is a {type(batch).__name__} without labels",
@@ -151,9 +149,8 @@ def _of_mapping(batch: Mapping[str, Any], where: str, model: nn.Module | None) -
 def predicts_next(model: nn.Module | None) -> bool:
     """Whether labels (B, T) of a mapping must be shifted by one (next-token prediction).
 
-    So it is in causal language models, of the model hub and else; not in classes of the hub, and
-    what is derived from them, for masked language models, token classification and generation from
-    an encoder.
+    True except for model-hub classes, and classes derived from them, for masked language models,
+    token classification and conditional generation (`_OWN_TOKEN`).
     """
     if model is None:
         return True
@@ -164,7 +161,7 @@ def predicts_next(model: nn.Module | None) -> bool:
 
 
 def _recordable(tensor: Tensor) -> Tensor:
-    """A tensor made under inference mode cannot enter a graph; its copy can."""
+    """A tensor that can enter a graph: a copy of one made under inference mode."""
     return tensor.clone() if tensor.is_inference() else tensor
 
 
@@ -172,7 +169,7 @@ def _check_shapes(tensors: list[Tensor], y: Tensor, where: str) -> None:
     """Refuse a batch without samples, and labels that are neither one per sample nor one per token.
 
     Raises:
-        MeasureError: says both shapes and what to do.
+        MeasureError: with both shapes and a remedy.
     """
     x, *_ = tensors
     if x.dim() == 0 or len(x) == 0:

@@ -1,8 +1,7 @@
-"""Checkpoint files: their tensors, read without ever running code that a file names.
+"""Checkpoint files: their tensors, read without running any code that a file names.
 
-``.safetensors`` files cannot hold code; what torch wrote is read by
-`fa_core.measure.safe_unpickle`. Files are recognised by their first bytes, so that a large file of
-another kind is never read.
+``.safetensors`` files cannot hold code; `fa_core.measure.safe_unpickle` reads files of torch. The
+first bytes decide, so that a large file of another kind is never read.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 from torch import Tensor
@@ -22,22 +20,20 @@ from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files import name_of, open_file, size_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
 from fa_core.measure.safe_unpickle import EXPORTED_TABLE, Archive, Placeholder
-from fa_core.measure.tensor_mappings import contents_of, mappings, tensor_of
+from fa_core.measure.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
-"""Where a training script's checkpoint keeps the network's state dict: preferred to other
-places."""
+"""Keys under which training scripts save the network's state dict; preferred to others."""
 
 AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
-"""Where it keeps an average of them, taken after all others."""
+"""Keys of averaged weights; taken last."""
 
 FEEDBACK = re.compile(
     r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)"
     r"(?:_?(?:weights|matrices|mats?|bs?))?)(?:_list)?",
     re.I,
 )
-"""Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``,
-``feedback_weights``."""
+"""Keys of feedback matrices next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
@@ -46,30 +42,28 @@ _DAMAGED = "is damaged or no checkpoint"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint file holds.
+    """The content of a checkpoint file.
 
     Attributes:
         path: the file.
-        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` for the
-            whole file), in the order of preference; once it is `fitted`, the one that fits the
-            network.
-        feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has
-            none.
-        metadata: a safetensors file's own notes, e.g. method and seed.
-        contents: names of what the file holds besides tensors.
-        taken: which mapping fits, and what was left out or renamed; empty where all is taken as it
-            is.
+        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` = the whole
+            file), most preferred first; after `fitted`, the one that fits the network.
+        feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list); may be empty.
+        metadata: metadata of a safetensors file, e.g. method and seed.
+        contents: names of entries besides tensors.
+        taken: note on the mapping that fits and on anything unused or renamed; "" if all tensors
+            are used unchanged.
     """
 
     path: Path
-    mappings: Mapping[str, Mapping[str, Tensor]]
-    feedback: Mapping[str, Tensor] = field(default_factory=dict)
+    mappings: Mapping[str, StateDict]
+    feedback: StateDict = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
 
     @property
-    def tensors(self) -> Mapping[str, Tensor]:
+    def tensors(self) -> StateDict:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
 
@@ -78,14 +72,14 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
     """Read a checkpoint.
 
     Args:
-        path: a ``.safetensors`` file, the index of several, or what torch wrote: a state dict, or
-            anything that holds one, or a whole network; feedback next to it (see `FEEDBACK`).
-        weights: place of the mapping to take, or the end of it; None = the first that fits the
+        path: a ``.safetensors`` file, the index of several, or a file of torch with a state dict at
+            any depth, or a whole network; possibly feedback next to it (see `FEEDBACK`).
+        weights: place of the mapping to take, or the end of one; None = the first that fits the
             network.
 
     Raises:
         UnsafeCheckpoint: a TorchScript program.
-        UnreadableInput: no such file, no permission, truncated, or no checkpoint at all.
+        UnreadableInput: no such file, no permission, truncated, or not a checkpoint.
         UsageError: no mapping has that place.
     """
     with reading(path, _DAMAGED, COPY_AGAIN):
@@ -99,7 +93,7 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
 
 
 def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
-    """The checkpoint with the mappings whose places end in a name, the shortest place first.
+    """The checkpoint with only the mappings whose place ends in a name, shortest place first.
 
     Raises:
         UsageError: there is none.
@@ -110,7 +104,7 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
         places = sorted(filter(named.search, held.mappings), key=len)
         if places:
             return replace(held, mappings={place: held.mappings[place] for place in places})
-    known = list(filter(None, checkpoint.mappings)) or list(parted.mappings)
+    known = list(filter(None, checkpoint.mappings)) or parted.mappings
     names = ", ".join(known) or "nothing by a name"
     raise UsageError(
         f"holds no --weights {weights}", where=checkpoint.path, hint=f"it holds {names}"
@@ -152,13 +146,14 @@ def _read_safetensors(path: Path, opened: str) -> Checkpoint:
 
 
 def _read_shards(path: Path) -> Checkpoint:
-    """The tensors that an index names, each from the shard that it names."""
+    """Read the tensors of an index, each from its shard."""
     places = shards(path)
     tensors: dict[str, Tensor] = {}
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).tensors
-            tensors.update({n: tensor for n, tensor in held.items() if places.get(n) == shard})
+        own = {name: tensor for name, tensor in held.items() if places.get(name) == shard}
+        tensors.update(own)
     missing = [name for name in places if name not in tensors]
     if missing:
         raise UnreadableInput(
@@ -167,26 +162,26 @@ def _read_shards(path: Path) -> Checkpoint:
     return Checkpoint(path, {"": tensors})
 
 
-def _read_zip(path: Path, archive: Archive) -> Any:
+def _read_zip(path: Path, archive: Archive) -> object:
     archive.open_zip()
     if "constants.pkl" in archive.places:
-        hint = (
-            f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), "
-            "'weights.pt')"
-        )
         raise UnsafeCheckpoint(
-            "is a TorchScript program, and checkpoints are not run", where=path, hint=hint
+            "is a TorchScript program, and checkpoints are not run",
+            where=path,
+            hint=f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), "
+            "'weights.pt')",
         )
     if "data.pkl" in archive.places:
         return archive.zipped()
     if EXPORTED_TABLE in archive.places:
         return archive.exported()
     if any(name.startswith("serialized_exported_program") for name in archive.places):
-        hint = (
-            f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
-            "'weights.pt')"
+        raise UnreadableInput(
+            "is an exported program of an earlier torch",
+            where=path,
+            hint=f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
+            "'weights.pt')",
         )
-        raise UnreadableInput("is an exported program of an earlier torch", where=path, hint=hint)
     raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 
 
@@ -201,32 +196,32 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
         feedback = _feedback(root[kept])
     if not found:
         raise _no_tensors(path, content, root, names)
-    beside: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     if "_modules" not in root:
-        own = {kept, *found.get("", ())}
-        beside = tuple(name for name in names if name not in own)
-    return Checkpoint(path, _by_preference(found), feedback, contents=beside)
+        taken = {kept, *found.get("", ())}
+        others = tuple(name for name in names if name not in taken)
+    return Checkpoint(path, _by_preference(found), feedback, contents=others)
 
 
 def _feedback(value: object) -> dict[str, Tensor]:
-    """Feedback matrices by name: of a mapping, a list, or a tensor that stacks them."""
+    """Feedback matrices by name, from a mapping, a list or a stacked tensor."""
+    held = contents_of(value)
     stacked = tensor_of(value)
-    if stacked is None:
-        held = contents_of(value)
-    else:
+    if stacked is not None:
         held = dict(enumerate(stacked))
     feedback = {}
-    for name, one in held.items():
+    for key, one in held.items():
+        name = f"B_{key}"
+        if isinstance(key, str):
+            name = key
         matrix = tensor_of(one)
         if matrix is not None:
-            feedback[name if isinstance(name, str) else f"B_{name}"] = matrix
+            feedback[name] = matrix
     return feedback
 
 
-def _no_tensors(
-    path: Path, content: object, root: Mapping[Any, Any], names: list[str]
-) -> UnreadableInput:
-    """The error for a file without a mapping of tensors: it names the content."""
+def _no_tensors(path: Path, content: object, root: Contents, names: list[str]) -> UnreadableInput:
+    """The error for a file without tensors, with a description of its content."""
     if names:
         held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
     elif isinstance(content, Placeholder):
@@ -242,19 +237,20 @@ def _no_tensors(
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
 
-def _by_preference(found: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Mapping[str, Tensor]]:
-    """Mappings in the order in which they are tried: no averages, known places, large ones."""
+def _by_preference(found: Mapping[str, StateDict]) -> dict[str, StateDict]:
+    """Mappings ordered by preference: averages last, known keys first, then by size."""
 
     def rank(place: str) -> tuple[bool, bool, int]:
         averaged = AVERAGED.search(place.lower()) is not None
-        unknown = place.rpartition(".")[2] not in WEIGHT_KEYS
-        return averaged, unknown, -sum(tensor.numel() for tensor in found[place].values())
+        _, _, key = place.rpartition(".")
+        size = sum(tensor.numel() for tensor in found[place].values())
+        return averaged, key not in WEIGHT_KEYS, -size
 
     return {place: found[place] for place in sorted(found, key=rank)}
 
 
 def by_first_part(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with one mapping per first component of the tensors' names.
+    """The checkpoint with one mapping per first part of the tensors' names.
 
     >>> import torch
     >>> flat = {"student.w": torch.ones(1), "teacher.w": torch.ones(1)}
@@ -267,8 +263,9 @@ def by_first_part(checkpoint: Checkpoint) -> Checkpoint:
         if len(firsts) < 2 or not any("." in name for name in tensors):
             continue
         for name, tensor in tensors.items():
-            first, _, rest = name.partition(".")
-            part = f"{place}.{first}" if place else first
+            part, _, rest = name.partition(".")
+            if place:
+                part = f"{place}.{part}"
             parts.setdefault(part, {})[rest] = tensor
     contents = (*parts, *checkpoint.contents)
     return replace(checkpoint, mappings=_by_preference(parts), contents=contents)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from fa_core.decode import Json
 from fa_core.errors import MeasureError, TapError
 from fa_core.judgement.gamma import aggregation
 from fa_core.measure.batch_input import to_device
@@ -26,7 +27,7 @@ from fa_core.measure.credit_metrics import (
 )
 from fa_core.measure.flattening import Flattening
 from fa_core.measure.hooks import READS, tapped_outputs
-from fa_core.measure.isolate import Inputs, answer, borrow, each, first_of, wide
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over, mean_where, sample_norms, share_of_zeros
 from fa_core.measure.patterns import match_modules, split_patterns
@@ -36,15 +37,21 @@ from fa_core.methods.base import Method
 from fa_core.models.base import StreamNet
 
 Tail: TypeAlias = Callable[[int, Tensor], Tensor]
-"""``(l, states (M·B, ...)) -> logits (M·B, C)``, the rows in M rounds of the same B samples."""
+"""``(l, states (M·B, ...)) -> logits (M·B, C)``; the rows are M rounds of the same B samples."""
 
 
-def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
-    """A function that runs `model` from h_l on.
+@runtime_checkable
+class _HasTail(Protocol):
+    """A network that runs from h_l on."""
 
-    A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole
-    network runs and the tapped output is replaced on its way, which costs the part before l as
-    well.
+    def tail(self, l: int, h: Tensor) -> Tensor: ...
+
+
+def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
+    """A function that runs a network from h_l on.
+
+    A network's own ``tail(l, h)`` runs that part alone. With taps by module name the whole network
+    runs and the tapped output is replaced, which costs the part before l as well.
 
     Args:
         model: the network.
@@ -52,21 +59,22 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
         taps: as for `diagnose`.
 
     Raises:
-        TapError: the stream is returned by a function, so that nothing can be run from its middle.
+        TapError: a function returns the stream, so the network cannot run from its middle.
     """
-    own_tail: Tail | None = getattr(model, "tail", None)
-    if taps is None and callable(own_tail):
-        return own_tail
+    if taps is None and isinstance(model, _HasTail):
+        return model.tail
     if taps is None or callable(taps) or any(p.endswith(READS) for p in split_patterns(taps)):
-        hint = "give it tail(l, h) -> logits, or name its blocks with taps"
-        raise TapError(f"{type(model).__name__} cannot be run from a hidden state on", hint=hint)
+        raise TapError(
+            f"{type(model).__name__} cannot be run from a hidden state on",
+            hint="give it tail(l, h) -> logits, or name its blocks with taps",
+        )
     names = match_modules(model, taps)
 
     def run_from(l: int, states: Tensor) -> Tensor:
         layers = count()
         rounds = len(states) // len(first_of(x))
 
-        def replace_state(_: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
+        def replace_state(_: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
             if next(layers) == l:
                 return states
             return state
@@ -75,44 +83,47 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
             return tensor.repeat(rounds, *[1] * (tensor.dim() - 1))
 
         with tapped_outputs(model, names, replace_state):
-            logits: Tensor = read_logits(answer(model, each(x, repeated)))
-        return logits
+            output = call_model(model, tree_map(repeated, x))
+        return read_logits(output)
 
     return run_from
 
 
 EPSILON = 1e-3
-"""Length of ρ's steps; also times ‖h_l‖."""
+"""Step length of ρ, absolute and relative to ‖h_l‖."""
 
 FINITE = 0.1
-"""The same, times ‖h_l‖, where the loss's curvature shows."""
+"""Step length of the finite ρ relative to ‖h_l‖, where the loss's curvature shows."""
 
 ETA = 0.01
-"""Length of nudge's step; also times ‖h_l‖."""
+"""Step length of nudge, absolute and relative to ‖h_l‖."""
 
 DIRECTIONS = 32
+"""Default number of random directions of ρ per sample."""
+
 LARGEST = 2**22
-"""Numbers of input per call of the tail: 32 MB in float64, before what the tail makes of them."""
+"""Entries of input per call of the tail: 32 MB in float64, without the tail's own activations."""
 
 
 @dataclass(frozen=True)
 class CreditQuality:
-    """How good a credit signal is, per layer l = 0..L; None = undefined there.
+    """Quality of a credit signal per layer l = 0..L; None = undefined there.
 
     Attributes:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
-        rho: ρ_l with steps of ε = 1e-3.
-        rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
-        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions. The two before estimate
-            Γ_l (see `rho`).
+        rho: ρ_l with steps of ε = 1e-3; estimates Γ_l (see `rho`).
+        rho_relative: ρ_l with steps of 1e-3·‖h_l‖; estimates Γ_l as well.
+        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions.
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         nudge_relative: the same with η·‖h_l‖, comparable across scales.
-        zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the
-            credit's own arithmetic lost, or a unit that takes no part.
+        zeros: share of entries of a_l that are exactly 0, in [0, 1]: underflow in the credit's own
+            arithmetic, or inactive units.
         samples: B.
         directions: M per sample.
-        missing: what is None for a reason other than a norm or variance of 0.
-        free: layers whose credit comes free.
+        missing: why metrics are None, unless it is a norm or variance of 0.
+        pooled: Γ pooled over layers or samples (see `pooled_gamma`).
+        free: layers whose credit needs no feedback, e.g. l = L by the head's true weights; deep Γ
+            leaves them out.
 
     Source: docs/protocol.md §4.
     """
@@ -120,43 +131,48 @@ class CreditQuality:
     gamma: Series
     rho: Series
     rho_relative: Series
+    rho_finite: Series
     nudge: Series
     nudge_relative: Series
     zeros: Series
     samples: int
     directions: int
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str]
+    pooled: dict[str, float | None]
     free: list[int] = field(default_factory=list)
-    pooled: dict[str, float | None] = field(default_factory=dict)
-    rho_finite: Series = field(default_factory=list)
 
-    def deep(self, metric: str = "gamma") -> float | None:
-        """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is
-        defined."""
-        return mean_over(getattr(self, metric), without=self.free)
+    def deep(self) -> float | None:
+        """Deep Γ: mean over l ≥ 1 of the defined Γ_l, without the free layers."""
+        return mean_over(self.gamma, without=self.free)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        found: dict[str, Any] = {}
-        for name in _SERIES:
-            series = getattr(self, name)
-            if series:
-                found[name] = series
-        found["deep_gamma"] = self.deep()
-        found["deep_rho"] = self.deep("rho")
-        found["gamma_L"] = self.gamma[-1]
+        with_free = {}
         if self.free:
-            found["deep_gamma_with_free"] = mean_over(self.gamma)
-        if self.rho_finite:
-            found["deep_rho_finite"] = self.deep("rho_finite")
-        found.update(self.pooled)
-        found["samples"] = self.samples
-        found["directions"] = self.directions
-        found["free_layers"] = self.free
-        found["aggregation"] = aggregation(self.free)
+            with_free = {"deep_gamma_with_free": mean_over(self.gamma)}
+        missing = {}
         if self.missing:
-            found["missing"] = self.missing
-        return found
+            missing = {"missing": self.missing}
+        return {
+            "gamma": self.gamma,
+            "rho": self.rho,
+            "rho_relative": self.rho_relative,
+            "rho_finite": self.rho_finite,
+            "nudge": self.nudge,
+            "nudge_relative": self.nudge_relative,
+            "zeros": self.zeros,
+            "deep_gamma": self.deep(),
+            "deep_rho": mean_over(self.rho, without=self.free),
+            "gamma_L": self.gamma[-1],
+            **with_free,
+            "deep_rho_finite": mean_over(self.rho_finite, without=self.free),
+            **self.pooled,
+            "samples": self.samples,
+            "directions": self.directions,
+            "free_layers": self.free,
+            "aggregation": aggregation(self.free),
+            **missing,
+        }
 
 
 NEEDS_DIRECTIONS = (
@@ -167,9 +183,10 @@ NEEDS_DIRECTIONS = (
     "deep_rho_finite",
     "directions",
 )
-"""What cannot be measured without random directions."""
+"""Entries of a report's ``credit`` that need random directions."""
 
-_SERIES = ("gamma", "rho", "rho_relative", "rho_finite", "nudge", "nudge_relative", "zeros")
+_UNDEFINED: Series = [None] * 5
+"""ρ, relative ρ, finite ρ, nudge and relative nudge of a layer without credit."""
 
 
 def credit_quality(
@@ -181,23 +198,23 @@ def credit_quality(
     seed: int = 0,
     taps: Taps = None,
 ) -> CreditQuality:
-    """Measure a credit signal against the true gradient and against what the loss really does.
+    """Compare a credit signal with the true gradient and with the measured response of the loss.
 
     Per layer, batched runs of the tail from h_l on carry the 3·M random steps of ρ and the two
     steps of nudge for every sample. Everything is float64: in a collapsed network the loss changes
-    by less than float32 can hold.
+    by less than float32 resolves.
 
     Args:
-        net: the network; it comes back as it was.
-        credit: a_0..a_L, each (B, ...) like h_l, any scale; None where the method gives none.
+        net: the network; it is restored afterwards.
+        credit: a_0..a_L, each (B, ...) like h_l, on any scale; None where the method gives none.
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: M random directions per sample; 0 leaves ρ out.
-        seed: of the directions.
+        seed: seed of the directions.
         taps: as for `diagnose`.
 
     Raises:
-        MeasureError: a credit of another length or shape than the stream.
+        MeasureError: the credit's length or a shape differs from the stream's.
         TapError: the stream cannot be tapped.
 
     Source: docs/protocol.md §4.
@@ -206,17 +223,17 @@ def credit_quality(
         raise MeasureError(
             "ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`"
         )
-    with borrow(net, "float64") as borrowed:
-        x, y = to_device((x, y), 0, borrowed)
-        done = true_pass(borrowed, taps, x, y)
+    with eval_mode(net, "float64") as own:
+        x, y = to_device((x, y), 0, own)
+        done = true_pass(own, taps, x, y)
         check_credit(credit, done.hidden)
         flattening = Flattening.of(done.hidden, done.gradients[-1])
         gradients = [flattening.vectors(g) for g in done.gradients]
         signal = as_vectors(credit, flattening, y.device)
         missing = {}
-        responses = [LossResponse()] * len(signal)
+        responses = [_UNDEFINED] * len(signal)
         try:
-            tail = tail_of(borrowed.model, x, taps)
+            tail = tail_of(own.model, x, taps)
         except TapError as error:
             missing["rho, nudge"] = str(error)
         else:
@@ -224,78 +241,69 @@ def credit_quality(
             responses = probe.responses(done.hidden, signal, seed)
     if all(a is None for a in signal):
         missing = {"gamma, rho, nudge": Method.no_credit}
-    rhos, relative_rhos, finite_rhos, nudges, relative_nudges = zip(*responses, strict=True)
+    rhos, relative_rhos, finite_rhos, nudges, relative_nudges = map(
+        list, zip(*responses, strict=True)
+    )
     return CreditQuality(
         gamma=list(map(gamma, signal, gradients)),
-        rho=list(rhos),
-        rho_relative=list(relative_rhos),
-        nudge=list(nudges),
-        nudge_relative=list(relative_nudges),
+        rho=rhos,
+        rho_relative=relative_rhos,
+        nudge=nudges,
+        nudge_relative=relative_nudges,
         zeros=[None if a is None else share_of_zeros(a) for a in signal],
         samples=len(y),
         directions=directions,
         missing=missing,
         pooled=pooled_gamma(signal, gradients),
-        rho_finite=list(finite_rhos),
+        rho_finite=finite_rhos,
     )
 
 
 def as_vectors(credit: Signal, flattening: Flattening, device: torch.device) -> list[Tensor | None]:
-    """The credit as one float64 vector per sample, on a device."""
+    """Credit as one float64 vector per sample, on a device."""
     vectors: list[Tensor | None] = []
     for a in credit:
         if a is None:
             vectors.append(None)
         else:
-            vectors.append(flattening.vectors(wide(a).to(device)))
+            vectors.append(flattening.vectors(to_float64(a).to(device)))
     return vectors
 
 
 def own_credit_quality(
     net: nn.Module,
-    batch: Any,
+    batch: object,
     directions: int = DIRECTIONS,
     taps: Taps = None,
     dtype: str | None = None,
 ) -> CreditQuality:
-    """`credit_quality` of a network's own backward pass, in the arithmetic that `diagnose` would
-    use.
+    """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 
     Args:
-        net: a network with custom Functions or backward hooks; it comes back as it was.
+        net: a network with custom Functions or backward hooks; it is restored afterwards.
         batch: inputs and labels (B,), as for `diagnose`.
         directions: as for `credit_quality`.
         taps: as for `diagnose`.
         dtype: as for `diagnose`.
 
     Raises:
-        MeasureError: the network's backward pass is not its own, or its gradient is not known.
+        MeasureError: the backward pass is autograd's, or the gradient is not known.
     """
-    with borrow(net, dtype) as own:
+    with eval_mode(net, dtype) as own:
         x, y = to_device(batch, 0, own)
         done = true_pass(own, taps, x, y)
     found = credit_quality(net, done.credit, x, y, directions, taps=taps)
     return replace(found, free=agreeing(done.credit, done.gradients))
 
 
-class LossResponse(NamedTuple):
-    """ρ and nudge of one layer, as in `CreditQuality`; None = undefined there."""
-
-    rho: float | None = None
-    rho_relative: float | None = None
-    rho_finite: float | None = None
-    nudge: float | None = None
-    nudge_relative: float | None = None
-
-
 @dataclass(frozen=True)
 class _Probe:
-    """Runs of the tail on moved states.
+    """Response of the loss to steps of the states, by runs of the tail.
 
     Attributes:
         tail: the network from h_l on.
         flattening: how states become vectors.
-        logits: of the states as they are, (B, C).
+        logits: logits of the unmoved states, (B, C).
         y: (B,) class indices.
         directions: M of ρ; 0 leaves it out.
     """
@@ -306,21 +314,21 @@ class _Probe:
     y: Tensor
     directions: int
 
-    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[LossResponse]:
-        """How the loss responds at every layer that has credit."""
+    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[Series]:
+        """ρ, relative ρ, finite ρ, nudge and relative nudge of every layer."""
         draws = torch.Generator().manual_seed(seed)
         found = []
         for l, (state, a) in enumerate(zip(hidden, signal, strict=True)):
-            response = LossResponse()
+            response = _UNDEFINED
             if a is not None:
                 changed = partial(self._changed, l, state)
                 nudges = self._nudges(changed, state, a)
-                response = LossResponse(*self._rhos(changed, state, a, draws), *nudges)
+                response = [*self._rhos(changed, state, a, draws), *nudges]
             found.append(response)
         return found
 
     def _changed(self, l: int, state: Tensor, steps: Tensor) -> Tensor:
-        """CE's change per sample for every step of h_l: (M, B, D) → (M, B)."""
+        """Change of CE per sample for every step of h_l: (M, B, D) → (M, B)."""
         moved = self.flattening.moved(state, steps).flatten(0, 1)
         with torch.no_grad():
             logits = self.tail(l, moved).reshape(len(steps), len(self.y), -1)
@@ -330,99 +338,97 @@ class _Probe:
         """‖h_l‖ of every sample, (B, 1)."""
         return sample_norms(self.flattening.vectors(state))[:, None]
 
-    def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> list[float | None]:
+    def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> Series:
         """Nudge and its relative form."""
         length = sample_norms(a)
+        # a credit of 0 has no direction: the sample is left out of the mean below
         pointed = length != 0
-        # a step along nothing is no step: the sample is left out of the mean below
-        downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
+        units = a / length[:, None]
+        downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
         steps = torch.stack([downhill, downhill * self._sizes(state)])
         return [mean_where(change, pointed) for change in changed(steps)]
 
-    def _rhos(
-        self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
-    ) -> list[float | None]:
+    def _rhos(self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator) -> Series:
         """ρ with absolute, relative and finite steps, in as few runs as memory allows."""
         if not self.directions:
             return [None, None, None]
         sizes = self._sizes(state)
-        small, finite = _Observations([], []), _Observations([], [])
+        small = _Observations([], [])
+        finite = _Observations([], [])
         most = max(1, LARGEST // (2 * state.numel()))
         for first in range(0, self.directions, most):
             m = min(most, self.directions - first)
             v = random_units(m, len(a), a.shape[1], draws).to(a.device)
-            small.add(torch.stack([EPSILON * v, EPSILON * sizes * v]), a, changed)
+            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
+            small.add(steps, a, changed)
             finite.add((FINITE * sizes * v)[None], a, changed)
         return [*small.rhos(), *finite.rhos()]
 
 
 _Change: TypeAlias = Callable[[Tensor], Tensor]
-"""Steps of one state (M, B, D) → the change of CE (M, B)."""
+"""Steps of one state (M, B, D) → change of CE (M, B)."""
 
 
 @dataclass(frozen=True)
 class _Observations:
-    """What the credit predicts for steps of K kinds, and what the loss does, (K, M, B) per run."""
+    """Predicted and measured changes of the loss for K kinds of steps, (K, M, B) per run."""
 
     predicted: list[Tensor]
     changes: list[Tensor]
 
     def add(self, steps: Tensor, a: Tensor, changed: _Change) -> None:
-        """Add a run of the tail on steps (K, M, B, D)."""
+        """Run the tail on steps (K, M, B, D) and add the changes."""
         change = changed(steps.flatten(0, 1))
         self.predicted.append((steps * a).sum(dim=3))
         self.changes.append(change.reshape(*steps.shape[:2], -1))
 
-    def rhos(self) -> list[float | None]:
+    def rhos(self) -> Series:
         """ρ of every kind."""
-        return list(map(rho, torch.cat(self.predicted, 1), torch.cat(self.changes, 1)))
+        predicted = torch.cat(self.predicted, 1)
+        return list(map(rho, predicted, torch.cat(self.changes, 1)))
 
 
 def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
-    """Refuse a credit signal that is not one tensor, or None, per state, of the state's shape.
+    """Check that a credit signal has one tensor of the state's shape, or None, per state.
 
     Raises:
-        MeasureError: says both shapes.
+        MeasureError: with both lengths or shapes.
     """
     if len(credit) != len(hidden):
-        hint = "give a_0..a_L, None where there is none"
-        raise MeasureError(f"{len(credit)} credits for {len(hidden)} states", hint=hint)
+        raise MeasureError(
+            f"{len(credit)} credits for {len(hidden)} states",
+            hint="give a_0..a_L, None where there is none",
+        )
     for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
         if a is not None and a.shape != h.shape:
-            hint = "a credit signal has its state's shape, batch included"
             raise MeasureError(
-                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}", hint=hint
+                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}",
+                hint="a credit signal has its state's shape, batch included",
             )
 
 
 def method_credit_quality(
-    net: nn.Module,
-    method: Method,
-    x: Inputs,
-    y: Tensor,
-    directions: int = DIRECTIONS,
-    seed: int = 0,
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS
 ) -> CreditQuality:
-    """`credit_quality` of the signal that a method trains with, in the network's own arithmetic.
+    """`credit_quality` of a method's training signal, in the network's own arithmetic.
 
     Args:
         net: a network with its own stream.
-        method: as trained, its feedback loaded; left as it is.
+        method: the method with its feedback loaded; it is not changed.
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: as for `credit_quality`.
-        seed: as for `credit_quality`.
     """
     with training_batch(net, x, y) as batch:
         credit = batch.credit(copy.deepcopy(method))
-    found = credit_quality(net, credit, x, y, directions, seed)
+    found = credit_quality(net, credit, x, y, directions)
     if all(a is None for a in credit):
         found.missing["gamma, rho, nudge"] = method.no_credit
     return replace(found, free=free_layers_of(method, credit))
 
 
 def free_layers_of(method: Method, layers: Sequence[object]) -> list[int]:
-    """The layers whose credit comes free."""
+    """Layers of a method whose credit needs no feedback (see `CreditQuality.free`)."""
     if method.free_at_L:
         return [len(layers) - 1]
     return []
@@ -430,10 +436,10 @@ def free_layers_of(method: Method, layers: Sequence[object]) -> list[int]:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """What a rule is asked with in training, in the network's arithmetic.
+    """The arguments of a rule in training, in the network's arithmetic.
 
     Attributes:
-        network: with its own stream.
+        network: a network with its own stream.
         stream: h_0..h_L.
         logits: (B, C).
         y: labels (B,).
@@ -445,15 +451,15 @@ class TrainingBatch:
     y: Tensor
 
     def credit(self, rule: Method) -> list[Tensor | None]:
-        """The rule's credit; the rule is brought to the network's arithmetic in place."""
+        """The rule's credit; the rule is cast to the network's arithmetic in place."""
         rule = rule.to(dtype=self.logits.dtype)
         return rule.credit(self.network, self.stream, self.logits, self.y)
 
 
 @contextmanager
 def training_batch(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[TrainingBatch]:
-    """One forward pass as in training: eval mode, without a graph."""
-    with borrow(net) as own:
+    """One forward pass for a rule: eval mode, without a graph."""
+    with eval_mode(net) as own:
         x, y = to_device((x, y), 0, own)
         network = cast(StreamNet, own.model)
         with torch.no_grad():

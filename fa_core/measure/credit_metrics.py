@@ -1,4 +1,4 @@
-"""Metrics of a credit signal at one layer: ρ, the change of CE, and pooled forms of Γ. Float64."""
+"""Float64 metrics of a credit signal: ρ, the change of CE, and pooled forms of Γ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import (
     gamma,
     mean_over,
@@ -19,19 +19,19 @@ from fa_core.measure.norms import (
 )
 
 Series: TypeAlias = list[float | None]
-"""One number per layer or draw; None = undefined there."""
+"""One number per layer or draw; None = undefined."""
 
 Signal: TypeAlias = Sequence[Tensor | None]
-"""a_0..a_L; None where the method gives no credit."""
+"""a_0..a_L; None for a layer without credit."""
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
     """CE(z + d) − CE(z) per sample, without subtracting two cross entropies.
 
-        Δ = log Σ_c p_c·exp(δ_c),  p = softmax(z),  δ_c = d_c − d_y,
-            as log1p Σ_{c≠y} p_c·expm1(δ_c) while |δ| ≤ 1
+        Δ = log Σ_c p_c·exp(δ_c),  p = softmax(z),  δ_c = d_c − d_y
 
-    so that a change of 1e-25 in a converged network keeps its digits.
+    For |δ| ≤ 1 it is computed as log1p Σ_{c≠y} p_c·expm1(δ_c): a change of 1e-25 in a converged
+    network keeps its digits.
 
     Args:
         logits: z, (B, C) float64.
@@ -64,9 +64,9 @@ def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         y: (M, B).
 
     Returns:
-        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; not defined where M < 2
-        or a variance is 0. A variance of rounding noise counts as 0: centred values below 4 ulp of
-        the largest.
+        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; undefined if M < 2 or a
+        variance is 0. Rounding noise counts as variance 0: centred values below 4 ulp of the
+        largest.
 
     >>> x = torch.tensor([[1.0], [2.0], [3.0]])
     >>> r, defined = pearson(x, 2 * x)
@@ -79,15 +79,15 @@ def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _centred(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Centred rows scaled to unit length, and which of them vary."""
+    """Centred columns scaled to unit length, and a mask of those that vary."""
     values = values.to(torch.float64)
     largest = values.abs().amax(dim=0)
     centred = values - values.mean(dim=0)
     spread = centred.abs().amax(dim=0)
     noise = 4 * torch.finfo(torch.float64).eps * largest
-    # NaN counts as varying, so that it shows in the result
+    # NaN counts as varying, so that the result is NaN
     varies = ~(spread <= noise)
-    # scaled before squaring: changes of 1e-200 have a correlation too
+    # scaled before squaring, or changes of 1e-200 would underflow
     scaled = centred / torch.where(varies, spread, 1.0)
     return scaled / torch.linalg.vector_norm(scaled, dim=0), varies
 
@@ -97,19 +97,18 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
 
         ρ_l = mean_i corr_m(⟨a_l,i, ε·v_m,i⟩, CE_i(h_l,i + ε·v_m,i) − CE_i(h_l,i))
 
-    Pooling over samples would be another number. With directions v drawn from the whole sphere and
-    small steps this is Γ_l again: E⟨a, v⟩⟨g, v⟩ = ⟨a, g⟩/D, so the correlation is cos(a, g), but
-    for a sampling error of about (1 − Γ²)/√(M·B). It checks the gradient and is no second piece of
-    evidence. At finite steps the loss's curvature adds to the change what no linear credit
-    predicts, and ρ of g itself falls below 1.
+    Pooling over samples would give another number. For directions v uniform on the sphere and
+    small steps, ρ_l estimates Γ_l: E⟨a, v⟩⟨g, v⟩ = ⟨a, g⟩/D, so the correlation is cos(a, g) up to
+    a sampling error of about (1 − Γ²)/√(M·B). It checks the gradient and is no independent
+    evidence. At finite steps the curvature of the loss adds a change that no linear credit
+    predicts, and ρ of g itself is below 1.
 
     Args:
         predicted: ⟨a_l, ε·v⟩, (M, B).
         change: of CE per sample, (M, B).
 
     Returns:
-        In [−1, 1]; None where no sample's variances are both above 0; NaN where a value is not
-        finite.
+        In [−1, 1]; None if no sample has two variances above 0; NaN if a value is not finite.
 
     Source: docs/protocol.md §4.
     """
@@ -129,19 +128,17 @@ def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> 
 
 
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
-    """Γ of the hidden layers l ≥ 1 by the two aggregations that per-layer values do not give.
+    """Γ of the hidden layers l ≥ 1 by two aggregations that Γ_l per layer does not give.
 
     ``gamma_of_batch_means``: per layer cos(Σ_i a_l,i, Σ_i g_l,i), mean over layers;
-    ``gamma_concatenated``: per sample the cosine of its layers' vectors one behind another, mean
-    over samples.
+    ``gamma_concatenated``: per sample the cosine of the concatenated layers, mean over samples.
 
     Args:
-        credit: a_0..a_L, each (B, D_l); None where there is none.
+        credit: a_0..a_L, each (B, ...); None for a layer without credit.
         gradients: g_0..g_L, likewise.
 
     Returns:
-        Both in [−1, 1], None where undefined (see `gamma`); nothing where no hidden layer has
-        credit.
+        Both in [−1, 1], None if undefined (see `gamma`); {} if no hidden layer has credit.
 
     Source: docs/protocol.md §12.5.
 
@@ -149,19 +146,20 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
     >>> pooled_gamma([None, a, b], [a, a, b.flip(1)])
     {'gamma_of_batch_means': 0.5, 'gamma_concatenated': 0.36}
     """
-    aligned: list[Tensor] = []
-    true: list[Tensor] = []
-    for a, g in zip(credit[1:], gradients[1:], strict=True):
-        if a is not None:
-            aligned.append(wide(a))
-            true.append(wide(g))
-    if not aligned:
+    credits = []
+    true = []
+    of_means = []
+    for signal, gradient in zip(credit[1:], gradients[1:], strict=True):
+        if signal is not None:
+            a = to_float64(signal).flatten(1)
+            g = to_float64(gradient).flatten(1)
+            credits.append(a)
+            true.append(g)
+            of_means.append(gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)))
+    if not credits:
         return {}
-    means = []
-    for a, g in zip(aligned, true, strict=True):
-        means.append(gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)))
-    joined = gamma(torch.cat(aligned, dim=1), torch.cat(true, dim=1))
-    return {"gamma_of_batch_means": mean_over(means, first=0), "gamma_concatenated": joined}
+    joined = gamma(torch.cat(credits, dim=1), torch.cat(true, dim=1))
+    return {"gamma_of_batch_means": mean_over(of_means, first=0), "gamma_concatenated": joined}
 
 
 def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
@@ -172,14 +170,14 @@ def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
         gradient: (B, D), at any scale.
 
     Returns:
-        R values: None where no sample has two norms above 0, NaN where a value is not finite.
+        R values: None if no sample has two norms above 0, NaN if a value is not finite.
 
     Source: docs/protocol.md §4.
 
     >>> gammas_of_draws(torch.tensor([[[3.0, 4.0]], [[0.0, 0.0]]]), torch.tensor([[0.0, 2.0]]))
     [0.8, None]
     """
-    credit = wide(credit)
+    credit = to_float64(credit)
     lengths = vector_norms(credit)
     defined = (lengths != 0) & (sample_norms(gradient) != 0)
     cosines = (credit * unit_rows(gradient)).sum(dim=2) / lengths

@@ -1,4 +1,4 @@
-"""`diagnose`: the four diagnostics of one network from one fused pass per eval batch."""
+"""`diagnose`: the four diagnostics of one network, from one fused pass per eval batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
 from torch import nn
@@ -17,8 +17,8 @@ from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
-from fa_core.measure.diagnosed import Diagnosed
-from fa_core.measure.isolate import DREW, borrow
+from fa_core.measure.diagnosis import Diagnosis
+from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
@@ -26,10 +26,38 @@ from fa_core.measure.taps import Taps
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
+"""Note in a language model's report whose batches are mappings."""
+
+
+class MeasureOptions(TypedDict, total=False):
+    """Options of `diagnose` by name, except ``frozen_baseline_acc``."""
+
+    headline_acc: float | None
+    method_name: str
+    notes: str
+    thresholds: DiagnosticThresholds | None
+    taps: Taps
+    device: str | torch.device | None
+    stability_layer: int | None
+    norm_batches: int
+    dtype: str | None
+    on_batch: Progress | None
+    largest_pass: int | None
+
+
+class DiagnoseOptions(MeasureOptions, total=False):
+    """Options of `diagnose` by name."""
+
+    frozen_baseline_acc: float | None
+
 
 def diagnose(  # noqa: PLR0913 (the contract of the library)
     model: nn.Module,
-    eval_batches: Iterable[Any],
+    eval_batches: Iterable[object],
     headline_acc: float | None = None,
     frozen_baseline_acc: float | None = None,
     method_name: str = "",
@@ -51,29 +79,29 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         the accuracy over all batches, and median_i ‖e_T,i‖₂ over those of (a).
 
     Args:
-        model: any network whose stream can be tapped. It comes back as it went in.
-        eval_batches: (x, y) pairs, or mappings of ``labels`` and what the network is called with by
-            name, in a list, a DataLoader or any iterable; (c) needs 8 or more, disjoint, of 128
-            samples. Labels are (B,) class indices, or (B, T), one per token, -100 where none counts
-            (see `fa_core.measure.batch_input.to_device`).
+        model: any network whose stream can be tapped. It is left unchanged.
+        eval_batches: (x, y) pairs, or mappings of ``labels`` and the network's keyword arguments,
+            in a list, a DataLoader or any iterable. (c) needs 8 or more disjoint batches of 128
+            samples. Labels are (B,) class indices, or (B, T), one per token, -100 for ignored
+            tokens (see `fa_core.measure.batch_input.to_device`).
         headline_acc: the accuracy claimed, a fraction; None = measured on the eval batches and
             marked so.
         frozen_baseline_acc: the accuracy with blocks frozen at init; None leaves (d) unmeasured.
         method_name: for the report.
         notes: for the report.
-        thresholds: what the verdict is judged by; None = the defaults.
-        taps: None = ``model(x, return_hidden=True)``, or, where it has none, a guess that the notes
-            and the provenance say; patterns of modules whose outputs are the states, ``["embed",
-            "blocks.*"]``, or, with ``:in``, whose inputs are: ``["blocks.*:in", "head:in"]`` where
-            the network adds ``h + block(h)`` itself; or a function (model, x) -> (logits,
-            [h_0..h_L]).
-        device: where to measure; None = where the network is.
-        stability_layer: where (c) is measured; None = L//2.
-        norm_batches: how many batches (a) and (b) pool their samples from.
-        dtype: None = float32 for half-precision networks, others as they are; or ``"float32"``,
-            ``"float64"``, ``"as-is"``.
+        thresholds: thresholds of the verdict; None = the defaults.
+        taps: where the states are read. None = ``model(x, return_hidden=True)`` if the network has
+            it, else a guess, given in the notes and the provenance. Patterns name modules by their
+            outputs, ``["embed", "blocks.*"]``, or with ``:in`` by their inputs, ``["blocks.*:in",
+            "head:in"]``, for a network that adds ``h + block(h)`` itself. A function is called as
+            (model, x) -> (logits, [h_0..h_L]).
+        device: where to measure; None = the network's device.
+        stability_layer: the layer of (c); None = L//2.
+        norm_batches: number of batches whose samples (a) and (b) pool.
+        dtype: None = float32 for half-precision networks, and no change for others; or
+            ``"float32"``, ``"float64"``, ``"as-is"``.
         on_batch: called with (done, total) after every batch.
-        largest_pass: samples per forward and backward pass, where a whole batch does not fit into
+        largest_pass: samples per forward and backward pass, if a whole batch does not fit into
             memory; the numbers stay the same.
 
     Returns:
@@ -82,7 +110,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     Raises:
         TapError: the stream cannot be tapped.
         MeasureError: data that do not fit the network, no data, or the same samples in two batches.
-        UsageError: an argument that cannot be meant.
+        UsageError: an invalid argument.
 
     Source: docs/protocol.md §3; README, "From Python".
 
@@ -95,7 +123,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     ([1.0, 2.0], 1.0, 'ab')
     """
     check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    return run_diagnosis(
+    diagnosis = run_diagnosis(
         model,
         eval_batches,
         taps,
@@ -105,48 +133,63 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         dtype,
         on_batch,
         largest_pass,
-    ).report(
-        headline_acc=headline_acc,
-        frozen_baseline_acc=frozen_baseline_acc,
-        method_name=method_name,
-        notes=notes,
-        thresholds=thresholds or DiagnosticThresholds(),
+    )
+    return diagnosis.report(
+        headline_acc,
+        frozen_baseline_acc,
+        method_name,
+        notes,
+        thresholds or DiagnosticThresholds(),
     )
 
 
-def residual_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
-    """(a)'s numbers alone: the median over samples of ‖h_l‖₂, l = 0..L. Arguments, errors and
-    source: `diagnose`."""
+def residual_norms(
+    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
+) -> list[float]:
+    """(a) alone: the median over samples of ‖h_l‖₂, l = 0..L.
+
+    Arguments, errors and source: `diagnose`.
+    """
     return diagnose(model, eval_batches, **options).residual_norms
 
 
-def bp_gradient_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
-    """(b)'s numbers alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B. The rest as
-    for `diagnose`."""
+def bp_gradient_norms(
+    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
+) -> list[float]:
+    """(b) alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B.
+
+    Arguments, errors and source: `diagnose`.
+    """
     return diagnose(model, eval_batches, **options).bp_grad_norms
 
 
 def cross_batch_stability(
-    model: nn.Module, eval_batches: Iterable[Any], **options: Any
+    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
 ) -> float | None:
-    """(c)'s number alone, a mean cosine in [-1, 1]; None where `diagnose` would not measure it. The
-    rest as there."""
+    """(c) alone: a mean cosine in [-1, 1]; None if not measured.
+
+    Arguments, errors and source: `diagnose`.
+    """
     return diagnose(model, eval_batches, **options).cross_batch_stability
 
 
 def depth_utility(
-    model: nn.Module, eval_batches: Iterable[Any], frozen_baseline_acc: float, **options: Any
+    model: nn.Module,
+    eval_batches: Iterable[object],
+    frozen_baseline_acc: float,
+    **options: Unpack[MeasureOptions],
 ) -> float | None:
-    """(d)'s number alone: the margin over frozen blocks, in percentage points. The rest as for
-    `diagnose`."""
-    return diagnose(
-        model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options
-    ).margin_pp
+    """(d) alone: the margin over frozen blocks, in percentage points.
+
+    Arguments, errors and source: `diagnose`.
+    """
+    report = diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options)
+    return report.margin_pp
 
 
 def run_diagnosis(
     model: nn.Module,
-    eval_batches: Iterable[Any],
+    eval_batches: Iterable[object],
     taps: Taps = None,
     device: str | torch.device | None = None,
     stability_layer: int | None = None,
@@ -154,11 +197,11 @@ def run_diagnosis(
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
-    say: Callable[[str], None] | None = None,
-) -> Diagnosed:
-    """Measure every batch and keep what was measured: `diagnose` without the report.
+    on_note: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Measure every batch: `diagnose` without the report.
 
-    Arguments as there; `say` is called with taps that were guessed.
+    Arguments as there; `on_note` is called with the note on guessed taps.
     """
     if norm_batches < 1:
         raise UsageError(
@@ -167,48 +210,47 @@ def run_diagnosis(
     if largest_pass is not None and largest_pass < 1:
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches = as_batches(eval_batches)
-    with borrow(model, dtype, device) as net:
-        taps_found = resolve_taps(net.model, taps, say)
+    with eval_mode(model, dtype, device) as net:
+        taps_found = resolve_taps(net.model, taps, on_note)
         runner = PassRunner(taps_found, net.model)
         accumulator = Accumulator(stability_layer, norm_batches)
-        meter, log = AccuracyMeter(net, taps_found.logits), BatchLog()
-        with net.draws.over(batches):
+        meter = AccuracyMeter(net, taps_found.logits)
+        log = BatchLog()
+        with net.rng.isolated_over(batches):
             for index, batch in enumerate(batches):
                 x, y = to_device(batch, index, net)
                 where = f"eval batch {index}"
-                # before the pass, which reads the samples next
+                # before the pass, which reads the same samples next
                 log.add(x, y)
-                with net.draws.passing():
+                with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)
                     done = microbatches(run, x, y, largest_pass)
                     accumulator.add(done, where)
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
-        moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
-        drew = DREW if net.draws.noticed else ""
-        remarks = [log.judged(), drew, SHIFTED if moved else "", runner.remark]
+        notes = [log.note()]
+        if net.rng.noticed:
+            notes.append(DREW)
+        if isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model):
+            notes.append(SHIFTED)
+        notes.append(runner.note)
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)
-            remarks.append(guess_note(taps_found.taps))
+            notes.append(guess_note(taps_found.taps))
         found = accumulator.measured([right[None] for right in meter.right])[0]
-        return replace(found, remarks=[*found.remarks, *remarks])
-
-
-SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
-"""What a report of a language model says, where the batches are mappings."""
+        return replace(found, notes=[*found.notes, *notes])
 
 
 def check_accuracies(**accuracies: float | None) -> None:
-    """Refuse an accuracy that is no fraction, by name.
+    """Refuse accuracies that are no fractions; names are used in the message.
 
     Raises:
         UsageError: an accuracy outside [0, 1].
     """
     for name, acc in accuracies.items():
         if acc is None:
-            number = math.nan
-        else:
-            number = as_float(acc, name)
+            continue
+        number = as_float(acc, name)
         if math.isfinite(number) and not 0.0 <= number <= 1.0:
             raise UsageError(f"{name} is {number}", hint="accuracies are fractions in [0, 1]")

@@ -1,4 +1,4 @@
-"""Hidden states as one vector per sample, or per token."""
+"""Conversion of hidden states to one vector per sample or per token."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Flattening:
     Attributes:
         way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"``, ``"read token"`` or
             ``"per token"``.
-        tokens: (..., B), the token of every sample that the head reads; (B, T) bool, the labels
-            that count, where every token is a vector; None where the whole state is the vector.
+        tokens: (..., B), the token of every sample that the head reads; for ``"per token"`` (B, T)
+            bool, the labels that are not ignored; None if the whole state is the vector.
     """
 
     way: str
@@ -37,17 +37,17 @@ class Flattening:
         """Flattening of one network's states.
 
         (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one
-        token per sample where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly
-        zero at every other token. ``"cls token"`` is the first of every sample, ``"last token"``
-        the last, ``"read token"`` any other (the last before padding, say). Else it is flattened;
-        also where that gradient is zero everywhere, as nothing shows then.
+        token per sample if the head reads only that one: ∂CE/∂h_L is then exactly zero at every
+        other token. ``"cls token"`` is the first of every sample, ``"last token"`` the last,
+        ``"read token"`` any other (e.g. the last before padding). Otherwise, also if that gradient
+        is zero everywhere, the stream is flattened.
 
         Args:
             hidden: h_0..h_L, each (B, ...).
             g_L: the gradient at h_L, shaped like it.
 
         Raises:
-            TapError: one token is read, and a state has another number of tokens than h_L.
+            TapError: one token is read, and the number of tokens changes between states.
 
         Source: docs/protocol.md §2.
         """
@@ -64,7 +64,7 @@ class Flattening:
             samples_axis: the axis of the samples.
 
         Returns:
-            (B, D) or (N, B, D); (n, d) of the n tokens whose labels count.
+            (B, D) or (N, B, D); for ``"per token"`` (n, d), of the n labels not ignored.
 
         >>> Flattening(LAST_TOKEN, torch.tensor([4, 4])).vectors(torch.zeros(2, 5, 3)).shape
         torch.Size([2, 3])
@@ -77,7 +77,7 @@ class Flattening:
         return torch.take_along_dim(state, places, dim=-2).squeeze(-2)
 
     def moved(self, state: Tensor, steps: Tensor) -> Tensor:
-        """The state moved by M steps at once, given as vectors: the inverse of `vectors`.
+        """The state plus each of M steps, which are given as vectors (see `vectors`).
 
         Args:
             state: (B, ...).
@@ -100,7 +100,7 @@ class Flattening:
 
 
 def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
-    """The ways of N networks of one shape, see `Flattening.of`.
+    """The ways of N networks with states of one shape (see `Flattening.of`).
 
     Args:
         hidden: h_0..h_L, each (N, B, ...).
@@ -110,33 +110,32 @@ def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
         N ways.
 
     Raises:
-        TapError: as `Flattening.of`.
+        TapError: as for `Flattening.of`.
     """
     if all(h.dim() == 3 for h in hidden):
         return [AS_IS] * len(g_L)
     if any(h.dim() != 4 or h.shape[2] == 1 for h in hidden):
         return [FLATTENED] * len(g_L)
-    shown = (g_L != 0).any(dim=-1)
-    count = shown.sum(dim=-1)
+    count = (g_L != 0).any(dim=-1).sum(dim=-1)
     tokens = read_tokens(g_L)
+    facts = (count.amax(dim=1), *tokens.aminmax(dim=1))
     last = g_L.shape[2] - 1
-    single = count.amax(dim=1) == 1
-    first_only = (tokens == 0).all(dim=1)
-    last_only = (tokens == last).all(dim=1)
-    # one table: every column fetched by itself would be a wait for the device
-    facts = torch.stack((single, first_only, last_only), dim=1)
-    ways = [_way_of_tokens(*row) for row in facts.tolist()]
+    # fetched as one table: every fetch waits for the device
+    ways = []
+    for read, lowest, highest in torch.stack(facts, dim=1).tolist():
+        ways.append(_way_of_tokens(read, lowest, highest, last))
     if set(ways) != {FLATTENED}:
         _check_same_tokens(hidden)
     return ways
 
 
-def _way_of_tokens(single: bool, first_only: bool, last_only: bool) -> str:
-    if not single:
+def _way_of_tokens(read: int, lowest: int, highest: int, last: int) -> str:
+    """The way of one network: tokens read per sample, range of these tokens, last token."""
+    if read != 1:
         return FLATTENED
-    if first_only:
+    if highest == 0:
         return CLS_TOKEN
-    if last_only:
+    if lowest == last:
         return LAST_TOKEN
     return READ_TOKEN
 
@@ -154,10 +153,9 @@ def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
 
 
 def read_tokens(g_L: Tensor) -> Tensor:
-    """The token at which a sample's gradient is not zero, the first of several.
+    """The first token of every sample with a nonzero gradient.
 
-    Where it is zero at all of them (a loss of exactly 0): the lower median of the other samples'
-    tokens.
+    For a sample without one (a loss of exactly 0): the lower median of the other samples' tokens.
 
     Args:
         g_L: (..., B, T, d).
@@ -169,13 +167,12 @@ def read_tokens(g_L: Tensor) -> Tensor:
     >>> read_tokens(g[..., None]).tolist()
     [1, 1, 1]
     """
-    shown = (g_L != 0).any(dim=-1)
-    dark = ~shown.any(dim=-1)
-    tokens = shown.int().argmax(dim=-1)
-    known = torch.where(dark, torch.nan, tokens.float())
-    usual = known.nanmedian(dim=-1, keepdim=True).values
-    usual_token = usual.nan_to_num().long()
-    return torch.where(dark, usual_token, tokens)
+    nonzero = (g_L != 0).any(dim=-1)
+    unknown = ~nonzero.any(dim=-1)
+    tokens = nonzero.int().argmax(dim=-1)
+    known = torch.where(unknown, torch.nan, tokens.float())
+    median = known.nanmedian(dim=-1, keepdim=True).values
+    return torch.where(unknown, median.nan_to_num().long(), tokens)
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
@@ -195,16 +192,16 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
             )
 
 
-def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tensor) -> None:
-    """Refuse states that do not have one vector per label.
+def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Tensor) -> None:
+    """Refuse states without one vector per label.
 
     Raises:
         TapError: names the tap and its shape.
     """
     for name, h in zip(names, hidden, strict=True):
-        if h.dim() != 3 or h.shape[:2] != counting.shape:
+        if h.dim() != 3 or h.shape[:2] != label_mask.shape:
             raise TapError(
-                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
+                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(label_mask.shape)}",
                 hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector "
                 "per token",
             )

@@ -1,4 +1,4 @@
-"""Gradients at the hidden states of one forward pass, by one backward pass."""
+"""Gradients at the hidden states of a forward pass, from one backward pass."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.autograd.graph import GradientEdge, Node
 
 from fa_core.errors import TapError
 from fa_core.measure.graph import SELECTIONS
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import vector_norms
 from fa_core.methods.base import output_error
 
 IGNORED = -100
-"""A label (B, T) of this value does not count, as in `torch.nn.functional.cross_entropy`."""
+"""Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""
 
 _LARGEST_ERROR = 2**24
-"""Entries of e_T at a time where there is one per token: 128 MB in float64."""
+"""Entries of e_T computed at a time for one e_T per token: 128 MB in float64."""
 
 Layers: TypeAlias = Sequence[int] | None
 """Which l of h_l; None = all."""
@@ -28,15 +28,14 @@ Layers: TypeAlias = Sequence[int] | None
 
 @dataclass(frozen=True)
 class Stream:
-    """What one forward pass gave.
+    """The results of one forward pass.
 
     Attributes:
         logits: (B, C), attached to the graph.
-        hidden: h_0..h_L as the network made them, each (B, ...).
-        edges: where in the graph to read g_l: a state itself, or its place; None for layers that
-            were not asked for.
+        hidden: h_0..h_L in the network's own shapes, each (B, ...).
+        edges: the state or graph edge at which to read g_l; None for layers not requested.
         names: names of h_0..h_L.
-        returned: the network handed the states over itself, so that they may be side branches.
+        returned: the network returned the states itself: they may be side branches.
         cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
     """
 
@@ -49,29 +48,28 @@ class Stream:
 
 
 def loss_terms(y: Tensor) -> int:
-    """Number of labels CE averages over: B, or those of (B, T) that count."""
+    """Number of labels CE averages over: B, or those of (B, T) that are not ignored."""
     if y.dim() == 1:
         return len(y)
     return int((y != IGNORED).sum())
 
 
 def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 where a label is
-    ignored.
+    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 for ignored labels.
 
     Args:
         logits: (..., B, C) for labels (B,), or (B, T, C) for labels (B, T).
-        y: class indices; N of them count (`loss_terms`).
+        y: class indices; N of them are not ignored (`loss_terms`).
 
     Returns:
-        (shaped like the logits, e_T in float64: (..., B, C), or its norm alone, (B, T, 1), where it
-        is one per token).
+        ∂CE/∂logits, shaped like the logits, and e_T in float64: (..., B, C), or for labels (B, T)
+        only its norm, (B, T, 1).
 
     Source: docs/protocol.md §2.
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(wide(logits), y)
+        error = output_error(to_float64(logits), y)
         return (error / terms).to(logits), error
     rows = logits.detach().flatten(0, 1)
     size = max(1, _LARGEST_ERROR // logits.shape[-1])
@@ -79,7 +77,7 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     norms = []
     parts = torch.split(rows, size)
     for part, labels in zip(parts, torch.split(y.flatten(), size), strict=True):
-        part = wide(part)
+        part = to_float64(part)
         counts = (labels != IGNORED).to(part.device)
         error = output_error(part, labels.clamp(min=0))
         error = torch.where(counts[:, None], error, 0.0)
@@ -92,10 +90,10 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def activation_gradients(
     stream: Stream, y: Tensor, layers: Layers = None
 ) -> tuple[list[Tensor], Tensor]:
-    """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
+    """g_l = ∂CE/∂h_l at some layers, and e_T, from one backward pass.
 
-    CE is averaged over the labels: the pass starts from `loss_gradient`.
-    Parameters get no gradient. Networks stacked as (N, B, C) each have their own mean.
+    CE is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
+    gradient. Networks stacked as (N, B, C) each have their own mean.
 
     Args:
         stream: a forward pass.
@@ -120,8 +118,7 @@ def activation_gradients(
     chosen = range(len(stream.edges)) if layers is None else layers
     edges: list[Any] = [stream.edges[l] for l in chosen]
     start, error = loss_gradient(logits, y)
-    # a side branch is only known by its missing gradient; finding its source takes the graph once
-    # more
+    # a side branch shows by its missing gradient; finding its source needs the graph again
     found = torch.autograd.grad(
         logits, edges, start, allow_unused=True, retain_graph=stream.returned
     )
@@ -140,12 +137,12 @@ def activation_gradients(
 
 
 def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tensor | None:
-    """Gradient at the stream entries that a returned copy, view or slice shows.
+    """Gradient at a returned state that is a copy, view or slice of the stream.
 
-    The state is S·h for a selection S, and the logits depend on h only. Walking back from the state
-    through its copying and slicing nodes to the first tensor with a gradient g = ∂CE/∂h, the wanted
-    gradient is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is its derivative against
-    g.
+    The state is S·h for a selection S, and the logits depend on h only. The walk goes back from the
+    state through its copying and slicing nodes to the first tensor h with a gradient g = ∂CE/∂h;
+    the gradient at the state is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is the
+    derivative of gᵀSᵀv by v.
     """
     node = state.grad_fn
     v = torch.zeros_like(state).requires_grad_()

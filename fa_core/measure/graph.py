@@ -1,6 +1,6 @@
-"""Facts in autograd's graph of a forward pass.
+"""Facts read off autograd's graph of a forward pass.
 
-Its arithmetic, backward functions of the network's own, a final norm at h_L, and taps that are no
+These are its arithmetic, custom backward functions, a final norm at h_L, and taps that are not a
 stream.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,7 @@ SELECTIONS = {
     "UnsqueezeBackward0",
     "ViewBackward0",
 }
-"""Autograd nodes that copy or pick entries: their Jacobian's rows are rows of the identity."""
+"""Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
 
 _AFFINE = re.compile("(Add|Clamp|ClampMin|Div|Expand|Mul|Sub)Backward[01]")
 _NORM = re.compile(r"(layer|rms|group)_?norm", re.IGNORECASE)
@@ -39,17 +40,25 @@ _LOOKUP = re.compile(r"Embedding|Index|Gather")
 _STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
 
 _OPERATOR = "GeneratedBackwardFor_"
-"""How torch names the derivative that `torch.library` was given for an operator."""
+"""Prefix of torch's name for a derivative registered with `torch.library`."""
+
+
+class _Leaf(Protocol):
+    """The node of a leaf of the graph."""
+
+    variable: Tensor
 
 
 def node_of(output: object) -> Node | None:
-    """Place of a tensor in the graph, asked so that no mode around the forward pass notices."""
+    """Node of an output in the graph, read unseen by any mode around the forward pass."""
     with torch._C.DisableTorchFunction():
-        return getattr(output, "grad_fn", None)
+        if isinstance(output, Tensor):
+            return output.grad_fn
+    return None
 
 
 def reachable(start: Node | None, stops: Container[Node] = ()) -> set[Node]:
-    """All nodes on the way back from a node, itself included; `stops` are met, not passed."""
+    """All nodes from a node backwards, itself included; the search ends at `stops`."""
     seen: set[Node] = set()
     waiting = [start]
     while waiting:
@@ -63,14 +72,14 @@ def reachable(start: Node | None, stops: Container[Node] = ()) -> set[Node]:
 
 
 def follows_norm(nodes: Sequence[Node | None]) -> bool:
-    """Whether h_L is the output of a final norm, not of a post-norm block.
+    """Whether h_L is the output of a final norm rather than of a post-norm block.
 
-    A final norm does not change when the last block's output is scaled, so that neither (a) nor (b)
-    sees that block. With post-norm blocks every state is normed, h_0 perhaps not. With L ≤ 1 no
-    state shows which of the two it is; then it counts as the final norm.
+    A final norm hides the scale of the last block's output from (a) and (b). With post-norm blocks
+    every state but perhaps h_0 is normed. With L ≤ 1 no state separates the two, and the norm
+    counts as final.
 
     Args:
-        nodes: where h_0..h_L are in the graph; None for one that is not in it.
+        nodes: nodes of h_0..h_L; None for a state outside the graph.
     """
     if not _is_normed(nodes[-1]):
         return False
@@ -79,13 +88,13 @@ def follows_norm(nodes: Sequence[Node | None]) -> bool:
 
 
 def _is_normed(node: Node | None) -> bool:
-    """Whether a tensor is a norm's output: torch's, or x·rsqrt(…), x/√(…), x·(…)^−½ spelled out."""
+    """Whether a node is a norm of torch, or x·rsqrt(…), x/√(…) or x·(…)^−½ spelled out."""
     node = _before_affine(node)
     if node is None:
         return False
     if node.name() in ("MulBackward0", "DivBackward0"):
         return any(_is_root(_before_affine(source)) for source in _data_sources(node))
-    # an instance norm is a batch norm in training mode, of one sample at a time
+    # an instance norm is a batch norm in training mode, one sample at a time
     return bool(_NORM.search(node.name())) or getattr(node, "_saved_training", False)
 
 
@@ -109,14 +118,14 @@ def _before_affine(node: Node | None) -> Node | None:
 
 
 def origin(node: Node | None, known: Container[Node]) -> Node | None:
-    """Back through copies and selections, to the first node that is known or is none of these."""
+    """Walk back through copies and selections, to the first known or other node."""
     while node is not None and node not in known and node.name() in SELECTIONS:
         node = node.next_functions[0][0]
     return node
 
 
 def _data_sources(node: Node) -> list[Node]:
-    """Nodes of a node's inputs; what is computed from parameters alone is left out."""
+    """Nodes of a node's inputs, without those computed from parameters alone."""
     found = []
     for source, _ in node.next_functions:
         if source is not None and not _is_parameter(source):
@@ -127,7 +136,7 @@ def _data_sources(node: Node) -> list[Node]:
 
 
 def _is_parameter(node: Node) -> bool:
-    return _is_leaf(node) and isinstance(getattr(node, "variable", None), nn.Parameter)
+    return _is_leaf(node) and isinstance(cast(_Leaf, node).variable, nn.Parameter)
 
 
 def _is_leaf(node: Node) -> bool:
@@ -135,23 +144,23 @@ def _is_leaf(node: Node) -> bool:
 
 
 def _reads_data(node: Node) -> bool:
-    """Whether a node reads the network's input: another leaf than a parameter, or a look-up."""
+    """Whether a node reads the network's input: it is a look-up, or a leaf but no parameter."""
     if _is_leaf(node):
         return not _is_parameter(node)
     return bool(_LOOKUP.search(node.name()))
 
 
 def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[int], list[int]]:
-    """Where taps are no stream: h_{l+1} is computed from h_l, and from no earlier state but through
-    it.
+    """Layers at which taps are not a stream, in which h_{l+1} depends on h_l and on earlier states
+    only through it.
 
     Args:
-        logits: their node.
-        cuts: of every state its node, and the nodes of what its module gave beside it.
+        logits: node of the logits.
+        cuts: for every state its node, and the nodes of the module's other outputs.
 
     Returns:
-        (every l whose next state does not read h_l, every l ≥ 1 past which the next state, the
-        logits for l = L, reads h_{l−1}).
+        (every l whose next state does not depend on h_l, every l ≥ 1 whose next state, the logits
+        for l = L, depends on h_{l−1} past h_l).
 
     >>> h_0 = torch.ones(1, requires_grad=True).clone()
     >>> branch = h_0.exp()
@@ -175,12 +184,11 @@ def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[
 
 
 def custom_functions(nodes: Iterable[Node]) -> list[str]:
-    """Sorted names of custom `torch.autograd.Function`s and operators in a graph, without torch's
-    own.
+    """Sorted names of custom `torch.autograd.Function`s and operators in a graph.
 
     Feedback alignment is often written as a Function whose backward multiplies by a fixed random
-    matrix. Autograd through such a network gives the method's credit signal where the BP gradient
-    is wanted: Γ would read 1, and (b) and (c) would judge the wrong vector.
+    matrix. Autograd then gives the method's credit signal instead of the BP gradient: Γ would read
+    1, and (b) and (c) would judge the wrong vector.
 
     >>> import torch
     >>> class Feedback(torch.autograd.Function):
@@ -207,13 +215,12 @@ def custom_functions(nodes: Iterable[Node]) -> list[str]:
 
 
 def has_functions(nodes: Iterable[Node]) -> bool:
-    """Whether a Python `torch.autograd.Function` made one of the nodes, torch's own included."""
+    """Whether a Python `torch.autograd.Function`, custom or of torch, made one of the nodes."""
     return any(isinstance(node, BackwardCFunction) for node in nodes)
 
 
 def straight_through(nodes: Iterable[Node]) -> list[str]:
-    """``["fake_quantize"]`` where torch's operations that round and let the gradient through are
-    used.
+    """``["fake_quantize"]`` if torch's operations that round but pass the gradient are used.
 
     >>> import torch
     >>> x = torch.ones(1, requires_grad=True)
@@ -227,11 +234,11 @@ def straight_through(nodes: Iterable[Node]) -> list[str]:
 
 
 def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
-    """Dtype of the logits, and others inside the network, as of an autocast there.
+    """Dtype of the logits, and other dtypes inside the network, e.g. of an autocast.
 
     Args:
-        logits: of the pass.
-        nodes: their graph.
+        logits: logits of the pass.
+        nodes: nodes of their graph.
 
     >>> x = torch.ones(1, requires_grad=True)
     >>> y = x.bfloat16().exp().float()

@@ -1,8 +1,8 @@
-"""Common passes of many networks of one architecture; others are measured alone.
+"""Passes shared by many networks of one architecture.
 
-A group takes one forward pass per test batch, one forward and one backward pass per eval batch, for
-all members: `torch.func` runs the code of the first on the stacked tensors of all. What does not
-run together, or is rare, falls back to the ordinary path, network by network, and says why.
+A group takes one forward pass per test batch, and one forward and one backward pass per eval batch,
+for all its members: `torch.func` runs the first network's code on the stacked tensors of all.
+Networks that cannot be stacked, and rare cases, are measured one by one, with a note that says why.
 """
 
 from __future__ import annotations
@@ -22,40 +22,39 @@ from fa_core.measure.accuracy import Progress, run_accuracy
 from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.diagnosed import Diagnosed
-from fa_core.measure.isolate import AS_IS, as_written, measuring_arithmetic, target_dtype
-from fa_core.measure.pass_errors import explained, is_out_of_memory
+from fa_core.measure.diagnosis import Diagnosis
+from fa_core.measure.isolate import AS_IS, measuring_arithmetic, target_dtype, uncompiled
+from fa_core.measure.pass_errors import as_pass_failed, is_out_of_memory
 from fa_core.measure.passes import backward
 from fa_core.measure.taps import Taps
-from fa_core.measure.vmapped import Answers, VmappedNetworks, named_tensors
+from fa_core.measure.vmapped import VmappedAccuracy, VmappedNetworks, named_tensors
 from fa_core.models import ARCHS, StreamNet
 
 NOT_VMAPPED = (
     "not stacked with the others: built-in networks of one kind are, where no taps are given"
 )
-"""Note of a network that shares no passes."""
+"""Note on a network that shares no passes."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """What came out for one network.
+    """The result for one network.
 
     Attributes:
-        right: (n,) bool, which of the samples behind the accuracy it classified rightly; None where
-            it failed.
-        diagnosis: what its report is made of; None where it failed.
-        error: why it failed; the others are unaffected.
-        note: why it was measured by itself, where others were measured together or could have been.
+        right: (n,) bool, which samples of the accuracy it classified correctly; None if it failed.
+        diagnosis: its diagnosis, from which the report is made; None if it failed.
+        error: the error if it failed; the other networks are unaffected.
+        note: why it was measured alone, if it was and there are others.
     """
 
     right: Tensor | None
-    diagnosis: Diagnosed | None
+    diagnosis: Diagnosis | None
     error: FaError | None
     note: str = ""
 
     @property
     def acc(self) -> float | None:
-        """Its accuracy on the test samples; None where it failed."""
+        """Accuracy on the test samples; None if it failed."""
         if self.right is None:
             return None
         return int(self.right.sum()) / len(self.right)
@@ -63,20 +62,20 @@ class Member:
 
 @dataclass(frozen=True)
 class Request:
-    """The samples and how they are to be measured.
+    """Samples and options of a measurement.
 
     Attributes:
-        batches: for the diagnostics.
-        test: for the accuracy.
-        taps: as for `diagnose`, for all networks; any but None measures them one by one.
+        batches: batches of the diagnostics.
+        test: batches of the accuracy.
+        taps: as for `diagnose`, for all networks; unless None, they are measured one by one.
         norm_batches: as for `diagnose`.
-        dtype: as for `diagnose`; ``"as-is"`` measures them one by one.
-        count_batches: the samples of `batches` count for the accuracy, too; they are none of those
-            of `test`, which may then be empty.
+        dtype: as for `diagnose`; with ``"as-is"`` they are measured one by one.
+        count_batches: whether the samples of `batches`, which `test` must not repeat, count for the
+            accuracy too; `test` may then be empty.
     """
 
-    batches: list[Any]
-    test: list[Any]
+    batches: list[object]
+    test: list[object]
     taps: Taps = None
     norm_batches: int = 1
     dtype: str | None = None
@@ -84,7 +83,7 @@ class Request:
 
 
 class _Counter:
-    """Batches done, of all that are known to be needed."""
+    """Progress: batches done, and batches expected so far."""
 
     def __init__(self, listener: Progress | None, steps: int) -> None:
         self._listener = listener
@@ -93,11 +92,11 @@ class _Counter:
         self._done = 0
 
     def expect(self, networks: int) -> None:
-        """Count the batches of so many more networks, or groups of networks."""
+        """Expect the batches of more networks, or groups of networks."""
         self._total += networks * self._steps
 
     def step(self, *_: object) -> None:
-        """One batch is done."""
+        """Count one batch as done."""
         self._done += 1
         if self._listener is not None:
             self._listener(self._done, self._total)
@@ -105,35 +104,31 @@ class _Counter:
 
 def measure_together(
     networks: Sequence[nn.Module],
-    batches: Iterable[Any],
-    test: Iterable[Any],
+    batches: Iterable[object],
+    test: Iterable[object],
     *,
     on_batch: Progress | None = None,
     **how: Any,
 ) -> list[Member]:
-    """Accuracy and the four diagnostics of many networks, built-in ones that differ in their
-    weights alone together.
+    """Accuracy and the four diagnostics of many networks.
 
-    The numbers are those of `accuracy` and `diagnose`: float32 norms and (c) to a relative 1e-5
-    (the products are summed in another order), accuracies exactly (near-ties are decided in
-    float64).
+    Built-in networks that differ only in their weights are measured together. The numbers are those
+    of `accuracy` and `diagnose`: float32 norms and (c) to a relative 1e-5 (products are summed in
+    another order), accuracies exactly (near-ties are decided in float64).
 
     Args:
-        networks: on their device; they are left as they are. Networks of several kinds may be
-            mixed.
+        networks: networks on their device, of any kinds; they are not changed.
         batches: (x, y) pairs for the diagnostics, as for `diagnose`; read into a list.
         test: (x, y) pairs for the accuracy; read into a list.
-        on_batch: called with (batches done, batches in all); the second grows where a group has to
-            be taken apart.
+        on_batch: called with (batches done, batches in all); the total grows when a group is
+            measured one by one after all.
         how: the other fields of a `Request`.
 
     Returns:
-        One `Member` per network, in order. One that fails carries its error and leaves the others
-        as they are.
+        One `Member` per network, in order. A failed one holds its error.
 
     Raises:
-        Exception: memory ran out (try fewer networks), the device is lost, or what ``on_batch``
-            raised.
+        Exception: memory ran out (try fewer networks), the device is lost, or ``on_batch`` raised.
 
     Source: docs/protocol.md §3.
 
@@ -149,13 +144,15 @@ def measure_together(
     request = Request(list(batches), list(test), **how)
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for index, network in enumerate(networks):
-        groups[kind(as_written(network), request) or index].append(index)
+        groups[kind(uncompiled(network), request) or index].append(index)
     counter = _Counter(on_batch, steps=len(request.batches) + len(request.test))
     counter.expect(len(groups))
-    note = NOT_VMAPPED if len(networks) > 1 else ""
+    note = ""
+    if len(networks) > 1:
+        note = NOT_VMAPPED
     members: dict[int, Member] = {}
     for indices in groups.values():
-        group = [as_written(networks[index]) for index in indices]
+        group = [uncompiled(networks[index]) for index in indices]
         members.update(zip(indices, _measure_group(group, request, counter, note), strict=True))
     return [members[index] for index in range(len(networks))]
 
@@ -163,7 +160,7 @@ def measure_together(
 def _measure_group(
     networks: list[nn.Module], request: Request, counter: _Counter, note: str
 ) -> list[Member]:
-    """Networks of one kind: together, or one by one where they do not run together."""
+    """Measure networks of one kind together, or one by one if they do not run together."""
     if len(networks) > 1:
         try:
             return _together(networks, request, counter)
@@ -175,10 +172,10 @@ def _measure_group(
 
 
 def kind(network: nn.Module, request: Request) -> Hashable:
-    """What networks that share passes have in common: all but the values of their tensors.
+    """Key of the networks that can share passes: everything but the values of their tensors.
 
-    None where a network shares none. Only networks as they are built here share any: what others do
-    may depend on more than can be compared.
+    None for a network that shares none. Only unaltered built-in networks do: the behaviour of
+    others may depend on more than can be compared.
 
     >>> request = Request([], [], None, 1, None, False)
     >>> kind(nn.Linear(1, 1), request) is None
@@ -190,7 +187,7 @@ def kind(network: nn.Module, request: Request) -> Hashable:
         return None
     if any(map(_altered, network.modules())):
         return None
-    # the text of a module holds its classes and constants: Linear(…, bias=True)
+    # repr shows the classes and constants of all modules: Linear(…, bias=True)
     facts: list[Hashable] = [type(network), repr(network), repr(network.arch_args)]
     for name, tensor in named_tensors(network).items():
         facts += [name, tensor.shape, tensor.dtype, tensor.device]
@@ -198,7 +195,7 @@ def kind(network: nn.Module, request: Request) -> Hashable:
 
 
 def _altered(module: nn.Module) -> bool:
-    """Whether a module has hooks, or a forward pass of its own."""
+    """Whether a module instance has hooks or its own forward."""
     for name, value in vars(module).items():
         if name == "forward" or (name.endswith("_hooks") and value):
             return True
@@ -206,14 +203,17 @@ def _altered(module: nn.Module) -> bool:
 
 
 def _raise_if_fatal(error: FaError) -> None:
-    """Raise an error again after which none can be measured: memory ran out, or the device is
-    lost."""
+    """Raise the error again if nothing can be measured after it: no memory, or no device.
+
+    Raises:
+        FaError: the error.
+    """
     if is_out_of_memory(error) or is_device_lost(error):
         raise error
 
 
 def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -> Member:
-    """One network, measured in the ordinary way."""
+    """Measure one network by the ordinary functions."""
     taps, dtype = request.taps, request.dtype
     right: list[Tensor] = []
     try:
@@ -229,7 +229,7 @@ def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -
         )
     except FaError as error:
         _raise_if_fatal(error)
-        # without its traceback, which holds the tensors of the failed pass
+        # a copy has no traceback, which would keep the tensors of the failed pass
         return Member(None, None, copy.copy(error), note)
     if request.count_batches:
         right = [*diagnosis.samples().right, *right]
@@ -237,13 +237,13 @@ def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -
 
 
 def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter) -> list[Member]:
-    """Networks of one kind, measured together.
+    """Measure networks of one kind together.
 
-    Labels are looked at before, near-ties and results after the passes: in between, nothing waits
-    for the device.
+    Labels are checked before the passes, near-ties decided and results fetched after them, so that
+    no pass waits for the device.
 
     Raises:
-        FaError: they do not run together, or whatever one of them would raise by itself.
+        FaError: they do not run together, or an error that one of them raises alone as well.
     """
     tests = len(request.test)
     samples = _checked([*request.test, *request.batches], networks[0])
@@ -257,38 +257,41 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
     def batch_at(index: int) -> Batch:
         return move_batch(*samples[index], leaf.device, target or leaf.dtype)
 
-    answers, log = Answers(), BatchLog()
+    meter = VmappedAccuracy()
+    log = BatchLog()
     accumulator = Accumulator(norm_batches=request.norm_batches, samples_axis=1)
     with measuring_arithmetic(leaf.device):
         vmapped = VmappedNetworks(networks, target)
         for index in range(len(samples)):
             x, y = batch_at(index)
-            with explained(x, "stacked"):
+            with as_pass_failed(x, "stacked"):
                 if index < tests:
-                    answers.add(vmapped.logits(x), y)
+                    meter.add(vmapped.logits(x), y)
                 else:
                     log.add(x, y)
                     done = backward(vmapped.forward(x), y, accumulator.layers)
                     accumulator.add(done)
-                    answers.add(done.logits, y)
+                    meter.add(done.logits, y)
             counter.step()
-        answers.decide_near_ties(networks, batch_at)
-        remark = log.judged()
-        of_tests, of_batches = answers.right[:tests], answers.right[tests:]
-        counting = [*of_batches, *of_tests] if request.count_batches else of_tests
+        meter.decide_near_ties(networks, batch_at)
+        note = log.note()
+        of_batches = meter.right[tests:]
+        counting = meter.right[:tests]
+        if request.count_batches:
+            counting = [*of_batches, *counting]
         right = torch.cat(counting, dim=1).cpu()
         diagnosed = accumulator.measured(of_batches)
     members = []
     for hits, found in zip(right, diagnosed, strict=True):
-        members.append(Member(hits, replace(found, remarks=[*found.remarks, remark]), None))
+        members.append(Member(hits, replace(found, notes=[*found.notes, note]), None))
     return members
 
 
-def _checked(batches: Sequence[Any], network: nn.Module) -> list[Batch]:
-    """Batches as tensors where they are, their labels looked at once.
+def _checked(batches: Sequence[object], network: nn.Module) -> list[Batch]:
+    """Batches as tensors, their labels checked by one fetch from the device.
 
     Raises:
-        MeasureError: batches that cannot be used.
+        MeasureError: unusable batches.
         CannotStack: a label that is no class.
     """
     checked = [as_batch(batch, index) for index, batch in enumerate(batches)]

@@ -1,4 +1,4 @@
-"""The guess of taps: the longest run of like blocks, and what feeds it."""
+"""Guessed taps: the longest run of like blocks, and the module that feeds it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from fa_core.measure.taps import plain_logits
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One module, run once.
+    """One call of a module.
 
     Attributes:
-        name: of the module.
-        module: itself.
-        read: the first tensor that it read.
-        gave: the first tensor that it gave.
-        state: what it read, as it was then: a stream that is updated in place shows.
+        name: name of the module.
+        module: the module.
+        read: its first input tensor.
+        gave: its first output tensor.
+        state: identity and version of `read` at the call; an in-place update changes the version.
     """
 
     name: str
@@ -41,21 +41,21 @@ Run = Sequence[Call]
 
 
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
-    """Patterns for h_0..h_L of a network that does not offer its stream.
+    """Patterns for h_0..h_L of a network that does not return its stream.
 
-    The blocks are the longest run of modules of one class whose names differ in numbers alone, of
-    which each reads the very tensor that the one before it gave, but for the first of every list.
-    Modules inside others of which two and more have the same shapes are parts of blocks, not
-    blocks; those around a longer run are stages. h_0 is what the last module before the first block
-    gave and that block read, if any did. Where no module gives the states, as the network adds ``h
-    + block(h)`` itself, they are what the blocks read, and what the module behind them does.
+    The blocks are the longest run of modules of one class whose names differ only in numbers and of
+    which each reads the very tensor that the previous one gave, except the first of every list.
+    Modules inside a block, two or more of the same shapes, are parts of it; modules around a longer
+    run are stages. h_0 is the output of the last module before the first block that the block
+    reads, if any. If the network adds ``h + block(h)`` itself, no module gives the states, and they
+    are the inputs of the blocks and of the module after them.
 
     Args:
-        model: the network, borrowed for measuring.
+        model: the network in eval mode.
         x: inputs; two samples are enough.
 
     Raises:
-        TapError: no such run, or two of equal length, with the taps of each.
+        TapError: no such run, or several of equal length, with the taps of each.
 
     >>> import torch
     >>> blocks = (nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3))
@@ -68,7 +68,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     runs = list(filter(_is_chain, alike))
     if not runs:
         taps_of = _inputs_of
-        runs = [run for run in alike if _reads_alike(run) and _inputs_of(model, calls, run)]
+        runs = list(filter(_reads_alike, alike))
+        runs = [run for run in runs if _inputs_of(model, calls, run)]
     runs = _blocks_among(runs)
     most = max(map(len, runs), default=0)
     guesses = [taps_of(model, calls, run) for run in runs if len(run) == most]
@@ -91,7 +92,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
 
 
 def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
-    """Every module that ran in a forward pass, as it ended."""
+    """Every call of a module in a forward pass, in the order in which they ended."""
     calls: list[Call] = []
 
     def note(name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object) -> None:
@@ -100,7 +101,8 @@ def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
         if read is not None and not read.is_inference():
             version = read._version
         gave = first_tensor(output)
-        calls.append(Call(name, module, read, gave, state=(id(read), version)))
+        state = id(read), version
+        calls.append(Call(name, module, read, gave, state))
 
     with hooked(model, note):
         plain_logits(model, x)
@@ -108,7 +110,7 @@ def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
 
 
 def _runs_of_like_modules(calls: Run) -> list[list[Call]]:
-    """Calls of modules with parts, by class and by name without its numbers."""
+    """Calls of modules with children, grouped by class and by name up to numbers."""
     found: dict[tuple[type, str], list[Call]] = {}
     for call in calls:
         if any(call.module.children()):
@@ -122,7 +124,7 @@ def _pattern(call: Call) -> str:
 
 
 def _is_chain(run: Run) -> bool:
-    """Whether each reads what the one before it gave, but for the first of a list."""
+    """Whether each call reads the output of the previous one, except the first of every list."""
     lists = {call.name.rpartition(".")[0] for call in run}
     links = 0
     for one, other in pairwise(run):
@@ -132,23 +134,21 @@ def _is_chain(run: Run) -> bool:
 
 
 def _reads_alike(run: Run) -> bool:
-    """Whether all tensors read and given have one shape, and none is read that another one gave or
-    read."""
+    """Whether all inputs and outputs differ but have one shape."""
     given = {id(call.gave) for call in run}
     read = {call.state for call in run}
     if not len(given) == len(read) == len(run):
         return False
-    first = run[0].read
+    shapes = set()
     for call in run:
-        if id(call.read) in given or call.read is None or call.gave is None or first is None:
+        if call.read is None or call.gave is None or id(call.read) in given:
             return False
-        if not call.read.shape == call.gave.shape == first.shape:
-            return False
-    return True
+        shapes |= {call.read.shape, call.gave.shape}
+    return len(shapes) == 1
 
 
 def _blocks_among(runs: list[list[Call]]) -> list[list[Call]]:
-    """The runs that are neither stages around blocks nor parts of blocks."""
+    """Runs that are neither stages around blocks nor parts of blocks."""
     blocks = [run for run in runs if not _is_stages(run, runs)]
     outermost = []
     for run in blocks:
@@ -158,8 +158,9 @@ def _blocks_among(runs: list[list[Call]]) -> list[list[Call]]:
 
 
 def _is_stages(run: Run, runs: Sequence[Run]) -> bool:
-    """Whether these hold a longer run, and are lists, or of another shape each."""
-    if not any(len(other) > len(run) and _holds(run, other) for other in runs):
+    """Whether modules hold a longer run, and are lists or differ in shape."""
+    longer = [other for other in runs if len(other) > len(run)]
+    if not any(_holds(run, other) for other in longer):
         return False
     if type(run[0].module) is nn.Sequential:
         return True
@@ -172,15 +173,13 @@ def _shapes(module: nn.Module) -> list[torch.Size]:
 
 
 def _holds(outer: Run, inner: Run) -> bool:
-    """Whether every module of a run is inside a module of another one."""
-    if outer is inner:
-        return False
-    inside = tuple(f"{block.name}." for block in outer)
-    return all(call.name.startswith(inside) for call in inner)
+    """Whether every module of the inner run is inside a module of the outer one."""
+    prefixes = tuple(f"{block.name}." for block in outer)
+    return all(call.name.startswith(prefixes) for call in inner)
 
 
 def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
-    """Patterns for the module that feeds a run, if there is one, and for the run."""
+    """Patterns for the module that feeds a run, if any, and for the run."""
     first = run[0]
     fed: list[Call] = []
     for call in calls:
@@ -195,18 +194,20 @@ def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
 
 
 def _inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
-    """Patterns for what a run of blocks reads, and the module behind them; [] where none reads the
-    last state."""
+    """Patterns for the inputs of a run of blocks and of the module after them; [] if no module
+    reads the last state."""
     last = run[-1]
     if last.read is None:
         return []
     element = re.sub(r"(.*\.\d+)\..*", r"\1.", last.name)
-    place = calls.index(last)
-    behind = calls[place + 1 :]
+    behind = calls[calls.index(last) + 1 :]
     for call in behind:
-        if last.name.startswith(f"{call.name}.") or call.name.startswith(element):
+        around = last.name.startswith(f"{call.name}.")
+        if around or call.name.startswith(element):
             continue
-        if call.read is None or call.state == last.state or call.read.shape != last.read.shape:
+        if call.read is None or call.state == last.state:
+            continue
+        if call.read.shape != last.read.shape:
             continue
         readers = [other for other in behind if other.state == call.state]
         modules = [*_patterns(model, run), _outermost(readers)]
@@ -215,13 +216,13 @@ def _inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
 
 
 def _outermost(calls: Run) -> str:
-    """Of those that passed the same tensor on, the last of the outermost."""
+    """The least nested module of some calls; of several, the last."""
     names = [call.name for call in reversed(calls)]
     return min(names, key=lambda name: name.count("."))
 
 
 def _patterns(model: nn.Module, run: Run) -> list[str]:
-    """A run as one pattern where that matches nothing else, else as names."""
+    """The pattern of a run, or its names if the pattern matches other modules too."""
     names = list(dict.fromkeys(call.name for call in run))
     pattern = _pattern(run[0])
     if match_modules(model, pattern) == names:

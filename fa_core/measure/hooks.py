@@ -1,29 +1,27 @@
-"""Hooks on a network's modules for the time of a forward pass."""
+"""Temporary hooks on a network's modules."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TypeAlias
 
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
-from torch.utils.hooks import RemovableHandle
 
 from fa_core.errors import TapError
 
 READS = ":in"
-"""Suffix of a pattern: the state is what the modules read, not what they give."""
+"""Suffix of a pattern: the state is the modules' input, not their output."""
 
 Tap: TypeAlias = Callable[[str, Tensor, Sequence[Tensor]], Tensor]
-"""(name, state, tensors that the module gave beside it) → what goes on in the state's place."""
-
+"""(name, state, other tensors of the module's output) → the tensor that replaces the state."""
 
 Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = Mapping[str, object]
-"""What a module is called with."""
+"""The arguments of a module's call."""
 
 ForwardHook: TypeAlias = Callable[[str, nn.Module, Args, Kwargs, object], object]
 """(name, module, its arguments, keyword arguments, output) → another output; None keeps it."""
@@ -33,38 +31,30 @@ ForwardHook: TypeAlias = Callable[[str, nn.Module, Args, Kwargs, object], object
 def hooked(
     model: nn.Module, hook: ForwardHook, modules: Iterable[str] | None = None
 ) -> Iterator[None]:
-    """Call a hook after modules ran.
+    """Call a hook after each run of some modules.
 
     Args:
         model: the network.
         hook: see `ForwardHook`.
-        modules: their names; None = all below the network itself.
+        modules: their names; None = all except the network itself.
     """
     if modules is None:
         modules = [name for name, _ in model.named_modules() if name]
-    handles = []
-    for name in modules:
-        module = model.get_submodule(name)
-        handles.append(module.register_forward_hook(partial(hook, name), with_kwargs=True))
-    with _removed_afterwards(handles):
+    # a handle removes its hook on exit
+    with ExitStack() as handles:
+        for name in modules:
+            module = model.get_submodule(name)
+            handle = module.register_forward_hook(partial(hook, name), with_kwargs=True)
+            handles.enter_context(handle)
         yield
-
-
-@contextmanager
-def _removed_afterwards(handles: Iterable[RemovableHandle]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
 def tapped_inputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterator[None]:
-    """Show `tap` the first tensor that modules are called with, every time they run.
+    """Call `tap` with the first tensor of the modules' inputs, every time they run.
 
     Raises:
-        TapError: in the pass, from a module that is called with no float tensor.
+        TapError: in the pass, if the first tensor is missing or not a float tensor.
     """
     calls: Counter[str] = Counter()
 
@@ -77,25 +67,25 @@ def tapped_inputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterato
             )
         tap(_numbered(name + READS, calls), first, ())
 
-    handles = []
-    for name in modules:
-        module = model.get_submodule(name)
-        handles.append(module.register_forward_pre_hook(partial(hook, name), with_kwargs=True))
-    with _removed_afterwards(handles):
+    with ExitStack() as handles:
+        for name in modules:
+            module = model.get_submodule(name)
+            handle = module.register_forward_pre_hook(partial(hook, name), with_kwargs=True)
+            handles.enter_context(handle)
         yield
 
 
 @contextmanager
 def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterator[None]:
-    """Replace the first tensor that modules return, every time they run, by what `tap` makes of it.
+    """Replace the first tensor that modules return by the result of `tap`, every time they run.
 
     Args:
         model: the network.
         modules: their names.
-        tap: called with the name, the number of the call after the first behind it.
+        tap: called with the module's name, followed by the number of the call after the first.
 
     Raises:
-        TapError: in the pass, from a module that returns no float tensor.
+        TapError: in the pass, if the first tensor is missing or not a float tensor.
     """
     calls: Counter[str] = Counter()
 
@@ -108,15 +98,15 @@ def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterat
                 "or give a function (model, x) -> (logits, states)",
             )
         leaves = tree_leaves(output)
-        beside = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf is not first]
-        return replace_first_tensor(output, tap(_numbered(name, calls), first, beside))
+        others = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf is not first]
+        return replace_first_tensor(output, tap(_numbered(name, calls), first, others))
 
     with hooked(model, hook, modules):
         yield
 
 
 def _numbered(name: str, calls: Counter[str]) -> str:
-    """The name of a tap, with the number of its call after the first."""
+    """The name of a tap; from the second call on, with the number of the call."""
     calls[name] += 1
     if calls[name] == 1:
         return name
@@ -124,16 +114,18 @@ def _numbered(name: str, calls: Counter[str]) -> str:
 
 
 def first_tensor(output: object) -> Tensor | None:
-    """The tensor a module returned: itself, or the first in a tuple or list."""
-    items = output if isinstance(output, (tuple, list)) else (output,)
-    for item in items:
-        if isinstance(item, Tensor):
-            return item
+    """An output that is a tensor, or the first tensor in a tuple or list."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, (tuple, list)):
+        for item in output:
+            if isinstance(item, Tensor):
+                return item
     return None
 
 
 def replace_first_tensor(output: object, tensor: Tensor) -> object:
-    """What a module returned, with `tensor` in the place of its first tensor."""
+    """An output with `tensor` instead of its first tensor."""
     if not isinstance(output, (tuple, list)):
         return tensor
     items = list(output)
@@ -141,7 +133,7 @@ def replace_first_tensor(output: object, tensor: Tensor) -> object:
         if isinstance(item, Tensor):
             items[place] = tensor
             break
-    # a named tuple is made from its items one by one
+    # the constructor of a named tuple takes the items one by one
     make = getattr(type(output), "_make", type(output))
     return make(items)
 
@@ -151,8 +143,9 @@ def described(value: object) -> str:
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"a {dtype} tensor of shape {tuple(value.shape)}"
-    if isinstance(value, (tuple, list)):
-        if len(value) == 2:
-            return f"({described(value[0])}, {described(value[1])})"
-        return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}"
+    name = f"a {type(value).__name__}"
+    if not isinstance(value, (tuple, list)):
+        return name
+    if len(value) == 2:
+        return f"({described(value[0])}, {described(value[1])})"
+    return f"{name} of {len(value)}"

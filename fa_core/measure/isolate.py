@@ -1,9 +1,9 @@
-"""The model comes back as it was: how a network is borrowed for measuring, and given back.
+"""Isolation of a network for measuring: it comes back exactly as it went in.
 
-`borrow` puts a network, or a copy where device or precision have to change, into eval mode with
-frozen parameters, full float32 arithmetic and random draws from a fixed seed. Modes, requires_grad,
-gradients, buffers, the caller's random generators and PyTorch's precision switches are restored
-afterwards, also when a pass raises.
+`eval_mode` puts a network, or a copy where its device or precision has to change, into eval mode
+with frozen parameters, float32 arithmetic without TF32 and random numbers from a fixed seed. Modes,
+requires_grad, gradients, buffers, the caller's random generators and PyTorch's precision switches
+are restored afterwards, even if a pass raises.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -33,73 +33,74 @@ AS_IS = "as-is"
 HALF = (torch.float16, torch.bfloat16)
 
 DREW = "the network draws random numbers in eval mode: its numbers are of one draw"
-"""What a report of such a network says."""
+"""Note in the report of a network that draws."""
 
 _SEED = 0
 
 
-class Draws:
-    """What a network's passes draw, apart from the caller's draws, which may pick the batches.
+class RngState:
+    """Random state of a network's passes, separate from the caller's, which may pick the batches.
 
-    The first passes start from a fixed seed, the next ones where those before left off. This goes
-    for the global generators of torch, NumPy and Python; draws from one of the network's own are
-    neither steadied nor noticed.
+    The first passes start from a fixed seed, each later pass where the one before it ended. This
+    covers the global generators of torch, NumPy and Python; generators of the network's own are
+    left alone, and their draws are not noticed.
 
     Attributes:
-        noticed: a pass drew random numbers.
+        noticed: whether a pass drew random numbers.
     """
 
     def __init__(self) -> None:
-        self._left_off: _RandomState | None = None
+        self._left_off: _GeneratorStates | None = None
         self._inside = False
         self.noticed = False
 
-    def over(self, batches: object) -> AbstractContextManager[None]:
-        """Around the passes over all batches: one `passing` where they are a list, as no loader
-        draws in between then.
+    def isolated_over(self, batches: object) -> AbstractContextManager[None]:
+        """One `isolated` around all batches if they are a list, as then no loader draws in between.
 
         Saving, comparing and restoring the generators takes 1 % of a pass of the published size.
         """
         if isinstance(batches, (list, tuple)):
-            return self.passing()
+            return self.isolated()
         return nullcontext()
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
-        """Around passes of the network; the caller's generators are as before after it. May be
-        nested."""
+    def isolated(self) -> Iterator[None]:
+        """Run passes with the network's random state and restore the caller's. May be nested."""
         if self._inside:
             yield
             return
-        self._inside, outside = True, _RandomState()
+        self._inside = True
+        outside = _GeneratorStates()
         if self._left_off is not None:
             self._left_off.restore()
         else:
             for generator in _torch_generators():
-                # torch.manual_seed would also decide the seed of a CUDA that is yet to be used
+                # torch.manual_seed would also seed a CUDA that is not yet in use
                 generator.manual_seed(_SEED)
             random.seed(_SEED)
             np.random.seed(_SEED)
-        begun = _RandomState()
+        begun = _GeneratorStates()
         try:
             yield
         finally:
-            self._inside, self._left_off = False, _RandomState()
+            self._inside = False
+            self._left_off = _GeneratorStates()
             self.noticed = self.noticed or not begun.same(self._left_off)
             outside.restore()
 
 
 def _torch_generators() -> list[Generator]:
-    """The CPU's, and those of CUDA devices once CUDA is in use."""
+    """Generators of the CPU, and of every CUDA device once CUDA is in use."""
     return [torch.default_generator, *torch.cuda.default_generators]
 
 
-class _RandomState:
-    """The state of the global generators of torch, Python and NumPy as it is now."""
+class _GeneratorStates:
+    """A snapshot of the global generators of torch, Python and NumPy."""
 
     def __init__(self) -> None:
         self._torch = [(generator, generator.get_state()) for generator in _torch_generators()]
-        self._python, self._numpy = random.getstate(), np.random.get_state()
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()
 
     def restore(self) -> None:
         for generator, state in self._torch:
@@ -107,69 +108,89 @@ class _RandomState:
         random.setstate(self._python)
         np.random.set_state(self._numpy)
 
-    def same(self, other: _RandomState) -> bool:
-        alike = all(
-            torch.equal(a, b) for (_, a), (_, b) in zip(self._torch, other._torch, strict=False)
-        )
-        return (
-            alike
-            and self._python == other._python
-            and all(map(np.array_equal, self._numpy, other._numpy))
-        )
+    def same(self, other: _GeneratorStates) -> bool:
+        """Whether two snapshots are equal, compared over the generators that both have."""
+        for (_, a), (_, b) in zip(self._torch, other._torch, strict=False):
+            if not torch.equal(a, b):
+                return False
+        same_numpy = all(map(np.array_equal, self._numpy, other._numpy))
+        return same_numpy and self._python == other._python
 
 
 @dataclass(frozen=True)
-class Borrowed:
-    """A network ready to be measured.
+class EvalNetwork:
+    """A network ready for measuring.
 
     Attributes:
-        model: the network itself, or a copy where dtype or device had to change; in eval mode,
-            frozen.
-        device: where batches go.
-        dtype: what floating-point inputs are cast to; None leaves them alone.
-        as_is: half precision is measured as it runs, so its near-ties stay as they come out.
-        draws: the random numbers of its passes.
+        model: the network, or a copy where dtype or device had to change; in eval mode and frozen.
+        device: device of its batches.
+        dtype: type that floating-point inputs are cast to; None = no cast.
+        as_is: whether half precision runs unchanged, so that near-ties are not decided in float64.
+        rng: random state of its passes.
     """
 
     model: nn.Module
     device: torch.device
     dtype: torch.dtype | None
-    as_is: bool = False
-    draws: Draws = field(default_factory=Draws)
+    as_is: bool
+    rng: RngState
 
 
 @contextmanager
-def borrow(
+def eval_mode(
     model: nn.Module,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
-) -> Iterator[Borrowed]:
-    """Lend `model` out for measuring: eval mode, parameters frozen, gradients on, TF32 and autocast
-    off.
+) -> Iterator[EvalNetwork]:
+    """Put a network into eval mode for measuring: parameters frozen, gradients on, TF32 and
+    autocast off.
 
     Args:
         model: the network; it comes back as it went in (see `as_found`).
-        dtype: None measures fp16 and bf16 networks in float32 on a copy and others as they are;
-            ``"float32"`` and ``"float64"`` measure in that; ``"as-is"`` leaves half precision, and
-            the caller's autocast, alone.
-        device: None measures where the network is; another device measures a copy there.
+        dtype: None measures fp16 and bf16 networks in float32 on a copy, others in their own type;
+            ``"float32"`` and ``"float64"`` convert; ``"as-is"`` keeps half precision and the
+            caller's autocast.
+        device: None = the network's own; on another device a copy is measured.
 
     Raises:
         UsageError: an unknown dtype.
-        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a
+        MeasureError: the network has to be copied and cannot be, has no weights yet, or is a
             TorchScript program, a class, a function or a state_dict.
     """
-    working = model = as_written(model)
+    model = uncompiled(model)
+    _check_network(model)
+    tensors = _floating(model)
+    target = target_dtype(model, dtype)
+    place = _device(model, device)
+    # a network spread over devices stays so unless one device was asked for
+    spread = device is None and len({t.device for t in tensors}) > 1
+    ready = all(t.device == place and target in (None, t.dtype) for t in tensors)
+    if not ready and not spread:
+        model = _copied(model).to(device=place, dtype=target)
+    input_dtype = target
+    if target is None and tensors:
+        input_dtype = tensors[0].dtype
+    as_is = dtype == AS_IS
+    with as_found(model), measuring_arithmetic(place, as_is):
+        model.eval().requires_grad_(False)
+        yield EvalNetwork(model, place, input_dtype, as_is, RngState())
+
+
+def _check_network(model: object) -> None:
+    """Refuse anything but a module whose weights have values.
+
+    Raises:
+        MeasureError: it cannot be measured.
+    """
     if not isinstance(model, nn.Module):
+        kind = f"a {type(model).__name__}"
         if isinstance(model, type):
             kind = f"the class {model.__name__}"
-        else:
-            kind = f"a {type(model).__name__}"
-        hint = (
-            "give an nn.Module instance: build the network, net.load_state_dict(weights) "
-            "where they were saved"
+        raise MeasureError(
+            f"the network is {kind}",
+            hint="give an nn.Module instance: build the network, net.load_state_dict(weights) "
+            "where they were saved",
         )
-        raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
         raise MeasureError(
             "a TorchScript program cannot be measured", hint="give the nn.Module it was made from"
@@ -178,24 +199,13 @@ def borrow(
         raise MeasureError(
             "weights of the network hold no values yet", hint="load them; run a lazy network once"
         )
-    tensors = _floating(model)
-    target, place = target_dtype(model, dtype), _device(model, device)
-    # a network spread over devices is left so, unless one device was asked for
-    spread = device is None and len({t.device for t in tensors}) > 1
-    if not spread and any((target and t.dtype != target) or t.device != place for t in tensors):
-        working = _copied(model).to(device=place, dtype=target)
-    inputs = target or next((t.dtype for t in tensors), None)
-    as_is = dtype == AS_IS
-    with as_found(working), measuring_arithmetic(place, as_is):
-        working.eval().requires_grad_(False)
-        yield Borrowed(working, place, inputs, as_is)
 
 
 @contextmanager
 def as_found(model: nn.Module) -> Iterator[nn.Module]:
-    """Lend `model` out and restore it: modes, requires_grad, .grad, buffers, and the random state.
+    """Restore a network and the random state after the body, even if it raises.
 
-    Restored also when the body raises:
+    Restored are:
         - ``training`` of every submodule (a frozen BatchNorm in a training net stays frozen),
         - ``requires_grad`` and the identity of ``.grad`` of every parameter,
         - identity and content of every buffer,
@@ -210,7 +220,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
     >>> net.training, net[1].training, net[0].weight.requires_grad
     (True, False, True)
     """
-    generators = _RandomState()
+    generators = _GeneratorStates()
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     buffers = [
@@ -229,7 +239,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
             parameter.grad = grad
         for module, name, buffer, version, content in buffers:
             module._buffers[name] = buffer
-            # writing bumps the version, which would break a graph of the caller's that saved this
+            # a write raises the version, which would break a graph of the caller that saved the
             # buffer
             if buffer._version != version or not torch.equal(buffer, content):
                 with torch.no_grad():
@@ -239,25 +249,25 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
 
 @contextmanager
 def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
-    """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was
-    written."""
+    """Turn gradients on, TF32 off and, unless ``as_is``, autocast off; compiled code runs
+    uncompiled."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
-    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _as_written():
+    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _eager():
         yield
 
 
 @contextmanager
-def _as_written() -> Iterator[None]:
-    """Run what is compiled inside of a network as it was before, also where its operations are
-    traced."""
-    compiler: Any = sys.modules.get("torch._dynamo")
-    if compiler is None:
-        # nothing is compiled then, and loading it takes seconds
+def _eager() -> Iterator[None]:
+    """Run compiled parts of a network uncompiled, also under a trace."""
+    if "torch._dynamo" not in sys.modules:
+        # nothing is compiled, and the import takes seconds
         yield
         return
+    from torch._dynamo import config
+
     with (
         torch.compiler.set_stance("force_eager"),
-        compiler.config.patch(error_on_nested_fx_trace=False),
+        config.patch(error_on_nested_fx_trace=False),
     ):
         yield
 
@@ -266,8 +276,8 @@ def _as_written() -> Iterator[None]:
 def full_float32() -> Iterator[None]:
     """Compute float32 products in float32: no TF32 in matmul, convolution or RNN, no bf16 on CPUs.
 
-    Both generations of PyTorch's switches are set and restored, because either may have been used
-    by the caller and reading one after setting the other is an error there.
+    Both generations of PyTorch's switches are set and restored: the caller may have used either,
+    and torch refuses to read one after the other was set.
 
     Source: docs/protocol.md §3 ("fp32 forward and backward with TF32 off").
 
@@ -288,8 +298,8 @@ def full_float32() -> Iterator[None]:
             switch(before)
 
 
-def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
-    """(how to set it, its value now, its value for full float32); the older switches first.
+def _precision_switches() -> Iterator[tuple[Callable[[Any], None], object, object]]:
+    """(setter, value now, value for full float32) of every switch; the older switches first.
 
     torch refuses to read an older one where the newer ones were used.
     """
@@ -306,87 +316,93 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
             yield partial(setattr, owner, "fp32_precision"), owner.fp32_precision, "ieee"
 
 
-Inputs: TypeAlias = Any
-"""What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first
-tensor (B, ...)."""
+Inputs: TypeAlias = Tensor | Mapping[str, object]
+"""A network's inputs: a tensor (B, ...), or keyword arguments, whose first tensor is (B, ...)."""
 
 
-def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
-    """The inputs with every tensor changed.
+InputsT = TypeVar("InputsT", bound=Inputs)
+_Value = TypeVar("_Value")
 
-    >>> each({"input_ids": torch.ones(2), "use_cache": False}, torch.neg)
+
+def tree_map(change: Callable[[Tensor], object], x: _Value) -> _Value:
+    """Apply a function to every tensor of the inputs.
+
+    >>> tree_map(torch.neg, {"input_ids": torch.ones(2), "use_cache": False})
     {'input_ids': tensor([-1., -1.]), 'use_cache': False}
     """
+    changed: object = x
     if isinstance(x, Mapping):
-        return {name: each(value, change) for name, value in x.items()}
-    if isinstance(x, Tensor):
-        return change(x)
-    return x
+        changed = {name: tree_map(change, value) for name, value in x.items()}
+    elif isinstance(x, Tensor):
+        changed = change(x)
+    return cast(_Value, changed)
 
 
 def tensors_of(x: Inputs) -> list[Tensor]:
     """The tensors among the inputs."""
-    return [
-        value
-        for value in (x.values() if isinstance(x, Mapping) else [x])
-        if isinstance(value, Tensor)
-    ]
+    if isinstance(x, Tensor):
+        return [x]
+    return [value for value in x.values() if isinstance(value, Tensor)]
 
 
 def first_of(x: Inputs) -> Tensor:
-    """The tensor that shows how many samples there are."""
+    """The first tensor of the inputs; its length is the number of samples."""
     return tensors_of(x)[0]
 
 
-def rows(x: Inputs, chosen: Any) -> Inputs:
-    """Some of the samples, by a slice or an index; tensors of another length than theirs stay
-    whole."""
+def select_samples(x: InputsT, chosen: slice | Tensor) -> InputsT:
+    """Some of the samples, by slice or index; tensors of another length are kept whole."""
     count = len(first_of(x))
-    return each(x, lambda t: t[chosen] if t.dim() and len(t) == count else t)
+
+    def chosen_of(tensor: Tensor) -> Tensor:
+        if tensor.dim() and len(tensor) == count:
+            return tensor[chosen]
+        return tensor
+
+    return tree_map(chosen_of, x)
 
 
-def answer(model: nn.Module, x: Inputs, **more: Any) -> Any:
-    """What a network returns, called with the tensor or with the keyword arguments."""
+def call_model(model: nn.Module, x: Inputs, **more: object) -> object:
+    """Call a network with a tensor or with keyword arguments; returns its output."""
     if isinstance(x, Mapping):
         return model(**x, **more)
     return model(x, **more)
 
 
-def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
-    """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a
-    copy.
+def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
+    """Inputs for one forward pass, detached from the caller's: copies, as a network may write into
+    them.
 
-    The samples are the caller's, and a network may write into them. Copying takes 2 % of a pass
+    Built-in networks never do, so they share memory with the caller. Copying takes 2 % of a pass
     with gradients, 5 % of one without.
 
     Args:
         model: the network.
         x: the inputs.
-        gradients: whether floating-point samples carry a gradient, where gradients are on.
+        gradients: whether floating-point tensors require gradients, where gradients are on.
     """
     built_in = type(model).__module__.startswith(f"{models.__name__}.")
 
-    def one(tensor: Tensor) -> Tensor:
-        # .data, as .detach() would bring along the count of the caller's own writes
-        mine = tensor.data
-        if gradients and mine.is_floating_point() and torch.is_grad_enabled():
-            mine.requires_grad_()
+    def detached(tensor: Tensor) -> Tensor:
+        # .detach() would share the version counter of the caller's tensor
+        tensor = tensor.data
+        if gradients and tensor.is_floating_point() and torch.is_grad_enabled():
+            tensor.requires_grad_()
         if built_in:
-            return mine
-        return mine.clone()
+            return tensor
+        return tensor.clone()
 
-    return each(x, one)
+    return tree_map(detached, x)
 
 
-def as_written(model: nn.Module) -> nn.Module:
-    """A compiled network as it was before."""
-    written: nn.Module = getattr(model, "_orig_mod", model)
-    return written
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The module that `torch.compile` wrapped; any other module itself."""
+    original: nn.Module = getattr(model, "_orig_mod", model)
+    return original
 
 
 def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> torch.dtype | None:
-    """What a network's floating-point tensors are converted to for measuring; None = they stay as
-    they are.
+    """Type that a network's floating-point tensors are converted to; None = no conversion.
 
     Raises:
         UsageError: an unknown dtype.
@@ -411,9 +427,9 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
 
 
 def float64_copy(model: nn.Module) -> nn.Module:
-    """A copy of a network in float64, for recomputing what float32 cannot decide.
+    """A float64 copy of a network, to decide near-ties of float32.
 
-    It stays on its device, except where that device has no float64 (Apple's MPS): then on the CPU.
+    It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
     """
     twin = _copied(model)
     if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
@@ -421,14 +437,16 @@ def float64_copy(model: nn.Module) -> nn.Module:
     return twin.double()
 
 
-def wide(tensor: Tensor) -> Tensor:
-    """`tensor` in float64, outside the graph; on the CPU where its device has no float64.
+def to_float64(tensor: Tensor) -> Tensor:
+    """A tensor in float64, outside the graph; on the CPU if its device, MPS, has no float64.
 
-    >>> wide(torch.ones(2, dtype=torch.float16)).dtype
+    >>> to_float64(torch.ones(2, dtype=torch.float16)).dtype
     torch.float64
     """
     tensor = tensor.detach()
-    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+    if tensor.device.type == "mps":
+        tensor = tensor.cpu()
+    return tensor.to(torch.float64)
 
 
 def _floating(model: nn.Module) -> list[Tensor]:
@@ -442,26 +460,28 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
             return torch.device("cpu")
         return first.device
     try:
-        # an index makes "cuda" and the "cuda:0" of a parameter comparable
+        # resolves "cuda" to "cuda:0", as parameters have it
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError) as error:
-        what = f"no such device {str(device)!r}: {str(error).splitlines()[0]}"
-        raise UsageError(what, where="device", hint="try cpu") from error
+        reason, *_ = str(error).splitlines()
+        raise UsageError(
+            f"no such device {str(device)!r}: {reason}", where="device", hint="try cpu"
+        ) from error
 
 
 def _copied(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model)
     except Exception as error:
-        hint = 'convert it yourself, e.g. model.float(), or measure it with dtype="as-is"'
         raise MeasureError(
-            f"the network cannot be copied ({type(error).__name__}: {error})", hint=hint
+            f"the network cannot be copied ({type(error).__name__}: {error})",
+            hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
         ) from error
 
 
-@lru_cache(maxsize=1)
+@cache
 def processor_name() -> str:
-    """The CPU's model as the system names it, else its architecture."""
+    """The CPU's model name, or its architecture if the system names none."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""What in a forward pass makes autograd's vector another one than the derivative.
+"""Detection of forward passes whose autograd vector is not the derivative.
 
 Feedback alignment is often written as a `torch.autograd.Function` whose backward multiplies by a
 fixed random matrix, as a backward hook, or with `.detach()`. autograd then gives the method's
@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from types import GetSetDescriptorType
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,49 +22,49 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import Draws, Inputs
+from fa_core.measure.isolate import Inputs, RngState
 from fa_core.measure.taps import Tapped
 
-Operation: TypeAlias = Callable[..., Any]
-"""What a mode is called with: a function or method of torch."""
+Operation: TypeAlias = Callable[..., object]
+"""A function or method of torch, as a mode receives it."""
 
 _LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"}
-"""Functions that read a tensor outside of torch unseen by a trace; it refuses ``item`` and ``bool``
-by itself."""
+"""Functions that read a tensor outside of torch, unnoticed by a trace.
+
+A trace refuses ``item`` and ``bool`` by itself.
+"""
 
 NODE_HOOK = "node hook"
-"""A forward that reads where a tensor is in the graph may hang a hook there."""
+"""Reported if a forward reads a node of the graph: it may register a hook there."""
 
-# at run time these are descriptors, whose getters and setters a mode is called with
-_DATA: Any = Tensor.data
-_GRAD_FN: Any = Tensor.grad_fn
+# at run time these are descriptors; a mode receives their getters and setters
+_DATA = cast(GetSetDescriptorType, Tensor.data)
+_GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 _DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
 
 _WRITING = re.compile(r"(?!__).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
 _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
-"""Operations that write into their first argument, and those that read no values, by their
-names."""
+"""Names of operations that write into their first argument, and of those that read no values."""
 
 
-class Noticing(TorchFunctionMode):
-    """Around a forward pass: notices values that lose their gradient, and hooks.
+class LostGradientRecorder(TorchFunctionMode):
+    """Records values that lose their gradient in a forward pass, and hooks.
 
-    A value is lost where an operation reads a tensor that carries a gradient, and gives or writes
-    numbers that carry none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A lost
-    value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks of
-    modules show elsewhere. Not noticed: what `torch.autograd.graph.saved_tensors_hooks` returns,
-    and what compiled code does within one operation.
+    A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
+    numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A
+    lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
+    of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
+    `torch.autograd.graph.saved_tensors_hooks`, and steps inside one compiled operation.
 
     Args:
-        inputs_too: a value counts also where it is read from a leaf of the graph, or a copy of one.
-        blank: a lost value goes on as NaN.
+        inputs_too: also record values read from a leaf of the graph, or from a copy of a leaf.
+        blank: replace lost values by NaN.
 
     Attributes:
-        hooks: names of hooks that tensors or nodes of the graph may have got.
-        lost: how values were lost.
-        leaves: a tensor was read outside of torch, so that a trace may hold values of its batch.
-        overwritten: an operation wrote into a lost value that shares its memory with what it was
-            read from.
+        hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
+        lost: how values were lost, likewise.
+        leaves_torch: a tensor was read outside of torch: a trace may hold values of its batch.
+        overwritten: an operation wrote into a lost value that shares memory with its source.
     """
 
     def __init__(self, inputs_too: bool, blank: bool = False) -> None:
@@ -73,7 +74,7 @@ class Noticing(TorchFunctionMode):
         self._shared: set[int] = set()
         self.hooks: dict[str, None] = {}
         self.lost: dict[str, None] = {}
-        self.leaves = False
+        self.leaves_torch = False
         self.overwritten = False
 
     def __torch_function__(
@@ -89,9 +90,9 @@ class Noticing(TorchFunctionMode):
         elif func == _GRAD_FN.__get__:
             self.hooks[NODE_HOOK] = None
         if func.__name__ in _LEAVING:
-            self.leaves = True
-        # asked before it happens: the tensor carries no gradient afterwards
-        detached = func is Tensor.detach_ and self._carries(args)
+            self.leaves_torch = True
+        # before the call: afterwards the tensor requires no gradient
+        detached = func is Tensor.detach_ and self._requires_grad(args)
         output = func(*args, **kwargs)
         written = _written(func, args, kwargs)
         if self._shared and written is not None and _storage(written) in self._shared:
@@ -115,36 +116,35 @@ class Noticing(TorchFunctionMode):
     ) -> bool:
         if func is torch.nn.functional.gumbel_softmax:
             # torch's own straight-through estimate, which detaches inside
-            hard = kwargs.get("hard") or args[2:3] == (True,)
-            return bool(hard) and self._carries(args)
+            hard = bool(kwargs.get("hard")) or args[2:3] == (True,)
+            return hard and self._requires_grad(args)
         if _VALUELESS.fullmatch(func.__name__):
             return False
-        blind = func == _DATA.__set__ or not torch.is_grad_enabled()
+        # operations that autograd does not record
+        unrecorded = func == _DATA.__set__ or not torch.is_grad_enabled()
         numbers = _floats(output)
-        if numbers and not blind and all(t.requires_grad for t in numbers):
-            return False
-        if not numbers and not (blind and written is not None) and not _has_float(output):
-            return False
-        return self._carries((args, kwargs))
+        if numbers:
+            lost = unrecorded or not all(t.requires_grad for t in numbers)
+        else:
+            has_float = any(isinstance(leaf, float) for leaf in tree_leaves(output))
+            lost = has_float or (unrecorded and written is not None)
+        return lost and self._requires_grad((args, kwargs))
 
-    def _carries(self, values: object) -> bool:
-        """Whether a floating tensor among these carries a gradient."""
-        found = [t for t in _floats(values) if t.requires_grad]
-        if self._inputs_too:
-            return bool(found)
-        return not all(map(_is_input, found))
+    def _requires_grad(self, values: object) -> bool:
+        """Whether a floating tensor among these requires a gradient."""
+        for tensor in _floats(values):
+            if tensor.requires_grad and (self._inputs_too or not _is_input(tensor)):
+                return True
+        return False
 
 
 def _floats(values: object) -> list[Tensor]:
     found = []
+    # tree_leaves is slow for the most frequent case, a single tensor
     for value in [values] if isinstance(values, Tensor) else tree_leaves(values):
         if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
             found.append(value)
     return found
-
-
-def _has_float(values: object) -> bool:
-    return any(isinstance(value, float) for value in tree_leaves(values))
 
 
 def _storage(tensor: Tensor) -> int:
@@ -160,7 +160,7 @@ def _is_input(tensor: Tensor) -> bool:
 
 
 def _written(func: Operation, args: Args, kwargs: Kwargs) -> Tensor | None:
-    """The tensor that an operation writes into, if it does."""
+    """The tensor that an operation writes into; None for most."""
     into = kwargs.get("out")
     if into is None and (func == _DATA.__set__ or _writes(func.__name__)):
         into = args[0]
@@ -181,7 +181,7 @@ def _cause(func: Operation) -> str:
 
 
 def _blanked(output: object, written: Tensor | None) -> object:
-    """NaN in the place of a lost value; written into the tensor where the operation wrote."""
+    """The output with NaN for lost values; a written tensor is filled in place."""
     if written is None:
         return tree_map(_nan, output)
     with torch.no_grad():
@@ -200,13 +200,13 @@ def _nan(value: object) -> object:
 def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     """Whether a value that was lost in the forward pass reaches the logits.
 
-    A copy of the network runs with NaN in the place of every lost value: NaN passes through all
-    arithmetic. Where the copy does not run, the answer is yes.
+    A copy of the network runs with NaN for every lost value: NaN passes through all arithmetic.
+    If the copy does not run, the answer is yes.
     """
     try:
-        with Draws().passing():
+        with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
-        with Draws().passing(), Noticing(tapped.shifted, blank=True):
+        with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
             found = tapped.forward(copy.deepcopy(model), x).logits
     except Exception:
         return True
@@ -214,9 +214,8 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
 
 
 def backward_hooks(model: nn.Module) -> list[str]:
-    """``["backward hook"]`` where one of a network's modules, or all modules there are, have such
-    hooks."""
-    found: Iterable[object] = (of_all._global_backward_hooks, of_all._global_backward_pre_hooks)
+    """``["backward hook"]`` if a module has one, or a global one is registered; else []."""
+    found: list[object] = [of_all._global_backward_hooks, of_all._global_backward_pre_hooks]
     for module in model.modules():
-        found = (*found, module._backward_hooks, module._backward_pre_hooks)
+        found += [module._backward_hooks, module._backward_pre_hooks]
     return ["backward hook"] if any(found) else []

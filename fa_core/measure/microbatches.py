@@ -1,8 +1,8 @@
-"""A batch too large for memory in parts, with the same numbers as in one pass."""
+"""Passes of a batch in parts, for batches too large for memory, with the same numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from fa_core.errors import MeasureError
 from fa_core.measure.flattening import check_states
 from fa_core.measure.gradients import loss_terms
-from fa_core.measure.isolate import Borrowed, Inputs, first_of, rows
+from fa_core.measure.isolate import EvalNetwork, Inputs, InputsT, first_of, select_samples
 from fa_core.measure.passes import Pass, PassRunner
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps
@@ -20,11 +20,11 @@ from fa_core.measure.taps import Taps
 def microbatches(
     run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None
 ) -> Pass:
-    """One batch's pass from passes over its parts.
+    """One batch's pass, joined from passes over its parts.
 
-    In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is
-    (B/b) times that in the batch of B: scaled by b/B and put back together, it is the batch's, up
-    to rounding (relative 2^-24; exact where b/B is a power of two).
+    In eval mode samples do not depend on each other, so ∂CE/∂h of a sample in a part of b samples
+    is (B/b) times its ∂CE/∂h in the batch of B. Scaled by b/B, the parts give the batch's
+    gradients, up to rounding (relative 2^-24; exact if b/B is a power of two).
 
     Args:
         run: (x, y) → their pass.
@@ -45,11 +45,13 @@ def microbatches(
     return _joined(parts)
 
 
-def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None) -> Pass:
-    """A pass to all layers whose gradients are known.
+def true_pass(
+    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
+    """A pass to all layers that gives true gradients.
 
     Args:
-        net: the borrowed network.
+        net: the network in eval mode.
         taps: as for `diagnose`.
         x: inputs (B, ...).
         y: labels.
@@ -57,39 +59,36 @@ def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor, largest: int | No
 
     Raises:
         TapError: states whose first axis is not the batch.
-        MeasureError: the network's backward pass is its own, and the gradient is not known.
+        MeasureError: the network has a custom backward pass, and its gradient is unknown.
     """
     runner = PassRunner(resolve_taps(net.model, taps), net.model)
-    with net.draws.passing():
+    with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     check_states(done.hidden, done.names, len(y))
-    if done.untrue:
-        raise MeasureError(done.untrue)
+    if done.gradient_unknown:
+        raise MeasureError(done.gradient_unknown)
     return done
 
 
 def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
-
-    def join(name: str) -> Tensor:
-        return torch.cat([getattr(part, name) for part in parts])
-
-    def join_layers(name: str) -> list[Tensor]:
-        layers = zip(*(getattr(part, name) for part in parts), strict=True)
-        return list(map(torch.cat, layers))
-
+    masks = [part.label_mask for part in parts if part.label_mask is not None]
     return replace(
         parts[0],
-        logits=join("logits"),
-        hidden=join_layers("hidden"),
-        gradients=join_layers("gradients"),
-        error=join("error"),
-        credit=join_layers("credit"),
-        counting=None if parts[0].counting is None else join("counting"),
+        logits=torch.cat([part.logits for part in parts]),
+        hidden=_joined_layers([part.hidden for part in parts]),
+        gradients=_joined_layers([part.gradients for part in parts]),
+        error=torch.cat([part.error for part in parts]),
+        credit=_joined_layers([part.credit for part in parts]),
+        label_mask=torch.cat(masks) if masks else None,
     )
 
 
-def cut(x: Inputs, largest: int) -> list[Inputs]:
-    """The inputs in pieces of at most ``largest`` samples."""
+def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    return list(map(torch.cat, zip(*parts, strict=True)))
+
+
+def cut(x: InputsT, largest: int) -> list[InputsT]:
+    """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
-    return [rows(x, slice(start, start + largest)) for start in starts]
+    return [select_samples(x, slice(start, start + largest)) for start in starts]

@@ -1,6 +1,6 @@
 """Norms, medians, cosines and Γ of one vector per sample.
 
-Float64 without an eps, exact from 1e-300 to 1e300.
+In float64 without an eps, exact from 1e-300 to 1e300.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Container, Sequence
 import torch
 from torch import Tensor
 
-from fa_core.measure.isolate import wide
+from fa_core.measure.isolate import to_float64
 
 _SMALLEST_EXACT, _LARGEST_EXACT = 1e-140, 1e140
-"""A float64 norm outside this range may have lost a square to under- or overflow."""
+"""Outside this range, squares in a float64 norm may have under- or overflowed."""
 
 
 def sample_norms(x: Tensor) -> Tensor:
@@ -28,8 +28,7 @@ def sample_norms(x: Tensor) -> Tensor:
     >>> sample_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]])).tolist()
     [5.000000015855384e-30, 0.0]
     """
-    rows = x.detach().reshape(len(x), -1)
-    return vector_norms(rows)
+    return vector_norms(x.detach().reshape(len(x), -1))
 
 
 def vector_norms(x: Tensor) -> Tensor:
@@ -39,15 +38,15 @@ def vector_norms(x: Tensor) -> Tensor:
         x: (..., D), any floating dtype, outside any graph.
 
     Returns:
-        (...) float64. A float32 value from its smallest subnormal (1.4e-45) to its largest (3.4e38)
-        has a float64 square, so nothing is lost; float64 inputs whose squares would be are scaled
-        first. NaN where a vector holds NaN, else inf where it holds ±inf.
+        (...) float64. Every float32 value, from the smallest subnormal (1.4e-45) to the largest
+        (3.4e38), has a float64 square; float64 inputs are scaled first if their squares would
+        under- or overflow. NaN for a vector with NaN, else inf for one with ±inf.
 
     Source: docs/protocol.md §3 ("norms accumulated in float64, no eps clamp anywhere").
     """
     if x.device.type == "mps" or x.dtype == torch.float64:
-        return _scaled_norms(wide(x))
-    # converted value by value: a copy of all of them in float64 takes as long again
+        return _scaled_norms(to_float64(x))
+    # converts value by value: a float64 copy of all values would double the time
     norms: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
     return norms
 
@@ -55,7 +54,7 @@ def vector_norms(x: Tensor) -> Tensor:
 def _scaled_norms(x: Tensor) -> Tensor:
     norms: Tensor = torch.linalg.vector_norm(x, dim=-1)
     exact = (norms > _SMALLEST_EXACT) & (norms < _LARGEST_EXACT)
-    # asking a GPU would wait for it, which costs more than the second norm
+    # on a GPU, the wait for this answer costs more than the second norm
     if x.is_cpu and bool(exact.all()):
         return norms
     largest = x.abs().amax(dim=-1)
@@ -84,7 +83,7 @@ def lower_median(x: Tensor) -> Tensor:
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """x_i/‖x_i‖₂ of every sample in float64; NaN where the norm is 0 or not finite.
+    """x_i/‖x_i‖₂ of every sample in float64; NaN if the norm is 0 or not finite.
 
     Args:
         x: (B, ...).
@@ -95,8 +94,8 @@ def unit_rows(x: Tensor) -> Tensor:
     >>> unit_rows(torch.tensor([[0.0, 2e-40], [0.0, 0.0]])).tolist()
     [[0.0, 1.0], [nan, nan]]
     """
-    rows = wide(x).reshape(len(x), -1)
-    # dividing by the largest entry first keeps a subnormal norm from costing digits
+    rows = to_float64(x).reshape(len(x), -1)
+    # division by the largest entry first: a subnormal norm would lose digits
     rows = rows / rows.abs().amax(dim=1, keepdim=True)
     length: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return rows / length
@@ -110,36 +109,35 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
         b: the same shape.
 
     Returns:
-        (B,) float64; NaN where a norm is 0 or a value is not finite.
+        (B,) float64; NaN if a norm is 0 or a value is not finite.
 
     Source: docs/protocol.md §4.
 
     >>> sample_cosines(torch.tensor([[1e-30, 0.0]]), torch.tensor([[1e-30, 1e-30]])).item()
     0.7071067811865475
     """
-    products = unit_rows(a) * unit_rows(b)
-    return products.sum(dim=1)
+    return (unit_rows(a) * unit_rows(b)).sum(dim=1)
 
 
-def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
-    """The lower median over every sample's tokens that count.
+def medians_of_samples(values: Tensor, label_mask: Tensor) -> Tensor:
+    """The lower median over every sample's tokens whose labels are not ignored.
 
     Args:
-        values: (..., n), one per counting token, sample by sample.
-        counting: (B, T) bool, n of them True.
+        values: (..., n), one per such token, sample by sample.
+        label_mask: (B, T) bool, True for n tokens.
 
     Returns:
-        (..., B'), of the B' samples that have any; NaN where a sample's values hold NaN.
+        (..., B'), for the B' samples with such tokens; NaN for a sample with a NaN.
 
-    >>> counting = torch.tensor([[True, True], [False, False], [False, True]])
-    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), counting)
+    >>> label_mask = torch.tensor([[True, True], [False, False], [False, True]])
+    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), label_mask)
     tensor([1., 2.])
     """
-    counting = counting[counting.any(dim=1)]
+    label_mask = label_mask[label_mask.any(dim=1)]
     networks = values.shape[:-1]
-    table = values.new_full((*networks, *counting.shape), torch.inf)
-    table[..., counting] = values
-    middle = (counting.sum(dim=1) - 1) // 2
+    table = values.new_full((*networks, *label_mask.shape), torch.inf)
+    table[..., label_mask] = values
+    middle = (label_mask.sum(dim=1) - 1) // 2
     places = middle.expand(table.shape[:-1])
     ordered = table.sort(dim=-1).values
     medians = ordered.gather(-1, places[..., None])[..., 0]
@@ -147,15 +145,15 @@ def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
 
 
 def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
-    """Γ_l = (1/n)·Σ_i cos(a_l,i, g_l,i) over the n samples where it is defined; float64, no clamp.
+    """Γ_l = (1/n)·Σ_i cos(a_l,i, g_l,i) over the n samples with a defined cosine; no clamp.
 
     Args:
-        credit: a_l, (B, ...); None where the method gives none.
-        gradient: g_l, the same shape, at any scale (a cosine does not see the 1/B).
+        credit: a_l, (B, ...); None for a layer without credit.
+        gradient: g_l, the same shape, at any scale (the 1/B does not change a cosine).
 
     Returns:
-        In [−1, 1]; None, never 0 or 1, where no credit is given or every sample has a norm of 0;
-        NaN where a value is not finite.
+        In [−1, 1]; None, never 0 or 1, without credit or if every sample has a norm of 0; NaN if a
+        value is not finite.
 
     Source: docs/protocol.md §4.
 
@@ -167,20 +165,17 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
     """
     if credit is None:
         return None
-    has_credit = sample_norms(credit) != 0
-    has_gradient = sample_norms(gradient) != 0
-    defined = has_credit & has_gradient
+    defined = (sample_norms(credit) != 0) & (sample_norms(gradient) != 0)
     return mean_where(sample_cosines(credit, gradient), defined)
 
 
 def share_of_zeros(x: Tensor) -> float:
     """The share of entries that are exactly 0."""
-    zeros = (x == 0).to(torch.float64)
-    return float(zeros.mean())
+    return float((x == 0).to(torch.float64).mean())
 
 
 def mean_where(values: Tensor, defined: Tensor) -> float | None:
-    """Mean of the defined values; None where there is none.
+    """Mean of the defined values; None if there are none.
 
     Args:
         values: (B,).
@@ -198,12 +193,12 @@ def mean_where(values: Tensor, defined: Tensor) -> float | None:
 def mean_over(
     values: Sequence[float | None], first: int = 1, without: Container[int] = ()
 ) -> float | None:
-    """Mean over the layers l ≥ `first` whose value is defined; None where there is none.
+    """Mean over the layers l ≥ `first` with a defined value; None if there are none.
 
     Args:
         values: layer by layer.
         first: the first layer; 1 = the deep mean, without the embedding.
-        without: layers to leave out: those whose credit comes free.
+        without: layers to leave out, because their credit comes free.
 
     Source: docs/protocol.md §4 ("deep Γ = mean over l ≥ 1").
 

@@ -8,11 +8,11 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.judgement.intervals import t_quantile
 from fa_core.measure.batch_input import to_device
@@ -25,17 +25,17 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.credit_metrics import Series, gammas_of_draws
 from fa_core.measure.flattening import Flattening
-from fa_core.measure.isolate import Inputs, borrow
+from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.methods.base import Method
 from fa_core.methods.feedback import RandomFeedback
 
 NULL_DRAWS = 200
-"""Fresh feedbacks of a rule whose credit is linear in each: their spread is known to 5 %."""
+"""Draws for a rule whose credit is linear in its feedback: the spread is known to 5 %."""
 
 SLOW_DRAWS = 20
-"""Of any other rule, where a draw costs a backward pass of its own: the spread is known to 16 %."""
+"""Draws for any other rule, one backward pass each: the spread is known to 16 %."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,13 @@ class NullGamma:
     """Γ of one network under freshly drawn feedback.
 
     Attributes:
-        deep: deep Γ (see `CreditQuality.deep`) of every draw where it is defined.
+        deep: deep Γ (see `CreditQuality.deep`) of every draw that has one.
         observed: deep Γ under the training feedback, or None.
-        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes
-            from the head alone), Γ_l is no null but the rule's own, and the layer is none of the
-            deep ones.
+        layers: Γ_l averaged over the draws, l = 0..L. At a layer that no feedback reaches (FA's a_L
+            comes from the head alone), Γ_l is the rule's own and no null; deep Γ leaves it out.
 
-    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` judges by
-    their number.
+    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` allows
+    for the number of draws.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the
     training feedback).
@@ -58,7 +57,7 @@ class NullGamma:
 
     deep: list[float]
     observed: float | None
-    layers: list[float | None] = field(default_factory=list)
+    layers: Series = field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -69,8 +68,8 @@ class NullGamma:
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for
-        fewer than two."""
+        """Sample standard deviation over draws (n − 1); NaN if a draw is not finite, None for fewer
+        than two."""
         if not _all_finite(self.deep):
             return math.nan
         if len(self.deep) < 2:
@@ -79,10 +78,10 @@ class NullGamma:
 
     @property
     def rank(self) -> float | None:
-        """The one-sided p-value of the observed deep Γ: (1 + k)/(1 + n), k of n draws reach it.
+        """One-sided p-value of the observed deep Γ: (1 + k)/(1 + n), where k of n draws reach it.
 
-        The 1 is the observed one itself, so that p is never 0 and is right for every n. None where
-        there is nothing to compare, or a value that is not finite compares with nothing.
+        The 1 counts the observed value itself, so p is never 0 and is valid for every n. None
+        without draws or an observed value, or if any of them is not finite.
 
         Source: Phipson & Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010.
 
@@ -93,10 +92,11 @@ class NullGamma:
             return None
         if not _all_finite([self.observed, *self.deep]):
             return None
+        draws = len(self.deep)
         reached = sum(value >= self.observed for value in self.deep)
-        return (1 + reached) / (1 + len(self.deep))
+        return (1 + reached) / (1 + draws)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The ``null`` of a report's ``credit``."""
         return {
             "draws": len(self.deep),
@@ -111,18 +111,18 @@ def _all_finite(values: list[float]) -> bool:
     return all(map(math.isfinite, values))
 
 
-def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[float | None]:
-    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality`
-    without the rest.
+def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> Series:
+    """Γ_l of a method's own signal on one batch, l = 0..L: `method_credit_quality` without ρ and
+    nudge.
 
     Args:
         net: a network with its own stream.
-        method: as it is now.
+        method: the method with its present feedback.
         x: inputs (B, ...).
         y: (B,) class indices.
 
     Raises:
-        MeasureError: a credit of another length or shape than the stream.
+        MeasureError: the credit's length or a shape differs from the stream's.
 
     Source: docs/protocol.md §4.
     """
@@ -133,19 +133,19 @@ def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[f
 def null_gamma(
     net: nn.Module, method: Method, x: Inputs, y: Tensor, draws: int | None = None, seed: int = 0
 ) -> NullGamma:
-    """Deep Γ under fresh feedbacks, and the one with the training feedback.
+    """Deep Γ under fresh feedback and under the training feedback.
 
     Args:
         net: a network with its own stream.
-        method: as trained.
+        method: the trained method.
         x: inputs (B, ...).
         y: (B,) class indices.
-        draws: how many feedbacks to draw; None = as many as the rule is quick enough for
-            (`usual_draws`). The first of many draws are those of few.
-        seed: of the draws.
+        draws: number of fresh feedbacks; None = `usual_draws`. More draws extend fewer: the first
+            ones are the same.
+        seed: seed of the draws.
 
     Raises:
-        UsageError: the method draws no feedback, so that it has no null.
+        UsageError: the method draws no feedback, so it has no null.
 
     Source: docs/protocol.md §4.
     """
@@ -169,13 +169,13 @@ def null_gamma(
 
 
 def _deep(method: Method, gammas: Series) -> float | None:
-    """Deep Γ: the mean over l ≥ 1 without the layers whose credit comes free."""
+    """Deep Γ: mean over l ≥ 1, without the free layers."""
     return mean_over(gammas, without=free_layers_of(method, gammas))
 
 
 FAR = 2.0
-"""Feedback works in one orientation where deep Γ is so many times as far from its null as one more
-draw would be."""
+"""An orientation works if its deep Γ lies this many times the reach of a further draw off the
+null."""
 
 
 def oriented(
@@ -186,35 +186,37 @@ def oriented(
     null: NullGamma,
     foreign: bool = True,
 ) -> tuple[Method, NullGamma, str]:
-    """A rule with its square feedback matrices in the orientation that training used.
+    """A rule with its square feedback matrices in the orientation of training.
 
-    Matrices saved as `nn.Linear` holds them are transposed, and no shape shows it. Transposed
-    feedback is a fresh draw: its deep Γ lies within the null. An orientation is taken where its
-    deep Γ lies far outside the null and the other one's lies within.
+    Matrices saved from an `nn.Linear` are transposed, which the shape of a square one does not
+    show. Transposed feedback acts as a fresh draw, with deep Γ within the null. So the orientation
+    is clear if one deep Γ lies far outside the null and the other within.
 
     Args:
         net: a network with its own stream.
-        method: as saved.
+        method: the method as saved.
         x: inputs (B, ...).
         y: (B,) class indices.
-        null: of the method as saved.
-        foreign: whether another program may have saved it; else only a clear case is noted.
+        null: null of the method as saved.
+        foreign: whether another program may have saved it; unclear cases are noted only then.
 
     Returns:
-        (the rule, its null, a note for the report): "" where the matrices as saved are the right
-        ones, or none is square.
+        (the rule, its null, a note for the report); the note is "" if the saved orientation is the
+        right one or no matrix is square.
 
     Source: docs/protocol.md §4.
     """
+    unchanged = method, null, ""
     if not isinstance(method, RandomFeedback) or not method.linear_feedback:
-        return method, null, ""
-    twin = method.turned()
+        return unchanged
+    twin = method.transposed()
     if twin is None or null.observed is None or null.mean is None or not null.std:
-        return method, null, ""
+        return unchanged
     transposed = _deep(twin, method_gamma(net, twin, x, y))
     if transposed is None or not _all_finite([null.observed, transposed, null.mean, null.std]):
-        return method, null, ""
+        return unchanged
     draws = len(null.deep)
+    # half the width of the interval that holds one more draw
     reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * null.std
     saved_at = abs(null.observed - null.mean) / reach
     turned_at = abs(transposed - null.mean) / reach
@@ -224,19 +226,19 @@ def oriented(
         return twin, replace(null, observed=transposed), note
     as_saved = saved_at > FAR and turned_at <= 1
     if as_saved or not foreign:
-        return method, null, ""
+        return unchanged
     return method, null, f"square feedback matrices may have been saved transposed: {both}"
 
 
 DRAWN_AT_ONCE = 2**20
-"""Numbers of feedback and credit per batched product: 8 MB in float64, which is quickest."""
+"""Entries of feedback and credit per batched product: 8 MB in float64, the fastest size."""
 
 DRAWN_AT_MOST = 2**28
-"""Numbers drawn for one null: a few seconds. FA's 200 draws take them at d = 580 and L = 4."""
+"""Entries drawn for one null: a few seconds, as for 200 draws of FA at d = 580 and L = 4."""
 
 
 def usual_draws(method: Method) -> int:
-    """The default number of draws of a rule's null: from `SLOW_DRAWS` to `NULL_DRAWS`."""
+    """Default number of draws of a rule's null, from `SLOW_DRAWS` to `NULL_DRAWS`."""
     if not method.linear_feedback:
         return SLOW_DRAWS
     numbers = _count_numbers(method)
@@ -249,13 +251,13 @@ def _count_numbers(module: nn.Module) -> int:
 
 @dataclass(frozen=True)
 class _Reference:
-    """The float64 gradients of one batch, to compare rules with.
+    """The float64 gradients of one batch, to compare credit with.
 
     Attributes:
-        batch: what a rule is asked with.
+        batch: the arguments of a rule.
         hidden: h_0..h_L.
         gradients: g_0..g_L as float64 vectors.
-        flattening: how states become those.
+        flattening: how states become vectors.
     """
 
     batch: TrainingBatch
@@ -264,7 +266,7 @@ class _Reference:
     flattening: Flattening
 
     def gammas(self, rule: Method) -> Series:
-        """Γ_l of one rule, which is brought to the network's arithmetic in place."""
+        """Γ_l of one rule, which is cast to the network's arithmetic in place."""
         credit = self.batch.credit(rule)
         check_credit(credit, self.hidden)
         vectors = as_vectors(credit, self.flattening, self.batch.y.device)
@@ -288,7 +290,7 @@ class _Reference:
     def _gammas_together(
         self, twin: _VectorCredit, draws: int, generator: torch.Generator
     ) -> Iterator[Series]:
-        """Γ_l of some draws of a rule with credit at every layer: one batched product per layer."""
+        """Γ_l of some draws of a rule with credit at every layer: one product per layer."""
         feedbacks = twin.redrawn(draws, generator)
         credit = torch.vmap(twin.with_feedback)(feedbacks)
         layers = map(gammas_of_draws, credit, self.gradients)
@@ -297,8 +299,7 @@ class _Reference:
 
 
 class _VectorCredit(nn.Module):
-    """A rule as a module that returns its credit as vectors: `torch.vmap` runs it under many
-    feedbacks at once."""
+    """A rule as a module that returns its credit as vectors, for `torch.vmap` over feedback."""
 
     def __init__(self, rule: Method, batch: TrainingBatch, flattening: Flattening) -> None:
         super().__init__()
@@ -312,12 +313,12 @@ class _VectorCredit(nn.Module):
         return [self._flattening.vectors(a) for a in credit if a is not None]
 
     def with_feedback(self, feedback: dict[str, Tensor]) -> list[Tensor]:
-        """The credit under other buffers."""
+        """The credit under other feedback: values of the buffers by name."""
         credit: list[Tensor] = torch.func.functional_call(self, feedback, ())
         return credit
 
     def redrawn(self, draws: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Fresh feedback: every buffer, drawn `draws` times and stacked."""
+        """Fresh feedback: every buffer drawn `draws` times and stacked."""
         stacks: dict[str, list[Tensor]] = {name: [] for name, _ in self.named_buffers()}
         for _ in range(draws):
             self.rule.redraw(generator)
@@ -328,9 +329,10 @@ class _VectorCredit(nn.Module):
 
 @contextmanager
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Reference]:
-    """The gradients of one batch in float64, and the batch as in training."""
-    with borrow(net, "float64") as borrowed, training_batch(net, x, y) as batch:
-        done = true_pass(borrowed, None, *to_device((x, y), 0, borrowed))
+    """The gradients of one batch in float64, and the arguments of a rule."""
+    with eval_mode(net, "float64") as own, training_batch(net, x, y) as batch:
+        x, y = to_device((x, y), 0, own)
+        done = true_pass(own, None, x, y)
         flattening = Flattening.of(done.hidden, done.gradients[-1])
         gradients = [flattening.vectors(g) for g in done.gradients]
         yield _Reference(batch, done.hidden, gradients, flattening)

@@ -1,4 +1,4 @@
-"""What a network raises on a batch, as one line that names the batch and says what to do."""
+"""Errors of a network's pass as one line: the batch, the cause and a remedy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from fa_core.errors import FaError, MeasureError
 from fa_core.measure.isolate import Inputs
 
 IN_PLACE = "modified by an inplace operation"
-"""What torch says where the backward pass needs a value that was overwritten."""
+"""In torch's message if the backward pass needs a value that was overwritten."""
 
 
 class PassFailed(MeasureError, RuntimeError):
-    """The network could not run on a batch: data that do not fit it, most often."""
+    """The network could not run on a batch; most often the data do not fit it."""
 
 
 @contextmanager
-def explained(x: Inputs, where: str) -> Iterator[None]:
-    """Turn what a network raises on a batch into one line that names the batch; keep out-of-memory
-    as it is."""
+def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
+    """Raise a network's errors on a batch as `PassFailed`, except out-of-memory."""
     try:
         yield
     except (torch.OutOfMemoryError, FaError):
@@ -49,7 +48,7 @@ def _shapes(x: Inputs) -> str:
 
 
 def _remedy(message: str) -> str:
-    """What to do about what a network raised."""
+    """A remedy for a network's error, by its message."""
     for pattern, hint in _REMEDIES:
         if re.search(pattern, message, re.IGNORECASE):
             return hint
@@ -77,15 +76,14 @@ _REMEDIES = (
         f"{_ASK} where they do, {_RAISED}",
     ),
 )
-"""What to do about what a network raises: the first pattern that its message holds."""
+"""Pattern in the message of an error → remedy; the first that matches is used."""
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
-    """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T), with a class for
-    every label.
+    """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T).
 
     Raises:
-        PassFailed: says both shapes, or the label and the number of classes.
+        PassFailed: a wrong shape or dtype, a single class, or a label without a class.
     """
     if not isinstance(logits, Tensor):
         raise _no_logits(type(logits).__name__, y, where)
@@ -123,7 +121,7 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory",
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an exception, or what caused it, says that memory ran out.
+    """Whether an exception, or one of its causes, is an out-of-memory error.
 
     >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
     True

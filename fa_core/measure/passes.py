@@ -1,4 +1,4 @@
-"""Passes over eval batches: one forward and one backward pass give all of a batch."""
+"""One forward and one backward pass per eval batch: logits, states and gradients."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ from fa_core.measure.graph import (
     reachable,
     straight_through,
 )
-from fa_core.measure.isolate import Draws, Inputs, rows
-from fa_core.measure.lost_gradients import NODE_HOOK, Noticing, backward_hooks
+from fa_core.measure.isolate import Inputs, RngState, select_samples
+from fa_core.measure.lost_gradients import NODE_HOOK, LostGradientRecorder, backward_hooks
 from fa_core.measure.pass_errors import (
     IN_PLACE,
+    as_pass_failed,
     check_logits,
-    explained,
     is_out_of_memory,
 )
-from fa_core.measure.resolve import GuessedTaps, check_stream, passed_by
+from fa_core.measure.resolve import GuessedTaps, bypass_note, check_stream
 from fa_core.measure.taps import ReturnedStream, Tapped
 from fa_core.measure.tracing import OwnBackward, agreeing
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One batch, measured.
+    """The results of one batch.
 
     Attributes:
         logits: (B, C), or (B, T, C), outside the graph.
         hidden: h_0..h_L, outside the graph, in the network's own shapes.
-        gradients: g_l at the asked layers, same shapes.
+        gradients: g_l at the requested layers, same shapes.
         error: e_T as `fa_core.measure.gradients.loss_gradient` gives it, (B, C) or (B, T, 1), in
             float64.
         names: names of h_0..h_L.
-        dtype: the arithmetic of the pass; inside the network where all layers are asked for.
-        own_backward: what of the network's backward pass is its own, where autograd's vector is not
+        dtype: the arithmetic of the pass; with all layers requested, also inside the network.
+        own_backward: names of the network's custom backward functions, if autograd's vector is not
             the gradient.
-        credit: autograd's own vector then, of a pass that asks for all layers: the method's credit,
-            shaped as h_l.
-        untrue: why `gradients` are no gradients but that vector; "" where they are.
-        counting: (B, T) bool, which labels count; None where a sample has one.
+        credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
+            to all layers.
+        gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
+            it is known.
+        label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
     """
 
     logits: Tensor
@@ -59,17 +60,17 @@ class Pass:
     dtype: str
     own_backward: Sequence[str] = ()
     credit: Sequence[Tensor] = ()
-    untrue: str = ""
-    counting: Tensor | None = None
+    gradient_unknown: str = ""
+    label_mask: Tensor | None = None
 
 
 def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
-    """The backward pass from a forward pass, of one network or of several stacked ones.
+    """Run the backward pass of a forward pass, of one network or of several stacked ones.
 
     Args:
         stream: the forward pass.
         y: labels, each a class of the logits.
-        layers: whose gradients are wanted; None = all.
+        layers: the layers to give gradients at; None = all.
 
     Raises:
         TapError: a tap that the logits do not depend on.
@@ -82,13 +83,13 @@ def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
         error=error,
         names=stream.names,
         dtype=arithmetic(stream.logits),
-        counting=y != IGNORED if y.dim() == 2 else None,
+        label_mask=y != IGNORED if y.dim() == 2 else None,
     )
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch on the network's device, and its name for messages."""
+    """A batch on the network's device; `where` is its name in messages."""
 
     x: Inputs
     y: Tensor
@@ -100,41 +101,40 @@ class PassRunner:
 
     Args:
         taps: how to tap it.
-        model: the network, borrowed for measuring (see `borrow`).
+        model: the network in eval mode (see `eval_mode`).
 
     Attributes:
-        remark: what a report has to say of the states.
+        note: the report's note on the states; may be "".
     """
 
     def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
         self._taps = taps
         self._model = model
         self._own: OwnBackward | None = None
-        self.remark = ""
+        self.note = ""
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
-        """Run one batch forward and back to the asked layers.
+        """Run one batch forward and back to some layers.
 
         Args:
             x: inputs, (B, ...).
             y: (B,) class indices on the same device.
-            layers: whose gradients are wanted; None = all, as the first batch has to be asked for.
-                The backward pass stops at the first of them.
-            where: the batch's name, for messages.
+            layers: the layers to give gradients at; None = all, which the first batch must use. The
+                backward pass stops at the first of them.
+            where: the batch's name in messages.
 
         Raises:
             PassFailed: the network raised, or its logits are not (B, C) or too few for the labels.
             TapError: a tap that cannot be used.
         """
         batch = _Batch(x, y, where)
-        with explained(x, where):
+        with as_pass_failed(x, where):
             try:
                 return self._run(batch, layers)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-            # the network updates its stream in place: keep what the backward pass needs, at some
-            # cost
+            # the network updates its stream in place: copy what the backward pass needs
             with torch.autograd.graph.allow_mutation_on_saved_tensors():
                 return self._run(batch, layers)
 
@@ -150,77 +150,73 @@ class PassRunner:
         if derived is not None:
             return derived
         stream = self._tapped.forward(self._model, batch.x, layers)
-        done = _passed(stream, batch, layers)
+        done = _checked_backward(stream, batch, layers)
         if self._own is None:
             return done
-        return replace(done, untrue=self._own.why)
+        return replace(done, gradient_unknown=self._own.why)
 
     def _run_all(self, batch: _Batch) -> Pass:
         if isinstance(self._taps, GuessedTaps):
             self._taps = self._taps.choose(self._model, batch.x)
-        with Noticing(self._tapped.shifted) as noticed:
+        with LostGradientRecorder(self._tapped.shifted) as recorded:
             stream = self._tapped.forward(self._model, batch.x)
-        self._check(stream, batch, lost=bool(noticed.lost))
+        self._check(stream, batch, lost=bool(recorded.lost))
         nodes = reachable(stream.logits.grad_fn)
         dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
         if of_modules:
-            # torch reads nodes of the graph to attach them
-            noticed.hooks.pop(NODE_HOOK, None)
-        certain = [
-            *custom_functions(nodes),
-            *noticed.hooks,
-            *of_modules,
-            *straight_through(nodes),
-        ]
-        if not certain and not noticed.lost and not has_functions(nodes):
+            # torch itself reads nodes of the graph to attach these hooks
+            recorded.hooks.pop(NODE_HOOK, None)
+        certain = custom_functions(nodes)
+        certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
+        if not certain and not recorded.lost and not has_functions(nodes):
             return replace(backward(stream, batch.y), dtype=dtype)
         if self._own is None:
-            self._own = OwnBackward(self._tapped, certain, noticed)
+            self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
 
     def _check(self, stream: Stream, batch: _Batch, lost: bool) -> None:
         """Refuse states and logits that cannot be used."""
-        if any(_is_square(h, len(batch.y)) for h in stream.hidden):
-            # (B, B, d): one sample shows which axis is the batch
-            one = self._tapped.forward(self._model, rows(batch.x, slice(1)), [])
+        size = len(batch.y)
+        if any(h.dim() > 2 and h.shape[0] == h.shape[1] == size > 1 for h in stream.hidden):
+            # (B, B, d): a pass of one sample shows which axis is the batch
+            one = self._tapped.forward(self._model, select_samples(batch.x, slice(1)), [])
             check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
             check_states(one.hidden, one.names, 1)
         check_logits(stream.logits, batch.y, batch.where)
         if type(self._tapped) is ReturnedStream:
-            self.remark = passed_by(stream)
+            self.note = bypass_note(stream)
         elif not lost:
             check_stream(stream)
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
-        """A pass by autograd and by the derivative of the forward, where the backward may be its
-        own."""
-        # both of the same random numbers, where it draws some
-        with Draws().passing():
+        """Run autograd and the derivative of the forward, for a backward that may be custom."""
+        # both passes with the same random numbers
+        with RngState().isolated():
             done = backward(self._tapped.forward(self._model, batch.x), batch.y)
-        with Draws().passing():
+        with RngState().isolated():
             true = self._derived(batch, None)
         if true is None:
-            harmless = not own.matters(self._model, batch.x)
+            is_gradient = not own.matters(self._model, batch.x)
         else:
-            harmless = len(agreeing(done.gradients, true.gradients)) == len(done.names)
-        if harmless:
+            is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
+        if is_gradient:
             self._own = None
             return done
         if own.steps and not own.why:
             own.give_up(own.in_steps())
         if true is None or own.why:
-            return replace(done, own_backward=own.names, untrue=own.why)
+            return replace(done, own_backward=own.names, gradient_unknown=own.why)
         return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
-        """The pass by the derivative of the forward; None where `own.why` says, or it is not
-        needed."""
+        """The pass by the derivative of the forward; None if not needed or not possible."""
         own = self._own
         if own is None or own.why:
             return None
         try:
-            return _passed(own.forward(self._model, batch.x, layers), batch, layers)
+            stream = own.forward(self._model, batch.x, layers)
+            return _checked_backward(stream, batch, layers)
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
@@ -228,12 +224,8 @@ class PassRunner:
             return None
 
 
-def _is_square(state: Tensor, size: int) -> bool:
-    return state.dim() > 2 and state.shape[0] == state.shape[1] == size > 1
-
-
-def _passed(stream: Stream, batch: _Batch, layers: Layers) -> Pass:
-    """The backward pass from a checked forward pass."""
+def _checked_backward(stream: Stream, batch: _Batch, layers: Layers) -> Pass:
+    """`backward`, after a check of the logits and the number of states."""
     check_logits(stream.logits, batch.y, batch.where)
     if layers and max(layers) >= len(stream.hidden):
         raise TapError(

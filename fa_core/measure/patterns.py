@@ -1,4 +1,4 @@
-"""Module-name patterns: which modules of a network are tapped."""
+"""Module-name patterns that select the tapped modules of a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_SUGGESTIONS = 8
 
 
 def split_patterns(patterns: str | Sequence[str]) -> list[str]:
-    """Patterns one by one, of one text joined by commas or of several.
+    """Patterns one by one, from one text joined by commas or from several.
 
     >>> split_patterns("embed, blocks.*:in")
     ['embed', 'blocks.*:in']
@@ -26,12 +26,11 @@ def split_patterns(patterns: str | Sequence[str]) -> list[str]:
 
 
 def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
-    """The modules that patterns name, each once, under its first name.
+    """Names of the modules that match, each once, by its first name.
 
-    ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks, not what is
-    inside them. A module registered under several names (tied weights) matches by any of them.
-    ``:in`` and ``:out`` behind a pattern say which of its tensors is the state (`ReadTaps`), and
-    are left out here.
+    ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks without their
+    submodules. A module registered under several names (tied weights) matches by any of them. The
+    suffixes ``:in`` and ``:out`` (see `ReadTaps`) are ignored.
 
     Args:
         model: the network.
@@ -48,16 +47,16 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for part in split_patterns(patterns):
         pattern = part.removesuffix(READS).removesuffix(":out")
-        matched = False
+        matches = []
         for name, module in model.named_modules(remove_duplicate=False):
             if name and _matches(name, pattern):
-                found[first_name[module]] = None
-                matched = True
-        if not matched:
+                matches.append(first_name[module])
+        if not matches:
             raise TapError(
                 f"no module of {type(model).__name__} is named {pattern!r}",
                 hint=f"candidates: {candidates(model)}",
             )
+        found.update(dict.fromkeys(matches))
     if not found:
         raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
     return list(found)
@@ -70,7 +69,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def candidates(model: nn.Module) -> str:
-    """Patterns worth trying: lists of like blocks, and the modules before them.
+    """Patterns to suggest: lists of blocks, and the modules before them.
 
     >>> candidates(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))))
     "['0', '1.*']"
@@ -84,7 +83,7 @@ def candidates(model: nn.Module) -> str:
             blocks_end = len(names)
     if not names:
         return "(it has no submodules: give a function)"
-    # what comes after the blocks (norm, head) is no stream
+    # modules after the blocks (norm, head) are no stream
     names = names[: blocks_end or len(names)]
     if len(names) > _MOST_SUGGESTIONS:
         names = [*names[:_MOST_SUGGESTIONS], "..."]
@@ -92,7 +91,7 @@ def candidates(model: nn.Module) -> str:
 
 
 def _lists_of(name: str, module: nn.Module) -> list[str]:
-    """Patterns of a module's list of blocks: itself, or the first two inside of it."""
+    """Patterns of the lists of blocks in a module: itself, or the first two inside it."""
     if _is_list(module):
         return [f"{name}.*"]
     lists = [inner for inner, child in module.named_modules() if _is_list(child)]

@@ -1,4 +1,4 @@
-"""How a network is tapped: as the caller says, as the network offers, or by a guess."""
+"""Choice of the taps: the caller's, the network's own stream, or a guess."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from fa_core.measure.taps import (
 
 
 class GuessedTaps:
-    """Taps to be guessed from the first batch.
+    """Taps that are guessed from the first batch.
 
     Args:
-        say: called with the guess, before the first pass is measured.
+        on_note: called with a note on the guess, before the first pass.
 
     Attributes:
-        taps: the guess; empty before.
+        taps: the guess; empty before the first batch.
     """
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, on_note: Callable[[str], None] | None = None) -> None:
         self.taps: list[str] = []
-        self._say = say
+        self._on_note = on_note
 
     def choose(self, model: nn.Module, x: Inputs) -> Tapped:
         """Guess the taps by a forward pass (see `guess_taps`)."""
         self.taps = guess_taps(model, x)
-        if self._say is not None:
-            self._say(guess_note(self.taps))
+        if self._on_note is not None:
+            self._on_note(guess_note(self.taps))
         return _by_names(model, self.taps)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -52,7 +52,7 @@ class GuessedTaps:
 
 
 def guess_note(taps: Sequence[str]) -> str:
-    """Note of a report about guessed taps."""
+    """The report's note on guessed taps."""
     note = f"taps guessed: --taps '{','.join(taps)}'"
     if len(taps) > 1:
         return note
@@ -60,18 +60,18 @@ def guess_note(taps: Sequence[str]) -> str:
 
 
 def resolve_taps(
-    model: nn.Module, taps: Taps = None, say: Callable[[str], None] | None = None
+    model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
 ) -> Tapped | GuessedTaps:
-    """Turn what the caller asked for into a way to tap `model`.
+    """The taps of `model` for a caller's ``taps``.
 
     Args:
         model: the network.
-        taps: None for the model's own ``model(x, return_hidden=True) -> (logits, [h_0..h_L])``, and
-            where it has none for a guess (`guess_taps`); module-name patterns (``*`` and ``?``
-            within one part of a dotted name), whose outputs are the stream in the order of the
-            forward pass, or with ``:in`` what they read (``blocks.*:in, head:in``); or a function
-            (model, x) -> (logits, states).
-        say: called with the guess, before the first pass is measured.
+        taps: None for the model's own ``model(x, return_hidden=True) -> (logits, [h_0..h_L])``, or
+            without one for a guess (`guess_taps`). Module-name patterns (``*`` and ``?`` within one
+            part of a dotted name) tap the modules' outputs, in the order of the forward pass; with
+            ``:in`` their inputs (``blocks.*:in, head:in``). Or a function (model, x) -> (logits,
+            states).
+        on_note: called with a note on guessed taps, before the first pass.
 
     Raises:
         TapError: a pattern that names no module; lists candidates.
@@ -81,14 +81,14 @@ def resolve_taps(
     if taps is None:
         if _returns_hidden(model):
             return ReturnedStream(own_stream, "return_hidden=True")
-        return GuessedTaps(say)
+        return GuessedTaps(on_note)
     if callable(taps):
         return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
     return _by_names(model, taps)
 
 
 def _by_names(model: nn.Module, taps: str | Sequence[str]) -> Tapped:
-    """Taps by pattern: at what the modules give, or, with ``:in``, at what they read."""
+    """Taps by pattern: at the modules' outputs, or with ``:in`` at their inputs."""
     if any(part.endswith(READS) for part in split_patterns(taps)):
         return ReadTaps(model, taps)
     return ModuleTaps(model, taps)
@@ -101,49 +101,52 @@ def _returns_hidden(model: nn.Module) -> bool:
         return False
     if "return_hidden" in parameters:
         return True
-    # a wrapper that passes everything on, as DataParallel
+    # a wrapper that forwards all arguments, such as DataParallel
     wrapped = getattr(model, "module", None)
     passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
 
 
-def passed_by(stream: Stream) -> str:
-    """Remark on a returned stream of which more than half of the states are passed by; else ""."""
-    unread, past = _links(stream)
-    last = len(stream.names) - 1
-    if unread or 2 * len(past) <= last:
+def bypass_note(stream: Stream) -> str:
+    """Note on a returned stream with more than half of its states bypassed; else ""."""
+    unread, bypassed = _links(stream)
+    if unread or not bypassed:
         return ""
-    l = past[0]
-    after = f"h_{l + 1}" if l < last else "the logits"
+    l = bypassed[0]
+    after = f"h_{l + 1}" if l + 1 < len(stream.names) else "the logits"
     return f"{after} depends on h_{l - 1} past h_{l}: the states may be outputs of branches"
 
 
 def _links(stream: Stream) -> tuple[list[int], list[int]]:
+    """The states that the next one does not read; the bypassed ones, if more than half are."""
     states = len(stream.cuts)
     if states < 2 or states != len(stream.names):
         return [], []
-    return unlinked(node_of(stream.logits), stream.cuts)
+    unread, bypassed = unlinked(node_of(stream.logits), stream.cuts)
+    if 2 * len(bypassed) < states:
+        bypassed = []
+    return unread, bypassed
 
 
 def check_stream(stream: Stream) -> None:
-    """Refuse module taps that are no stream: more than half of the states are passed by.
+    """Refuse module taps that are no stream: more than half of the states are bypassed.
 
-    Outputs of blocks that the network adds itself, ``h + block(h)``, and outputs of norms in front
-    of blocks read a stream that none of them is. A single long connection is no reason.
+    Examples: outputs of blocks that the network adds itself, ``h + block(h)``, and outputs of norms
+    in front of blocks. A single long skip connection is accepted.
 
     Raises:
         TapError: names two taps.
 
     Source: docs/formats.md, "Taps".
     """
-    unread, past = _links(stream)
+    unread, bypassed = _links(stream)
     names = [f"h_{l} ({name})" for l, name in enumerate(stream.names)] + ["what follows"]
-    # that the logits do not depend on a tap shows in the backward pass
+    # logits that do not depend on a tap are refused in the backward pass
     if unread and unread[0] + 1 < len(stream.names):
         l = unread[0]
         what = f"{names[l + 1]} does not depend on {names[l]}"
-    elif 2 * len(past) > len(stream.names) - 1:
-        l = past[0]
+    elif bypassed:
+        l = bypassed[0]
         what = f"past {names[l]}, {names[l + 1]} depends on {names[l - 1]}"
     else:
         return

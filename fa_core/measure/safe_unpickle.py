@@ -1,8 +1,9 @@
-"""Pickles read as data: nothing that a file names is imported or called, no attribute is set.
+"""Pickles read as data: no import, no call and no attribute assignment that a file asks for.
 
-Numbers, texts and plain containers are read as they are, sets as lists. Every other object becomes
-a `Placeholder` that keeps what the file says of it. `fa_core.measure.tensor_mappings` makes tensors
-of placeholders, with their storages mapped from the file: unused ones cost nothing.
+Numbers, texts and plain containers keep their type; sets become lists. Every other object becomes a
+`Placeholder` with the name, arguments and state in the file. `fa_core.measure.tensor_mappings`
+builds tensors from placeholders and maps their storages from the file, so unused storages cost
+nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import pickle
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,10 +25,10 @@ from fa_core.decode import LARGEST, loads
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
 STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
-"""torch's storage class → the type of its elements."""
+"""Element type of each of torch's storage classes."""
 
 EXPORTED_TABLE = "data/weights/model_weights_config.json"
-"""Where torch.export lists the weights of a program."""
+"""Entry of the archive in which torch.export lists a program's weights."""
 
 EXPORTED = {
     1: "uint8",
@@ -41,43 +42,50 @@ EXPORTED = {
     12: "bool",
     13: "bfloat16",
 }
-"""The types of elements, by their number in that list."""
+"""Element types by their number in that list."""
 
 LONGEST_NAME = 1000
-"""The characters of a name that are kept."""
+"""Characters of the longest name that is accepted."""
 
-STEPS, STEPS_A_BYTE, MOST_STEPS = 100_000, 4, 3_000_000
-"""Steps allowed for reading: a constant and more for each byte of the file, but at most a constant
-and a step for each `BYTES_A_STEP` of the file. A step takes up to a microsecond and 150 bytes."""
-
+STEPS = 100_000
+STEPS_A_BYTE = 4
+MOST_STEPS = 3_000_000
 BYTES_A_STEP = 32
+"""Limits on the steps of reading a file of n bytes: STEPS + STEPS_A_BYTE·n, and at most MOST_STEPS
++ n / BYTES_A_STEP. A step takes up to a microsecond and 150 bytes."""
 
 BYTES_KEPT_A_STEP = 150
-"""Bytes that count as a step in a longer name, which is made of two others."""
+"""Characters of a global's name that count as one step."""
 
-PARTS_OF_A_STORAGE, MOST_DIMENSIONS = 6, 64
-"""What torch writes of a storage at most, and the dimensions of a tensor."""
+PARTS_OF_A_STORAGE = 6
+"""Most fields that torch writes for a storage."""
+
+MOST_DIMENSIONS = 64
+"""Most dimensions of a tensor."""
 
 LARGEST_DIRECTORY = 1 << 23
-"""Bytes of a zip archive's list of entries: about 100,000 of torch's."""
+"""Most bytes of a zip archive's directory: about 100,000 entries written by torch."""
 
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
-_SETS = frozenset(
-    ["builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"]
-)
+_SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
 _BIG_ENDIAN = "written on a big-endian machine"
 
+_Value = TypeVar("_Value")
 
-class Effort:
-    """Counts the steps of reading a file, and ends it where they are out of proportion.
+_Handler: TypeAlias = Callable[..., None]
+"""A handler of an opcode: called with the unpickler."""
 
-    A pickle of a few kilobytes can ask for hours and for all memory: by copies of what it holds
-    once, or by one object in many places. Everything made or looked at is therefore a step:
-    opcodes, and the elements of a container each time they are copied or read.
+
+class StepBudget:
+    """A budget of steps for reading a file, in proportion to its size.
+
+    A pickle of a few kilobytes can demand hours or all memory, by copying one object many times or
+    by nesting it in many places. So every opcode is a step, and so is every element of a container
+    each time it is copied or read.
 
     Args:
-        size: of the file, in bytes.
+        size: size of the file in bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -85,117 +93,119 @@ class Effort:
         self.left = min(in_proportion, MOST_STEPS + size // BYTES_A_STEP)
 
     def spend(self, steps: int) -> None:
-        """Count some steps.
+        """Take steps off the budget.
 
         Raises:
-            ValueError: there are too many.
+            ValueError: the budget is used up.
         """
         self.left -= steps
         if self.left < 0:
             raise ValueError(TOO_MANY_OBJECTS)
 
 
-class _CountedOpcodes(dict[int, Any]):
-    """The handlers of a pickle's opcodes; looking one up is a step."""
+class _CountedOpcodes(dict[int, _Handler]):
+    """The handlers of a pickle's opcodes; each look-up is a step."""
 
-    def __init__(self, known: Mapping[int, Any], effort: Effort) -> None:
+    def __init__(self, known: Mapping[int, _Handler], budget: StepBudget) -> None:
         super().__init__(known)
-        self._effort = effort
+        self._budget = budget
 
-    def __getitem__(self, code: int) -> Any:
-        self._effort.spend(1)
+    def __getitem__(self, code: int) -> _Handler:
+        self._budget.spend(1)
         return super().__getitem__(code)
 
 
-class SafeDict(dict[Any, Any]):
-    """A dict of a file. Keys that could be made to collide, or that nest, are replaced."""
+class SafeDict(dict[object, object]):
+    """A dict from a file. Huge integers, whose hashes may be made to collide, and nested keys are
+    replaced."""
 
     __slots__ = ()
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
+        safe = key is None or isinstance(key, (str, float, bytes))
         if isinstance(key, int):
             safe = abs(key) < LARGEST
-        else:
-            safe = key is None or isinstance(key, (str, float, bytes))
         if not safe:
             key = object()
         super().__setitem__(key, value)
 
 
 class Placeholder(SafeDict):
-    """What a pickle would import, call or make; its items are those set by key.
+    """An object that a pickle would import or create; its dict items are those the pickle sets.
 
     Attributes:
-        name: ``module.name`` of the global it is, or was made by.
-        args: the arguments of the call.
-        state: the source of its attributes.
-        members: what would be appended to it.
-        tensor: the tensor it describes, kept once made.
+        name: ``module.name`` of the global itself, or of the callable that would create the object.
+        args: arguments of that call, unchecked.
+        state: argument of ``__setstate__``, unchecked.
+        members: elements that would be appended.
+        tensor: the tensor it describes, once built.
     """
 
     __slots__ = ("args", "members", "name", "state", "tensor")
 
-    def __init__(self, name: str, args: Any = ()) -> None:
+    def __init__(self, name: str, args: Sequence[Any] = ()) -> None:
         self.name = name
         self.args = args
         self.state: Any = None
-        self.members: Sequence[Any] = ()
+        self.members: Sequence[object] = ()
         self.tensor: Tensor | None = None
 
-    def append(self, member: Any) -> None:
-        """Keep a member, as a list does."""
+    def append(self, member: object) -> None:
+        """Add a member, like `list.append`."""
         self.extend([member])
 
-    def extend(self, members: Iterable[Any]) -> None:
-        """Keep members, as a list does."""
+    def extend(self, members: Iterable[object]) -> None:
+        """Add members, like `list.extend`."""
         if not isinstance(self.members, list):
             self.members = []
         self.members.extend(members)
 
 
 class NestedFile:
-    """A file of torch's within a pickle: bytes that are read once, when a tensor needs them."""
+    """The bytes of a torch file inside a pickle, read once, when a tensor needs them."""
 
-    def __init__(self, data: Any, effort: Effort) -> None:
+    def __init__(self, data: bytes, budget: StepBudget) -> None:
         self._data = data
-        self._effort = effort
+        self._budget = budget
 
     @cached_property
-    def content(self) -> Any:
-        """The content of the file."""
-        # of a number, as many bytes would be made
-        return Archive(bytearray(memoryview(self._data)), self._effort).pickled()
+    def content(self) -> object:
+        """The unpickled content."""
+        # memoryview refuses a number, of which bytearray would make as many zero bytes
+        return Archive(bytearray(memoryview(self._data)), self._budget).pickled()
 
 
 class Storage:
-    """A storage that is mapped when a tensor needs it; only its place is known.
+    """A storage in an archive, mapped into memory when a tensor needs it.
 
     Args:
-        archive: where it is.
-        kind: its class, in `STORAGES`.
-        key: its name there.
-        count: its elements.
-        first: the elements before it under the same name.
+        archive: the archive.
+        kind: name of its class, a key of `STORAGES`.
+        key: its name in the archive.
+        count: number of elements.
+        first: offset of its first element within the entry.
     """
 
-    def __init__(self, archive: Archive, kind: str, key: str, count: Any, first: Any = 0) -> None:
+    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int = 0) -> None:
         self._archive = archive
         self._key = key
         self._count = count
         self._first = first
         archive.kinds[key] = kind
 
-    def tensor(self, dtype: torch.dtype | None, offset: Any, size: Any, stride: Any) -> Tensor:
-        """A view of it.
+    def tensor(
+        self, dtype: torch.dtype | None, offset: int, size: Sequence[int], stride: Sequence[int]
+    ) -> Tensor:
+        """A tensor that views the storage; the layout comes from the file and is checked here.
 
         Args:
-            dtype: the type of its elements; None = the storage's.
-            offset: the number of its first element in the storage.
-            size: its shape.
-            stride: as many.
+            dtype: element type; None = the storage's.
+            offset: index of the first element in the storage.
+            size: shape.
+            stride: step of each dimension, in elements.
 
         Raises:
-            ValueError: it reaches beyond the storage, or that beyond its place in the file.
+            ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
         """
         _check_layout(offset, size, stride)
         own = STORAGES[self._archive.kinds[self._key]]
@@ -205,91 +215,99 @@ class Storage:
         if not all(size):
             offset = 0
         else:
-            last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+            last = offset
+            for n, step in zip(size, stride, strict=True):
+                last += (n - 1) * step
             if (last + 1) * dtype.itemsize > len(memory):
                 raise ValueError(f"a tensor of shape {tuple(size)} reaches out of its storage")
         return torch.empty(0, dtype=dtype).set_(memory, offset, size, stride)
 
     def _bytes(self, itemsize: int) -> torch.UntypedStorage:
-        """Its part of the file."""
+        """The storage's part of the file.
+
+        Raises:
+            ValueError: it exceeds its entry.
+        """
         archive = self._archive
         start, length = archive.places[self._key]
         first = self._first * itemsize
         end = (self._first + self._count) * itemsize
-        if not 0 <= first <= end <= length or start + end > len(archive.data):
+        inside = 0 <= first <= end <= length
+        if not inside or start + end > len(archive.data):
             raise ValueError(f"storage {self._key} has {length} bytes, and {end} are asked for")
-        part: torch.UntypedStorage = archive.memory.untyped_storage()[start + first : start + end]
+        whole = archive.memory.untyped_storage()
+        part: torch.UntypedStorage = whole[start + first : start + end]
         return part
 
 
-def _check_layout(offset: Any, size: Any, stride: Any) -> None:
-    """Refuse a tensor whose sizes or strides are no counts, or too many.
+def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> None:
+    """Check that a file's offset, sizes and strides are counts, and few enough.
 
     Raises:
-        ValueError: says so.
+        ValueError: they are not.
     """
     if len(size) > MOST_DIMENSIONS:
         raise ValueError(f"a tensor of {len(size):,} dimensions")
     counts = (offset, *size, *stride)
-    if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in counts):
+    are_counts = all(type(n) is int and n >= 0 for n in counts)
+    if len(size) != len(stride) or not are_counts:
         raise ValueError("a tensor's sizes or strides are no counts")
 
 
 class Archive:
-    """A file, or a part of one, with the places of its storages.
+    """A file, or a file inside a pickle, and the byte ranges of its storages.
 
     Args:
         data: its bytes.
-        effort: the steps allowed; default: in proportion to its bytes.
+        budget: the budget for reading; None = one in proportion to the data.
 
     Attributes:
-        memory: (n,) uint8, the same.
-        places: a storage's key, or an entry's name → first byte and length.
-        kinds: a storage's key → its class, in `STORAGES`.
+        memory: the bytes as a uint8 tensor (n,).
+        places: first byte and length of each storage, or entry of a zip archive, by name.
+        kinds: class of each storage, a key of `STORAGES`, by name.
     """
 
-    def __init__(self, data: mmap.mmap | bytearray, effort: Effort | None = None) -> None:
+    def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
         self.data = data
-        self.effort = effort or Effort(len(data))
+        self.budget = budget or StepBudget(len(data))
         self.memory = torch.frombuffer(data, dtype=torch.uint8)
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
 
     def open_zip(self) -> None:
-        """Find the entries of a zip archive; compressed ones, which torch never writes, are left
-        out.
+        """Locate the entries of a zip archive, without compressed ones, which torch never writes.
 
         Raises:
-            zipfile.BadZipFile: it is none.
-            ValueError: too many entries, or written where numbers begin with their last byte.
+            zipfile.BadZipFile: not a zip archive.
+            ValueError: too many entries, or big-endian numbers.
         """
         ends = _end_of_zip(self._file())
         if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
             raise ValueError("a zip archive of more entries than a network has tensors")
         for entry in zipfile.ZipFile(self._file()).infolist():
             start = self._content_start(entry.header_offset)
-            inside = 0 <= start <= start + entry.file_size <= len(self.data)
-            if inside and not entry.compress_type:
-                name = entry.filename.partition("/")[2] or entry.filename
-                self.places[name] = start, entry.file_size
+            inside = 0 <= start <= len(self.data) - entry.file_size
+            if not inside or entry.compress_type:
+                continue
+            _folder, _, name = entry.filename.partition("/")
+            self.places[name or entry.filename] = start, entry.file_size
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
 
     def _content_start(self, header: int) -> int:
-        """Where an entry's content begins: behind its header, its name and its extra field."""
+        """First byte of an entry's content, after its header, name and extra field."""
         name, extra = struct.unpack("<HH", self.data[header + 26 : header + 30])
-        start: int = header + 30 + name + extra
-        return start
+        return header + 30 + int(name + extra)
 
-    def zipped(self) -> Any:
-        """The content that ``torch.save`` put into an opened archive."""
+    def zipped(self) -> object:
+        """Unpickle what ``torch.save`` wrote, after `open_zip`."""
         content = self._unpickled(io.BytesIO(self._entry("data.pkl")))
         self.places = {name.removeprefix("data/"): place for name, place in self.places.items()}
         return content
 
-    def pickled(self) -> Any:
-        """The content of a bare pickle, or of torch's old format: magic number, version, system,
-        content, then storages."""
+    def pickled(self) -> object:
+        """Unpickle a bare pickle, or torch's old format: magic number, version, system, content,
+        storages."""
         file = self._file()
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
@@ -297,15 +315,16 @@ class Archive:
         _, system, content, keys = (self._unpickled(file) for _ in range(4))
         if not system["little_endian"]:
             raise ValueError(_BIG_ENDIAN)
-        for key in map(_name, keys):
-            length = struct.unpack("<q", file.read(8))[0] * STORAGES[self.kinds[key]].itemsize
+        for key in map(_text, keys):
+            (count,) = struct.unpack("<q", file.read(8))
+            length = count * STORAGES[self.kinds[key]].itemsize
             self.places[key] = file.tell(), length
             file.seek(length, io.SEEK_CUR)
         return content
 
     def exported(self) -> dict[str, Tensor]:
-        """The weights that ``torch.export.save`` put into an opened archive: a list of them, and
-        raw bytes."""
+        """Read the weights that ``torch.export.save`` wrote, a table and raw bytes, after
+        `open_zip`."""
         found = {}
         for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
             if entry["use_pickle"]:
@@ -323,104 +342,106 @@ class Archive:
         start, length = self.places[name]
         return bytes(self.data[start : start + length])
 
-    def _file(self) -> Any:
+    def _file(self) -> BinaryIO:
         if isinstance(self.data, mmap.mmap):
-            return self.data
+            return cast(BinaryIO, self.data)
         return io.BytesIO(self.data)
 
-    def _unpickled(self, file: Any) -> Any:
+    def _unpickled(self, file: BinaryIO) -> Any:
         return _Unpickler(file, self).load()
 
 
-def _name(key: Any) -> str:
-    """The name of a storage: a text, or it is refused before it is hashed."""
-    return "".join([key])
+def _text(value: str) -> str:
+    """A value from a file, or TypeError from `join` if it is no text."""
+    return "".join([value])
 
 
-def _encoded(text: Any) -> bytes:
-    return "".join([text]).encode("latin1")
+def _encoded(text: str) -> bytes:
+    return _text(text).encode("latin1")
 
 
-# Python's own, in Python: the one in C takes sizes that a file states as they are, up to all memory
+# the unpickler in C allocates whatever size a file states
 _PurePython: Any = vars(pickle)["_Unpickler"]
-_end_of_zip: Any = vars(zipfile)["_EndRecData"]
+_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
 _DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
 
 
 class _Unpickler(_PurePython):  # type: ignore[misc]
-    def __init__(self, file: Any, archive: Archive) -> None:
+    def __init__(self, file: BinaryIO, archive: Archive) -> None:
         super().__init__(file, encoding="latin1")
         self._archive = archive
-        self._effort = archive.effort
-        self.dispatch = _CountedOpcodes(self.dispatch, archive.effort)
-        # made of a text or of bytes, by their identity; both are kept, so that it stays theirs
-        self._made_of: dict[int, tuple[Any, Any]] = {}
+        self._budget = archive.budget
+        self.dispatch = _CountedOpcodes(self.dispatch, archive.budget)
+        # (source, result) by id(source); the source is kept so that its id is not reused
+        self._made_of: dict[int, tuple[object, object]] = {}
 
     def find_class(self, module: str, name: str) -> Placeholder:
         length = len(module) + len(name)
         if length > LONGEST_NAME:
             raise pickle.UnpicklingError("a name of more characters than any has")
-        self._effort.spend(length // BYTES_KEPT_A_STEP)
+        self._budget.spend(length // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
 
     def get_extension(self, code: int) -> None:
         self.append(Placeholder(f"copyreg.{code}"))
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: Sequence[Any]) -> object:
         if pid[0] == "module":
-            return pid[1]  # torch's old format has the source of a module's class next to the class
+            # torch's old format: ("module", class, path and source code of the class)
+            return pid[1]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
         _, kind, key, _, count, *view = pid
         first = 0
         if view and view[0]:
             _, first, count = view[0]
-        return Storage(self._archive, kind.name.rpartition(".")[2], _name(key), count, first)
+        _, _, storage_class = kind.name.rpartition(".")
+        return Storage(self._archive, storage_class, _text(key), count, first)
 
-    def _instantiate(self, func: Any, args: Any) -> None:
-        """Push the result of a call: a placeholder, or one of a few plain containers."""
+    def _instantiate(self, func: object, args: Sequence[Any]) -> None:
+        """Push the result of a call: a placeholder, or one of a few plain types."""
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
+        made: object = []
         if func.name in _SETS:
-            made: Any = []
             if args:
                 made = args[0]
         elif func.name == "_codecs.encode":
-            # bytes, as protocols before 3 have them
+            # how protocols before 3 write bytes
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
-            made = self._once(args[0], self._packed)
+            made = self._once(args[0], partial(NestedFile, budget=self._budget))
         elif func.name == "collections.OrderedDict":
             made = self._ordered(args)
         else:
             made = Placeholder(func.name, args)
         self.append(made)
 
-    def _once(self, value: Any, make: Callable[[Any], Any]) -> Any:
-        """The result of `make`, made once for every value."""
+    def _once(self, value: _Value, make: Callable[[_Value], object]) -> object:
+        """Result of `make`, cached per value by identity."""
         if id(value) not in self._made_of:
             self._made_of[id(value)] = value, make(value)
         _, made = self._made_of[id(value)]
         return made
 
-    def _packed(self, data: Any) -> NestedFile:
-        return NestedFile(data, self._effort)
-
-    def _ordered(self, args: Any) -> SafeDict:
+    def _ordered(self, args: Sequence[Sequence[tuple[object, object]]]) -> SafeDict:
         made = SafeDict()
         for pairs in args:
-            self._effort.spend(len(pairs))
+            self._budget.spend(len(pairs))
             for name, value in pairs:
                 made[name] = value
         return made
 
     def _reduce(self) -> None:
-        args, func = self.stack.pop(), self.stack.pop()
+        args = self.stack.pop()
+        func = self.stack.pop()
         self._instantiate(func, args)
 
     def _reduce_ex(self) -> None:
-        keywords, args, func = self.stack.pop(), self.stack.pop(), self.stack.pop()
-        self._effort.spend(len(args))
+        keywords = self.stack.pop()
+        args = self.stack.pop()
+        func = self.stack.pop()
+        self._budget.spend(len(args))
         self._instantiate(func, (*args, keywords))
 
     def _build(self) -> None:
@@ -443,7 +464,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: _empty_dict,
         pickle.DICT[0]: _dict,
-        # no hashing, and no memory for as many bytes as a file states
+        # sets become lists: nothing is hashed; bytearrays become bytes: no stated size is allocated
         pickle.EMPTY_SET[0]: _kept[pickle.EMPTY_LIST[0]],
         pickle.ADDITEMS[0]: _kept[pickle.APPENDS[0]],
         pickle.FROZENSET[0]: _kept[pickle.LIST[0]],

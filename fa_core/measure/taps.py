@@ -1,10 +1,10 @@
-"""Taps: h_0..h_L, and the gradients at them, out of any network in one forward pass."""
+"""Taps: h_0..h_L and their places in the graph, from one forward pass of any network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,54 +19,50 @@ from fa_core.measure.hooks import (
     tapped_inputs,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, answer, lent
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.patterns import candidates, match_modules, split_patterns
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
 
 Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
-"""What a caller may ask for: None (the model's own stream), patterns, or a function."""
+"""Taps as a caller gives them: None (the model's own stream), patterns, or a function."""
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
 
 
 class Tapped(Protocol):
-    """A way to run a network with its stream tapped.
+    """Runs a network with its stream tapped.
 
     Attributes:
-        shifted: whether `plain` adds shifts to its states; else gradients are read at the states
-            themselves.
+        shifted: whether `plain` adds shifts to its states; otherwise gradients are read at the
+            states.
     """
 
     shifted: bool
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
-        """Run once; ``layers`` are those whose gradient is wanted."""
-        ...
+        """Run once; gradients are needed at ``layers``."""
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
-        """Run without a look at the graph; h_l goes on as h_l plus its shift, None = zeros."""
-        ...
+        """Run without a look at the graph; each shift is added to its h_l, None = zeros."""
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), without a graph."""
-        ...
+        return plain_logits(model, x)
 
 
-def own_stream(model: nn.Module, x: Inputs) -> Any:
-    """The stream that a network offers by itself."""
-    return answer(model, x, return_hidden=True)
+def own_stream(model: nn.Module, x: Inputs) -> States:
+    """Output of a network that returns its own stream."""
+    return cast(States, call_model(model, x, return_hidden=True))
 
 
-def read_logits(output: Any) -> Tensor:
-    """The logits in what a forward pass returned: a tensor, ``.logits``, ``["logits"]``, or the
-    first item.
+def read_logits(output: object) -> Tensor:
+    """The logits in a network's output: a tensor, ``.logits``, ``["logits"]``, or the first item.
 
     Raises:
-        TapError: the first of several items, where another may as well be the logits: (features,
-            logits).
+        TapError: another item may be the logits as well, e.g. of (features, logits).
     """
     logits = output
     if hasattr(output, "logits"):
@@ -83,13 +79,12 @@ def read_logits(output: Any) -> Tensor:
                     hint="wrap the network in a module whose forward returns the logits alone, "
                     "e.g. self.net(x)[1], and tap its blocks through it: net.blocks.*",
                 )
-    # what is no tensor is refused later, with its shape
-    found: Tensor = logits
-    return found
+    # anything but a tensor is refused later
+    return cast(Tensor, logits)
 
 
 def _like_logits(*values: object) -> bool:
-    """Whether these are float matrices with a row per sample each."""
+    """Whether all are float matrices of the same length."""
     lengths = set()
     for value in values:
         if not isinstance(value, Tensor) or value.dim() != 2 or not value.is_floating_point():
@@ -99,17 +94,17 @@ def _like_logits(*values: object) -> bool:
 
 
 def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
-    """Logits of inputs (B, ...): (B, C), without a graph."""
+    """Logits (B, C) of inputs (B, ...), without a graph."""
     with torch.no_grad():
-        return read_logits(answer(model, lent(model, x)))
+        return read_logits(call_model(model, detached_inputs(model, x)))
 
 
 class ReturnedStream(Tapped):
-    """A stream that the network, or a function of the caller's, returns.
+    """A stream returned by the network or by a caller's function.
 
     Args:
         function: ``(model, x) -> (logits, [h_0..h_L])``.
-        name: what to call it in messages.
+        name: its name in messages.
     """
 
     shifted = False
@@ -124,7 +119,7 @@ class ReturnedStream(Tapped):
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         logits, hidden = self._run(model, x)
         if not self._from_parameters and not all(h.requires_grad for h in hidden):
-            # token ids carry no gradient: the graph has to start at the embedding's weights
+            # token ids carry no gradient, so the graph starts at the parameters
             self._from_parameters = True
             logits, hidden = self._run(model, x)
         for l, h in enumerate(hidden):
@@ -143,8 +138,7 @@ class ReturnedStream(Tapped):
                 f"candidates: {candidates(model)}",
             )
         self._norm_checked = True
-        nodes = [self._node(h) for h in hidden]
-        cuts = [[node] for node in nodes if node is not None]
+        cuts = [[node] for node in map(self._node, hidden) if node is not None]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -160,7 +154,7 @@ class ReturnedStream(Tapped):
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
         with thawed(model) if thawing else nullcontext():
-            output = self._function(model, lent(model, x, gradients=True))
+            output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
                 f"{self._name} returned {described(output)}",
@@ -177,17 +171,18 @@ class ReturnedStream(Tapped):
 
 
 def _is_stream(output: object) -> bool:
-    """Whether this is logits and a list of at least one state."""
+    """Whether an output is logits and a list of at least one state."""
     if not isinstance(output, (tuple, list)) or len(output) != 2:
         return False
-    return isinstance(output[1], (tuple, list)) and len(output[1]) > 0
+    _, states = output
+    return isinstance(states, (tuple, list)) and len(states) > 0
 
 
 class _Recorder:
-    """What tapped modules gave in one forward pass.
+    """Records the outputs of tapped modules in one forward pass.
 
-    Each output is replaced by a copy of itself, so that a later in-place update cannot overwrite a
-    tapped state, and the copy is where the gradient is read.
+    Each output is replaced by a copy, at which the gradient is read, so that a later in-place
+    update cannot overwrite a tapped state.
     """
 
     def __init__(self, layers: Layers) -> None:
@@ -198,8 +193,9 @@ class _Recorder:
         self.nodes: list[Node | None] = []
         self.cuts: list[list[Node]] = []
 
-    def __call__(self, name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
-        wanted = self._layers is None or len(self.hidden) in self._layers
+    def __call__(self, name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        layer = len(self.hidden)
+        wanted = self._layers is None or layer in self._layers
         self.names.append(name)
         self.nodes.append(node_of(state))
         self.hidden.append(state)
@@ -207,20 +203,21 @@ class _Recorder:
             if not wanted:
                 self.edges.append(None)
                 return state.clone()
-            source = state if state.requires_grad else state.detach().requires_grad_()
-            onward = source.clone()
+            if not state.requires_grad:
+                state = state.detach().requires_grad_()
+            copied = state.clone()
         with torch._C.DisableTorchFunction():
-            self.edges.append(get_gradient_edge(onward))
-        nodes = map(node_of, (onward, *beside))
+            self.edges.append(get_gradient_edge(copied))
+        nodes = map(node_of, (copied, *others))
         self.cuts.append([node for node in nodes if node is not None])
-        return onward
+        return copied
 
 
 class ModuleTaps(Tapped):
-    """The outputs of the modules whose names match, in the order of the forward pass.
+    """Outputs of the modules whose names match, in the order of the forward pass.
 
     A module that runs several times (tied weights) is a tap each time. Of a tuple, the first tensor
-    counts.
+    is the state.
     """
 
     shifted = True
@@ -232,14 +229,14 @@ class ModuleTaps(Tapped):
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         found = _Recorder(layers)
         with tapped_outputs(model, self._modules, found):
-            logits = read_logits(answer(model, lent(model, x)))
+            logits = read_logits(call_model(model, detached_inputs(model, x)))
         if not found.hidden:
             raise TapError(
                 f"none of the tapped modules ran: {', '.join(self._modules)}",
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         end = found.edges[-1]
-        if end is not None and origin(node_of(logits), [end.node]) is end.node:
+        if end is not None and end.node is origin(node_of(logits), [end.node]):
             raise TapError(
                 f"the last tap, {found.names[-1]}, gives the logits, which are no hidden state",
                 hint="leave it out: the last block's output is h_L",
@@ -252,29 +249,32 @@ class ModuleTaps(Tapped):
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
         hidden: list[Tensor] = []
 
-        def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
             hidden.append(state)
             if shifts is None:
                 return state.detach().requires_grad_().clone()
             return state + shifts[len(hidden) - 1]
 
         with tapped_outputs(model, self._modules, tap):
-            logits = read_logits(answer(model, lent(model, x, gradients=True)))
+            logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
         return logits, hidden
 
-    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        return plain_logits(model, x)
-
     def _refuse_final_norm(self, model: nn.Module, x: Inputs, found: _Recorder) -> None:
-        """A block that ends in a norm is a tap like any other; a norm by itself is none."""
+        """Refuse a norm without children as the last tap; a block may end in a norm.
+
+        Raises:
+            TapError: the last tap is the final norm.
+        """
         last = found.names[-1]
-        if any(model.get_submodule(last.split(" ")[0]).children()):
+        name, *_call = last.split(" ")
+        if any(model.get_submodule(name).children()):
             return
         nodes = found.nodes
         if nodes[-1] is None:
-            # no state before it starts a graph: the parameters have to
+            # the states before it have no graph, so the graph starts at the parameters
             with thawed(model):
-                nodes = [node_of(h) for h in self.plain(model, x, None)[1]]
+                _, states = self.plain(model, x, None)
+            nodes = list(map(node_of, states))
         if follows_norm(nodes):
             raise TapError(
                 f"the last tap, {last}, is the final norm, after which no explosion shows",
@@ -284,20 +284,18 @@ class ModuleTaps(Tapped):
 
 
 class ReadTaps(ReturnedStream):
-    """States where modules read them (``blocks.*:in``) or give them (``embed``), in forward order.
+    """States as inputs (``blocks.*:in``) or outputs (``embed``) of modules, in forward order.
 
-    So the stream of a network that adds ``h + block(h)`` itself is tapped: its blocks read the
-    states, and what comes behind them, ``head:in``, reads the last one. The first tensor that a
-    module is called with counts. One tensor is one state: read again, by whichever module, it is no
-    further layer.
+    This taps a network that adds ``h + block(h)`` itself: its blocks read the states, and the
+    module after them, ``head:in``, reads the last one. A module's first tensor argument is the
+    state. A tensor that several modules read is one state.
     """
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         super().__init__(self._collect, "the taps")
-        reading: list[str] = []
-        giving: list[str] = []
-        for part in split_patterns(patterns):
-            (reading if part.endswith(READS) else giving).append(part)
+        parts = split_patterns(patterns)
+        reading = [part for part in parts if part.endswith(READS)]
+        giving = [part for part in parts if part not in reading]
         self._read = match_modules(model, reading)
         self._given: list[str] = []
         if giving:
@@ -315,20 +313,23 @@ class ReadTaps(ReturnedStream):
         states: list[Tensor] = []
         read: list[tuple[Tensor, int]] = []
 
-        def tap(name: str, state: Tensor, beside: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
             for earlier, version in read:
                 if state is earlier and state._version == version:
                     return state
             read.append((state, state._version))
             labels.append(name)
-            states.append(state.clone() if self._copies else state)
+            kept = state
+            if self._copies:
+                kept = state.clone()
+            states.append(kept)
             return state
 
         with tapped_inputs(model, self._read, tap), tapped_outputs(model, self._given, tap):
-            logits = read_logits(answer(model, x))
+            logits = read_logits(call_model(model, x))
         written = any(state._version != version for state, version in read)
         if written and not self._copies:
-            # its gradient is then found from the copy, which takes a pass per layer
+            # the gradient is then read from the copies, which takes a pass per layer
             self._copies = True
             return self._collect(model, x)
         self._labels = labels
@@ -337,7 +338,7 @@ class ReadTaps(ReturnedStream):
 
 @contextmanager
 def thawed(model: nn.Module) -> Iterator[None]:
-    """Let the parameters carry gradients."""
+    """Let all floating-point parameters require gradients."""
     frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)
@@ -349,10 +350,12 @@ def thawed(model: nn.Module) -> Iterator[None]:
 
 
 def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
-    """Refuse states that are one memory written in place: the earlier one's values are gone.
+    """Refuse states in one memory that was written in place, which loses the earlier state.
 
-    The same tensor twice is fine where nothing wrote into it (a block that passes its input
-    through).
+    The same tensor twice is fine if nothing wrote into it (a block that returns its input).
+
+    Raises:
+        TapError: a state was overwritten.
     """
     seen: dict[int, int] = {}
     for l, h in enumerate(hidden):

@@ -1,11 +1,11 @@
-"""Tensors within what `safe_unpickle` read: one, every mapping of them, or those of a module."""
+"""Tensors in the output of `safe_unpickle`: single ones, every mapping of them, a module's."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypedDict, TypeGuard
 
 from torch import Tensor
 
@@ -14,34 +14,55 @@ from fa_core.measure.safe_unpickle import (
     DTYPES,
     LONGEST_NAME,
     TOO_MANY_OBJECTS,
-    Effort,
     NestedFile,
     Placeholder,
+    StepBudget,
     Storage,
 )
 
 DEPTH = 8
-"""How deep mappings are looked for."""
+"""Levels of nesting that are searched."""
 
-STEPS_A_CONTAINER, STEPS_A_TENSOR = 10, 30
-"""Steps that looking into a container, or making a tensor, costs."""
+STEPS_A_CONTAINER = 10
+"""Steps of the `StepBudget` for looking into a container."""
 
-REPEATS, SLACK = 64, 1 << 20
-"""A mapping's tensors may be this many times as large as their file, and some bytes more: they may
-share storages."""
+STEPS_A_TENSOR = 30
+"""Steps of the `StepBudget` for building a tensor."""
+
+REPEATS = 64
+SLACK = 1 << 20
+"""A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
+file, and SLACK bytes more."""
 
 MOST_WRAPPERS = 4
-"""A tensor may be a parameter, of a class of its own, and so on."""
+"""Most nested wrappers of a tensor, such as a parameter or a subclass."""
+
+StateDict: TypeAlias = Mapping[str, Tensor]
+"""Tensors by name."""
+
+Contents: TypeAlias = dict[object, object]
+"""Contents of a container by key or index."""
+
+
+class _Module(TypedDict, total=False):
+    """Attributes of a pickled `nn.Module`."""
+
+    _parameters: Contents
+    _buffers: Contents
+    _modules: Contents
+    _non_persistent_buffers_set: object
+
 
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
+"""Functions of torch that rebuild a tensor, e.g. ``_rebuild_tensor_v2``."""
 
 
 def tensor_of(value: object) -> Tensor | None:
     """The tensor that a placeholder describes; None for anything else.
 
     Raises:
-        UnreadableInput: a tensor that is not dense.
-        ValueError: one that reaches out of its storage.
+        UnreadableInput: the tensor is not dense.
+        ValueError: the tensor exceeds its storage.
     """
     if isinstance(value, Tensor):
         return value
@@ -54,9 +75,12 @@ def tensor_of(value: object) -> Tensor | None:
 
 def _rebuilt(value: object) -> Tensor | None:
     for _ in range(MOST_WRAPPERS):
-        kind = _rebuild_kind(value)
-        if kind is None or not isinstance(value, Placeholder):
+        if not isinstance(value, Placeholder):
             return None
+        match = _REBUILDS.fullmatch(value.name)
+        if match is None:
+            return None
+        kind = match[1]
         if kind in ("parameter", "parameter_with_state"):
             value = value.args[0]
         elif kind == "from_type_v2":
@@ -66,21 +90,13 @@ def _rebuilt(value: object) -> Tensor | None:
     raise ValueError("a parameter within parameters")
 
 
-def _rebuild_kind(value: object) -> str | None:
-    """What torch's function that makes the tensor ends in, e.g. ``"tensor_v2"``."""
-    if not isinstance(value, Placeholder):
-        return None
-    match = _REBUILDS.fullmatch(value.name)
-    if match is None:
-        return None
-    return match[1]
-
-
 def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
     has_extras = kind == "tensor_v2" and any(args[6:])
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
-        what = f"holds a tensor that is not plain and dense (_rebuild_{kind})"
-        raise UnreadableInput(what, hint="save it again after .dequantize() or .to_dense()")
+        raise UnreadableInput(
+            f"holds a tensor that is not plain and dense (_rebuild_{kind})",
+            hint="save it again after .dequantize() or .to_dense()",
+        )
     storage = args[0]
     if isinstance(storage, NestedFile):
         storage = storage.content
@@ -92,21 +108,21 @@ def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
     return storage.tensor(dtype, *args[1:4])
 
 
-def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
-    """Every mapping of tensors in a file, and the tensors of every module, by their place: ``""``,
-    ``"state.model"``.
+def mappings(content: object, size: int) -> dict[str, StateDict]:
+    """Every mapping of tensors in a file by its place, e.g. ``""`` or ``"state.model"``.
 
-    The states of optimizers are left out.
+    A module counts as the mapping that its ``state_dict()`` would give. Optimizer states are left
+    out.
 
     Args:
-        content: what was read.
-        size: the file's, in bytes.
+        content: the unpickled content.
+        size: bytes of the file.
 
     Raises:
         ValueError: tensors that cannot be read, or are too large for their file.
     """
-    found: dict[str, Mapping[str, Tensor]] = {}
-    effort = Effort(size)
+    found: dict[str, StateDict] = {}
+    budget = StepBudget(size)
     seen: set[int] = set()
     waiting = deque([("", content, 0)])
     while waiting:
@@ -114,13 +130,13 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        held = _contents_counted(value, effort)
+        held = _counted_contents(value, budget)
         if not held or {"state", "param_groups"} <= held.keys():
             continue
         if _is_module(held):
-            tensors = _module_tensors(held, effort)
+            tensors = _module_tensors(held, budget)
         else:
-            tensors, deeper = _tensors_and_containers(held, place, effort)
+            tensors, deeper = _tensors_and_containers(held, place, budget)
             if depth < DEPTH:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
         if tensors:
@@ -131,105 +147,105 @@ def mappings(content: object, size: int) -> dict[str, Mapping[str, Tensor]]:
 
 
 def _tensors_and_containers(
-    held: Mapping[Any, Any], place: str, effort: Effort
-) -> tuple[dict[str, Tensor], list[tuple[str, Any]]]:
-    """The tensors that a container holds by name, and the containers in it with their places."""
+    held: Contents, place: str, budget: StepBudget
+) -> tuple[dict[str, Tensor], list[tuple[str, object]]]:
+    """A container's tensors by name, and its containers with their places."""
     tensors: dict[str, Tensor] = {}
-    deeper: list[tuple[str, Any]] = []
+    deeper: list[tuple[str, object]] = []
     for number, (name, one) in enumerate(held.items()):
         tensor = None
         if isinstance(name, str):
             tensor = tensor_of(one)
-        if tensor is not None:
-            effort.spend(STEPS_A_TENSOR)
-            tensors[name] = tensor
-        elif isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
+            if tensor is not None:
+                budget.spend(STEPS_A_TENSOR)
+                tensors[name] = tensor
+                continue
+        if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
             label = _label(name, number)
-            deeper.append((f"{place}.{label}" if place else label, one))
+            if place:
+                label = f"{place}.{label}"
+            deeper.append((label, one))
     return tensors, deeper
 
 
-def _label(name: object, number: int) -> str:
-    """A key as a part of a name; its number in its dict where it is neither text nor a number."""
-    if isinstance(name, str):
-        return name[:LONGEST_NAME]
-    if isinstance(name, (int, float)):
-        return str(name)
+def _label(key: object, number: int) -> str:
+    """A key as part of a place; the entry's number for keys that are no text or number."""
+    if isinstance(key, str):
+        return key[:LONGEST_NAME]
+    if isinstance(key, (int, float)):
+        return str(key)
     return f"#{number}"
 
 
-def _contents_counted(value: object, effort: Effort) -> dict[Any, Any]:
-    elements = sum(map(len, _containers(value)))
-    effort.spend(STEPS_A_CONTAINER + elements)
-    return contents_of(value)
+def _counted_contents(value: object, budget: StepBudget) -> Contents:
+    held = contents_of(value)
+    budget.spend(STEPS_A_CONTAINER + len(held))
+    return held
 
 
-def contents_of(value: object) -> dict[Any, Any]:
-    """What a container or placeholder holds, by name or number; nothing of a tensor."""
-    if _rebuild_kind(value):
-        return {}
-    if isinstance(value, Placeholder):
-        args, members, *named = _containers(value)
-        held = dict(enumerate([*args, *members]))
-        for one in named:
-            held.update(one)
-        return held
+def contents_of(value: object) -> Contents:
+    """Contents of a container or placeholder by key or index; empty for a tensor and all else.
+
+    Those of a placeholder are its arguments, members, items and states.
+    """
     if isinstance(value, (list, tuple)):
         return dict(enumerate(value))
-    if isinstance(value, dict):
+    if not isinstance(value, dict):
+        return {}
+    if not isinstance(value, Placeholder):
         return value
-    return {}
+    if _REBUILDS.fullmatch(value.name):
+        return {}
+    args = value.args
+    if not isinstance(args, (list, tuple)):
+        args = ()
+    held: Contents = dict(enumerate([*args, *value.members]))
+    held.update(value)
+    states = (value.state,)
+    # pickle's own state of a class with slots is a pair
+    if isinstance(value.state, tuple):
+        states = value.state[:2]
+    for state in states:
+        if isinstance(state, dict):
+            held.update(state)
+    return held
 
 
-def _containers(value: object) -> list[Any]:
-    """The containers that `contents_of` reads: a placeholder's arguments, members, entries,
-    states."""
-    if isinstance(value, Placeholder):
-        args = value.args
-        if not isinstance(args, (list, tuple)):
-            args = ()
-        states = (value.state,)
-        # pickle's own state of a class with slots is a pair
-        if isinstance(value.state, tuple):
-            states = value.state[:2]
-        named = [state for state in states if isinstance(state, dict)]
-        return [args, value.members, value, *named]
-    if isinstance(value, (dict, list, tuple)):
-        return [value]
-    return []
-
-
-def _is_module(held: Mapping[Any, Any]) -> bool:
+def _is_module(held: Contents) -> TypeGuard[_Module]:
     parts = ("_parameters", "_buffers", "_modules")
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _module_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
-    """What the module's ``state_dict`` would be, in its order. A module may contain itself."""
+def _module_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
+    """The module's ``state_dict()``, in its order. A module may contain itself.
+
+    Raises:
+        ValueError: names so long that the module must contain itself.
+    """
     found: dict[str, Tensor] = {}
     waiting = [("", module)]
     while waiting:
         prefix, held = waiting.pop()
         if len(prefix) > LONGEST_NAME:
             raise ValueError(TOO_MANY_OBJECTS)
-        for name, tensor in _own_tensors(held, effort).items():
+        for name, tensor in _own_tensors(held, budget).items():
             found[f"{prefix}{name}"] = tensor
         children = []
-        for number, (name, child) in enumerate(held["_modules"].items()):
-            inner = _contents_counted(child, effort)
+        for number, (key, child) in enumerate(held["_modules"].items()):
+            inner = _counted_contents(child, budget)
             if _is_module(inner):
-                children.append((f"{prefix}{_label(name, number)}.", inner))
+                children.append((f"{prefix}{_label(key, number)}.", inner))
         waiting += reversed(children)
     return found
 
 
-def _own_tensors(module: Mapping[Any, Any], effort: Effort) -> dict[str, Tensor]:
-    """Parameters, and buffers that are saved, of one module."""
+def _own_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
+    """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):
         passing = []
     held = {**module["_parameters"], **module["_buffers"]}
-    effort.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
+    budget.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}
     found = {}
     for number, (name, value) in enumerate(held.items()):

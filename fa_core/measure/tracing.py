@@ -1,4 +1,4 @@
-"""The derivative of what a network's forward computes, where its backward pass is its own."""
+"""The true derivative of a forward whose backward pass is custom, by a trace of it."""
 
 from __future__ import annotations
 
@@ -16,36 +16,34 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError
 from fa_core.measure.gradients import Layers, Stream
-from fa_core.measure.isolate import Draws, Inputs, each, lent, wide
-from fa_core.measure.lost_gradients import Noticing, reaches_logits
+from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
+from fa_core.measure.lost_gradients import LostGradientRecorder, reaches_logits
 from fa_core.measure.taps import States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
-"""Namespaces whose operators have no derivative but the true one."""
+"""Namespaces whose operators have true derivatives only."""
 
 _STEPS = re.compile(r"_?(round|floor|ceil|trunc|sign|sgn|heaviside)_?|.*fake_quant.*|.*_fq_helper")
-"""Operations that compute in steps."""
+"""Operations with piecewise constant output."""
 
 _STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
-"""Operations that compute in steps, with the derivative of the identity in torch."""
+"""Such operations to which torch gives the derivative of the identity."""
 
 _SUMS = re.compile(r"_?(add|sub|rsub)_?")
-"""Operations by which steps join a stream; a product with them is a mask, which has a
-derivative."""
+"""Operations that add steps to a stream; a product with steps is a mask, which has a derivative."""
 
 _SPOKEN = {"_to_copy": "integer cast"}
-"""What operations are called in a report."""
+"""Names of operations in a report, where they differ from torch's."""
 
 
 class StepFunction(MeasureError):
-    """A forward whose derivative is 0 almost everywhere, where autograd gives another one."""
+    """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
 
 
 def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
-    """The layers where a network's own vector is the gradient: no feedback of its own lies behind
-    them.
+    """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
 
-    There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half of the digits of their arithmetic are the same.
+    There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half the digits of the arithmetic agree.
 
     >>> agreeing([torch.ones(2), torch.ones(2)], [torch.ones(2) + 1e-6, torch.zeros(2)])
     [0]
@@ -53,8 +51,8 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     layers = []
     for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
         tolerance = torch.finfo(g.dtype).eps ** 0.5
-        exact = wide(g)
-        distance = (wide(a) - exact).norm()
+        exact = to_float64(g)
+        distance = (to_float64(a) - exact).norm()
         if bool(distance <= tolerance * exact.norm()):
             layers.append(l)
     return layers
@@ -62,72 +60,78 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Trace:
-    """A forward as a graph of plain operations, and shifts of zero for its states."""
+    """A forward as a graph of plain operations.
+
+    Attributes:
+        graph: called with inputs and shifts of the states.
+        zeros: a shift of 0 for every state; empty if the network returns its states.
+    """
 
     graph: fx.GraphModule
     zeros: list[Tensor]
 
     def run(self, model: nn.Module, x: Inputs, shifts: list[Tensor]) -> States:
-        # states that the network returns may come from token ids: then the graph starts at the
-        # parameters
+        """Run the trace; each shift is added to its state."""
+        # returned states may come from token ids, so their graph starts at the parameters
         with nullcontext() if shifts else thawed(model):
-            inputs = lent(model, x, gradients=not shifts)
+            inputs = detached_inputs(model, x, gradients=not shifts)
             found: States = self.graph(inputs, shifts)
         return found
 
 
 class OwnBackward:
-    """Traces of a network whose backward pass is its own, or may be; one per batch shape.
+    """Traces of a network whose backward pass is, or may be, custom; one per batch shape.
 
-    A trace (`make_fx`) holds the plain operations that ran, those inside of a custom Function's
-    forward among them; hooks are none of them, and `.detach()` is taken out. So autograd through
-    the trace gives ∂CE/∂h_l. Its logits are compared with the network's for the first batch's
-    numbers in another order, and for every batch where a forward reads a tensor outside of torch: a
-    trace that holds values of a batch is refused; so is one with operators that are not torch's
-    own.
+    A trace (`make_fx`) holds the plain operations that ran, including those inside a custom
+    Function's forward. Hooks are not part of it and `.detach()` is removed, so autograd through the
+    trace gives ∂CE/∂h_l. A trace that holds values of its batch is refused: its logits are compared
+    with the network's for the first batch in another order, and for every batch if the forward
+    reads a tensor outside of torch. So is a trace with operators that are not torch's.
 
-    Where the forward computes in steps (`round`, `sign`, `fake_quantize`), its derivative is 0
-    almost everywhere, and no reference for a straight-through estimate.
+    If the forward computes in steps (`round`, `sign`, `fake_quantize`), its derivative is 0 almost
+    everywhere, and no reference for a straight-through estimate.
 
     Args:
         tapped: how the network is tapped.
-        names: what the network's backward pass is made of.
-        noticed: what was noticed of its forward.
+        names: the custom parts of the network's backward pass.
+        recorded: the lost gradients and hooks of its forward.
 
     Attributes:
-        why: why the gradient is not known; "" where it is.
+        names: the same, or the ways in which values lost their gradient.
+        why: why the gradient is not known; "" if it is.
         steps: operations of the forward that compute in steps from the stream.
 
     Source: docs/protocol.md §2.
     """
 
-    def __init__(self, tapped: Tapped, names: list[str], noticed: Noticing) -> None:
+    def __init__(self, tapped: Tapped, names: list[str], recorded: LostGradientRecorder) -> None:
         self._tapped = tapped
-        self._noticed = noticed
+        self._recorded = recorded
         self._traces: dict[str, _Trace] = {}
-        self.names = names or list(noticed.lost)
-        self._certain = bool(names) or noticed.overwritten
+        self.names = names or list(recorded.lost)
+        self._certain = bool(names) or recorded.overwritten
         self.steps: list[str] = []
         self.why = ""
 
     def matters(self, model: nn.Module, x: Inputs) -> bool:
-        """Whether autograd's vector may be no gradient, of a network that cannot be traced."""
+        """Whether autograd's vector may not be the gradient of a network that cannot be traced."""
         if self._certain or not self.names:
             return self._certain
         return reaches_logits(self._tapped, model, x)
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
-        """As of `Tapped`.
+        """As `Tapped.forward`.
 
         Raises:
-            MeasureError: values that depend on the batch outside of torch. What torch raises of
-                control flow that does, and of operations that it cannot trace, is let through.
+            MeasureError: values depend on the batch outside of torch.
+            Exception: torch's own, for control flow that depends on the batch or for operations
+                that cannot be traced.
         """
-        # what is no tensor is part of a trace
-        key = str(each(x, lambda tensor: tensor.shape))
+        # inputs that are not tensors are constants of a trace
+        key = str(tree_map(Tensor.size, x))
         if key not in self._traces:
-            # what a trace draws is none of the pass's draws
-            with Draws().passing():
+            # a trace draws apart from the pass
+            with RngState().isolated():
                 self._traces[key] = self._trace(model, x)
         trace = self._traces[key]
         shifts = []
@@ -135,7 +139,7 @@ class OwnBackward:
             wanted = layers is None or l in layers
             shifts.append(torch.zeros_like(zero).requires_grad_(wanted))
         logits, hidden = trace.run(model, x, shifts)
-        if self._noticed.leaves:
+        if self._recorded.leaves_torch:
             _check_same(logits, self._expected(model, x))
         names = [f"h_{l}" for l in range(len(hidden))]
         if not shifts:
@@ -143,9 +147,10 @@ class OwnBackward:
         return Stream(logits, hidden, shifts, names)
 
     def give_up(self, error: BaseException) -> None:
-        """The gradient is not known because of an error."""
+        """Record an error as the reason why the gradient is not known."""
         message = str(error).strip() or type(error).__name__
-        reason = message.splitlines()[0].rstrip(".")
+        first_line, *_ = message.splitlines()
+        reason = first_line.rstrip(".")
         if "_local_scalar_dense" in reason:
             reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):
@@ -153,19 +158,21 @@ class OwnBackward:
         self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"
 
     def in_steps(self) -> StepFunction:
-        """The error of a forward that computes in steps."""
+        """The error for a forward that computes in steps."""
         steps = ", ".join(self.steps)
         return StepFunction(f"the derivative of its forward is 0 almost everywhere ({steps})")
 
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
-        with Draws().passing():
+        with RngState().isolated():
             return self._tapped.plain(model, x, None)[0]
 
     def _trace(self, model: nn.Module, x: Inputs) -> _Trace:
         run = partial(self._tapped.plain, model)
-        hidden = run(x, None)[1] if self._tapped.shifted else []
-        shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
+        shifts = []
+        if self._tapped.shifted:
+            _, hidden = run(x, None)
+            shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
         graph = make_fx(run)(x, shifts)
         operators = _operators(graph)
         self.steps = _steps(graph, len(shifts))
@@ -173,21 +180,27 @@ class OwnBackward:
             raise self.in_steps()
         _replace_detached(graph)
         if any(operator._schema.is_mutable for operator in operators):
-            # autograd may have kept for the backward pass what is written into
+            # a write may overwrite values that autograd saved for the backward pass
             graph = _derivable(make_fx(functionalize(graph))(x, shifts))
         trace = _Trace(graph, [shift.detach() for shift in shifts])
-        other = each(x, lambda tensor: tensor.flatten().roll(1).view(tensor.shape))
+        other = tree_map(_rolled, x)
         expected = self._expected(model, other)
-        with Draws().passing():
-            _check_same(trace.run(model, other, shifts)[0], expected)
+        with RngState().isolated():
+            logits, _ = trace.run(model, other, shifts)
+        _check_same(logits, expected)
         return trace
 
 
+def _rolled(tensor: Tensor) -> Tensor:
+    """The entries in another order."""
+    return tensor.flatten().roll(1).view(tensor.shape)
+
+
 def _operators(graph: fx.GraphModule) -> list[OpOverload]:
-    """The operators of a trace.
+    """Operators of a trace.
 
     Raises:
-        MeasureError: one that is not torch's own.
+        MeasureError: an operator that is not torch's.
     """
     found = []
     for node in graph.graph.nodes:
@@ -195,14 +208,15 @@ def _operators(graph: fx.GraphModule) -> list[OpOverload]:
         if not isinstance(operator, OpOverload):
             continue
         if operator.namespace not in _TORCHS:
-            name = f"{operator.namespace}::{operator._opname}"
-            raise MeasureError(f"{name} may have a derivative of its own")
+            raise MeasureError(
+                f"{operator.namespace}::{operator._opname} may have a derivative of its own"
+            )
         found.append(operator)
     return found
 
 
 def _replace_detached(graph: fx.GraphModule) -> None:
-    """Let gradients through what was detached."""
+    """Remove the detach operations of a trace."""
     for node in list(graph.graph.nodes):
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])
@@ -211,7 +225,7 @@ def _replace_detached(graph: fx.GraphModule) -> None:
 
 
 def _derivable(graph: fx.GraphModule) -> fx.GraphModule:
-    """A trace without in-place operations, whose copies have a derivative."""
+    """A trace without in-place operations, with its copies made differentiable."""
     for node in graph.graph.nodes:
         if node.target is torch.ops.aten.copy.default:
             node.target = _copied
@@ -226,27 +240,28 @@ def _copied(into: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 def _steps(graph: fx.GraphModule, shifts: int) -> list[str]:
     """Names of the operations in a trace that compute in steps from the stream.
 
-    They are those of `_STEPS`, and what gives whole numbers or truth values that are added to the
-    stream
-    again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask, ``x * (x >
-        0)``, is
-    none.
+    These are the operations of `_STEPS`, and those whose integers or booleans are added to the
+    stream again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask,
+    ``x * (x > 0)``, does not count.
 
     Args:
         graph: the trace.
-        shifts: how many of its last inputs are the stream; without any, all inputs are.
+        shifts: number of its last inputs that are the stream; 0 = all inputs.
     """
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    reading = set(inputs[-shifts:] if shifts else inputs)
+    # [-0:] is the whole list
+    reading = set(inputs[-shifts:])
     found: list[str] = []
-    # what reads the stream by whole numbers or truth values alone → the operations that gave these
+    # nodes that depend on the stream only by integers or booleans → the operations that made these
     causes: dict[fx.Node, list[str]] = {}
     for node in graph.graph.nodes:
         read = [source for source in node.all_input_nodes if source in reading]
         if not read:
             continue
         reading.add(node)
-        name = getattr(node.target, "_opname", str(node.target))
+        name = str(node.target)
+        if isinstance(node.target, OpOverload):
+            name = node.target._opname
         if _STEPS.fullmatch(name):
             found.append(name)
         joined: list[str] = []
@@ -262,7 +277,7 @@ def _steps(graph: fx.GraphModule, shifts: int) -> list[str]:
 
 
 def _is_whole(node: fx.Node) -> bool:
-    """Whether an operation of a trace gives whole numbers or truth values."""
+    """Whether a node of a trace gives integers or booleans."""
     value = node.meta.get("val")
     if not isinstance(value, Tensor):
         return False
@@ -270,7 +285,7 @@ def _is_whole(node: fx.Node) -> bool:
 
 
 def _check_same(found: Tensor, expected: Tensor) -> None:
-    """Refuse a trace whose logits are not the network's.
+    """Check the logits of a trace against the network's.
 
     Raises:
         MeasureError: they differ by more than rounding.

@@ -1,10 +1,11 @@
-"""Networks of one architecture as one, by `torch.func`: their common passes, answers and memory."""
+"""Networks of one architecture run together by `vmap`: passes, accuracy and memory."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -12,28 +13,28 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from fa_core.measure.accuracy import Float64Twin, classified, decide, near_ties
+from fa_core.measure.accuracy import Float64Twin, decide, is_correct, near_ties
 from fa_core.measure.batch_input import Batch, as_batch, to_device
 from fa_core.measure.gradients import Stream
 from fa_core.measure.hooks import Args, Kwargs
-from fa_core.measure.isolate import answer, borrow, rows, target_dtype
+from fa_core.measure.isolate import Inputs, call_model, eval_mode, select_samples, target_dtype
 
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name."""
-    tensors: dict[str, Tensor] = dict(network.named_parameters())
-    tensors.update(network.named_buffers())
-    return tensors
+    return dict(chain(network.named_parameters(), network.named_buffers()))
 
 
 class VmappedNetworks:
-    """N built-in networks that differ in their tensors' values alone; they are the first axis of
-    results.
+    """N built-in networks that differ only in the values of their tensors.
+
+    The first axis of all results is the network.
 
     Args:
-        networks: of one `kind`; they are only read.
-        dtype: what they are computed in; None = their own.
+        networks: networks of one `kind`; they are only read.
+        dtype: the arithmetic; None = their own.
     """
 
     def __init__(self, networks: Sequence[nn.Module], dtype: torch.dtype | None = None) -> None:
@@ -45,37 +46,35 @@ class VmappedNetworks:
             if dtype is not None and first.is_floating_point():
                 members = members.to(dtype)
             self._tensors[name] = members.requires_grad_(isinstance(first, nn.Parameter))
-        # holds no values: a tensor that is missing in the stack would raise
+        # on the meta device, so that a tensor missing from the stack raises
         skeleton = copy.deepcopy(networks[0])
         self._skeleton = skeleton.to("meta").eval()
 
-    def logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Inputs) -> Tensor:
         """Logits of inputs (B, ...): (N, B, C), without a graph."""
         with torch.no_grad():
             logits: Tensor = self._run(x)
         return logits
 
-    def forward(self, x: Tensor) -> Stream:
-        """Logits (N, B, C) and states (N, B, ...); their graph starts at the weights.
+    def forward(self, x: Inputs) -> Stream:
+        """Logits (N, B, C) and states (N, B, ...).
 
-        So inputs may be token numbers.
+        Their graph starts at the weights, so inputs may be token ids.
         """
         logits, hidden = self._run(x, return_hidden=True)
         names = [f"h_{l}" for l in range(len(hidden))]
         return Stream(logits, hidden, hidden, names)
 
-    def _run(self, x: Tensor, **options: bool) -> Any:
-        def member(tensors: dict[str, Tensor], x: Tensor) -> Any:
-            return functional_call(self._skeleton, tensors, (x,), options)
-
-        return vmap(member, in_dims=(0, None))(self._tensors, x)
+    def _run(self, x: Inputs, **options: bool) -> Any:
+        run_one = partial(functional_call, self._skeleton, kwargs=options)
+        return vmap(run_one, in_dims=(0, None))(self._tensors, x)
 
 
-class Answers:
-    """What the members answered to every batch.
+class VmappedAccuracy:
+    """Accuracy of the members of a group, as `AccuracyMeter` counts it for one network.
 
     Attributes:
-        right: (N, B) bool of every batch, which classified which sample rightly.
+        right: (N, B) bool of every batch: whether each prediction is correct.
     """
 
     def __init__(self) -> None:
@@ -84,18 +83,15 @@ class Answers:
 
     def add(self, logits: Tensor, y: Tensor) -> None:
         """Add one batch: logits (N, B, C), y (B,)."""
-        self.right.append(classified(logits, y))
-        near = near_ties(logits)
-        if logits.dtype == torch.float64:
-            near = torch.zeros_like(near)
-        self._near.append(near)
+        self.right.append(is_correct(logits, y))
+        self._near.append(near_ties(logits))
 
     def decide_near_ties(
         self, networks: Sequence[nn.Module], batch_at: Callable[[int], Batch]
     ) -> None:
-        """Decide what float32 cannot as for a network by itself: in float64, network by network."""
+        """Run near-ties again in float64, network by network."""
         ends = list(accumulate(near.shape[1] for near in self._near))
-        # fetched at once: asking batch by batch would wait for the device as often
+        # fetched at once: a transfer per batch would wait for the device each time
         together = torch.cat(self._near, dim=1).cpu().numpy()
         fetched = np.split(together, ends[:-1], axis=1)
         for member, network in enumerate(networks):
@@ -106,17 +102,13 @@ class Answers:
                     decide(self.right[index][member], undecided, *batch_at(index), twin)
 
 
-def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int) -> int:
-    """Memory that measuring `network` in a group takes; free memory divided by it is the size of a
-    group.
+def bytes_per_member(network: nn.Module, batches: Sequence[object], test_batch: int) -> int:
+    """Estimate of the memory that one network of a group takes, from running one sample.
 
-        weights: as they are and once more in the stack; + max(2·A·B, 4·M·T): A = bytes that one
-        sample's forward pass makes, kept for the backward pass and once
-          more for its gradients; M = the largest of its tensors; B, T = samples per eval and test
-          batch.
-
-    Found by running one sample; an estimate, on the safe side. The samples themselves are shared,
-    and not in it.
+    The weights, their copy in the stack, and max(2·A·B, 4·M·T): A = bytes of all tensors that one
+    sample's forward pass makes (kept for the backward pass, and once more for the gradients);
+    M = bytes of the largest of them; B, T = samples per eval and test batch. The estimate is on the
+    safe side; the samples are shared by the group and not included.
 
     Args:
         network: on its device.
@@ -130,12 +122,12 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
         weights += tensor.nbytes + tensor.numel() * converted.itemsize
     made = _Made()
     try:
-        with borrow(network) as net, torch.no_grad():
+        with eval_mode(network) as net, torch.no_grad():
             x, _ = to_device(batches[0], 0, net)
             with made:
-                answer(net.model, rows(x, slice(1)))
+                call_model(net.model, select_samples(x, slice(1)))
     except Exception:
-        # what it needs will show when it is measured, if it can be
+        # the error shows when the network is measured
         pass
     largest = max((len(as_batch(batch, 0)[1]) for batch in batches), default=0)
     in_eval = 2 * sum(made.sizes) * largest
@@ -144,7 +136,7 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sizes in bytes of the tensors that operations made; views are none."""
+    """Records the sizes in bytes of the tensors that operations make, without views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -152,14 +144,14 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self,
-        func: Callable[..., Any],
+        func: Callable[..., object],
         types: object,
         args: Args = (),
         kwargs: Kwargs | None = None,
     ) -> object:
         given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
         output = func(*args, **(kwargs or {}))
-        for tensor in output if isinstance(output, (tuple, list)) else (output,):
+        for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
                 self.sizes.append(tensor.nbytes)
         return output

@@ -1,4 +1,4 @@
-"""Credit rules and controls by name: made for a network, or restored as saved."""
+"""Credit rules and controls by name: created for a network, or restored from saved tensors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from fa_core.errors import MeasureError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.methods.base import (
     Credit,
     Method,
-    Named,
+    Registry,
     StepInfo,
-    by_name,
     check_options,
     feedback_generator,
     find_class,
+    registry,
 )
 from fa_core.methods.controls import RULES, FrozenBlocks, RandomInit, RandomTargets, Shallow
 from fa_core.models.base import StreamNet
@@ -32,12 +32,12 @@ __all__ = [
     "restore_method",
 ]
 
-METHODS: Named = {**RULES, **by_name(FrozenBlocks, Shallow, RandomInit, RandomTargets)}
+METHODS: Registry = {**RULES, **registry(FrozenBlocks, Shallow, RandomInit, RandomTargets)}
 """Canonical name → built-in rule or control."""
 
 
 def method_class(name: str) -> type[Method]:
-    """The rule or control of that name, in any spelling, built in or a plugin.
+    """The rule or control of a name in any spelling, built in or a plugin.
 
     Raises:
         UsageError: unknown, or a plugin that does not import or is no `Method`.
@@ -45,13 +45,13 @@ def method_class(name: str) -> type[Method]:
     return find_class(name, METHODS)
 
 
-def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: Any) -> Method:
-    """A rule for `net`, on its device, its feedback drawn under `seed`.
+def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: object) -> Method:
+    """A rule for `net`, on its device, with feedback drawn under `seed`.
 
     Args:
-        name: of a built-in rule or control, or of a plugin.
-        net: the network it will give credit to; left as it is.
-        seed: of the method's own draws, independent of the network's initial weights.
+        name: a built-in rule or control, or a plugin.
+        net: the network to give credit to; unchanged.
+        seed: for the method's own draws, independent of the network's initial weights.
         args: the rule's own options, e.g. ``variant="stable"``.
 
     Raises:
@@ -63,38 +63,30 @@ def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: Any) -> Met
     """
     rule = method_class(name)
     check_options(rule, args)
-    return rule(net, feedback_generator(seed), **args).to(next(net.parameters()).device)
-
-
-def is_built_in(name: str, args: Mapping[str, Any]) -> bool:
-    """Whether a method, and the rule it trains by (option ``of``), are built in, so that nothing is
-    imported for it."""
-    return all(canonical_method(str(asked)) in METHODS for asked in (name, args.get("of", name)))
+    method = rule(net, feedback_generator(seed), **args)
+    return method.to(net.head.weight.device)
 
 
 def restore_method(
     name: str, net: StreamNet, tensors: Mapping[str, Tensor], /, **args: Any
 ) -> Method:
-    """A built-in method as it was saved: `make_method`, then its ``state_dict`` from `tensors`.
+    """A built-in method with its ``state_dict`` loaded from `tensors`.
 
-    Name and options may come from a file: what is not built in is refused, never imported.
+    Name and options may come from a file, so nothing but built-in methods is accepted.
 
     Raises:
-        UsageError: an option that the method does not have.
-        MeasureError: not built in; or a tensor is missing, not known, or of another shape than the
-            network needs.
+        UsageError: an unknown option.
+        MeasureError: the method, or the rule it trains by (option ``of``), is not built in; or a
+            tensor is missing, unknown or of the wrong shape.
     """
-    if not is_built_in(name, args):
-        if canonical_method(name) not in METHODS:
-            asked = name
-        else:
-            asked = args["of"]
-        raise MeasureError(f"the credit of method {asked!r} is not known here")
+    for asked in (name, args.get("of", name)):
+        if canonical_method(str(asked)) not in METHODS:
+            raise MeasureError(f"the credit of method {asked!r} is not known here")
     method = make_method(name, net, **args)
     needed = method.state_dict()
     if needed and not tensors:
         raise MeasureError("its feedback was not saved with the run")
-    tensors = method.as_saved_elsewhere(tensors)
+    tensors = method.convert_tensors(tensors)
     for key in {**needed, **tensors}:
         problem = _misfit(needed.get(key), tensors.get(key))
         if problem:
@@ -104,7 +96,7 @@ def restore_method(
 
 
 def _misfit(needed: Tensor | None, found: Tensor | None) -> str:
-    """Why a saved tensor cannot be loaded; ``""`` if it can."""
+    """The reason why a saved tensor cannot be loaded; ``""`` if it can."""
     if needed is None:
         assert found is not None
         return f"has shape {tuple(found.shape)}; it has no such tensor"

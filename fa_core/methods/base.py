@@ -1,13 +1,12 @@
-"""What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
+"""The base class of credit rules: the credit of every hidden state, and the training loss.
 
-A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry
-point:
+A new rule is a subclass of `Method` in a file of its own. Its package declares one entry point:
 
     [project.entry-points."fa_core.methods"]
     my_rule = "my_package.my_rule:MyRule"
 
-Everything its credit depends on besides the network is a buffer or a submodule, so that
-``state_dict()`` saved with the weights is enough to ask for the credit again.
+Besides the network, the credit may depend on buffers and submodules only. ``state_dict()``, saved
+with the weights, then restores it.
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.optimizer import StateDict
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.judgement.gamma import FREE_AT_L
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+def mean_square_norm(t: Tensor) -> Tensor:
+    """Batch mean of ‖t‖² per sample, of (B, ...)."""
+    return t.flatten(1).square().sum(1).mean()
+
+
 def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
     """Σ_l mean over samples of ‖f_l(h_l)‖².
 
@@ -43,57 +49,70 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
         branches: f_0(h_0)..f_{L-1}(h_{L-1}), each (B, ...); at least one.
 
     Returns:
-        A scalar with the graph of the branches. For a local method they were computed on sg[h_l],
-        so each term reaches its own block only; for backprop it reaches the earlier blocks too.
+        A scalar with the graph of the branches. Local methods compute them on sg[h_l], so that each
+        term reaches its own block only. In backprop it reaches the earlier blocks too.
 
     Source: docs/protocol.md §5, λ ∈ {1e-4, 1e-3, 1e-2}.
 
     >>> branch_penalty([torch.tensor([[3.0, 4.0], [0.0, 0.0]])])
     tensor(12.5000)
     """
-    return torch.stack([f.flatten(1).square().sum(1).mean() for f in branches]).sum()
+    return torch.stack([mean_square_norm(f) for f in branches]).sum()
+
+
+def add_penalty(loss: Tensor, branches: Sequence[Tensor], lam: float) -> tuple[Tensor, Tensor]:
+    """loss + λ·`branch_penalty`, and the penalty itself, detached; 0 without branches."""
+    if not branches:
+        return loss, loss.new_zeros(())
+    penalty = branch_penalty(branches)
+    if lam:
+        loss = loss + lam * penalty
+    return loss, penalty.detach()
 
 
 Credit = list[Tensor | None]
-"""a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that
-layer."""
+"""a_0..a_L per sample, on the scale of the gradient of the summed CE; None = no credit."""
 
 
 def local_pass(net: StreamNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """embed(x), f_0(sg[h_0])..f_{L-1}(sg[h_{L-1}]), each with its own graph, and the stream
-    h_0..h_L without one."""
-    outputs = [net.embed_input(x)]
-    stream = [outputs[0].detach()]
+    """A forward pass with a stop-gradient in front of every block.
+
+    Returns:
+        embed(x), f_0(sg[h_0])..f_{L-1}(sg[h_{L-1}]), each with its own graph; h_0..h_L without one.
+    """
+    output = net.embed_input(x)
+    outputs = [output]
+    stream = [output.detach()]
     for l in range(net.n_blocks):
-        outputs.append(net.branch(l, stream[l]))
-        stream.append((stream[l] + outputs[-1] if net.residual else outputs[-1]).detach())
+        output = net.branch(l, stream[l])
+        outputs.append(output)
+        stream.append(net.join(stream[l], output).detach())
     return outputs, stream
 
 
 def local_term(outputs: Sequence[Tensor], credit: Sequence[Tensor | None]) -> Tensor:
-    """Σ over layers of the batch mean of ⟨output, sg[a]⟩; a layer whose credit is None has no
-    term."""
+    """Σ_l batch mean of ⟨output_l, sg[a_l]⟩, over the layers with a credit."""
     total = outputs[0].new_zeros(())
     for output, a in zip(outputs, credit, strict=True):
         if a is not None:
-            total = total + (output * a.detach()).flatten(1).sum(1).mean()
+            products = output * a.detach()
+            total = total + products.flatten(1).sum(1).mean()
     return total
 
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What one training step saw, detached.
+    """The tensors of one training step, detached.
 
     Attributes:
         logits: (B, C), before the step.
         y: labels (B,).
         stream: h_0..h_L.
-        credit: a_0..a_L as used in the loss (empty for ordinary backprop).
+        credit: a_0..a_L as used in the loss; empty for backprop.
         ce: batch mean of the cross entropy.
-        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, with the embedding's term (0 for ordinary
-            backprop).
+        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, plus the embedding's term; 0 for backprop.
         penalty: Σ_l batch mean of ‖f_l(h_l)‖², before λ.
-        targets: what `Method.extra_step` needs from before the block step.
+        targets: the result of `Method.extra_targets`.
     """
 
     logits: Tensor
@@ -106,10 +125,24 @@ class StepInfo:
     targets: dict[str, Tensor] = field(default_factory=dict)
 
 
+class TrainingState(TypedDict, total=False):
+    """State of a method that resuming needs besides its ``state_dict()``.
+
+    Attributes:
+        steps: training steps done.
+        optimizer: state of the method's own optimizer.
+        rule: state of the rule that a control trains by.
+    """
+
+    steps: int
+    optimizer: StateDict
+    rule: TrainingState
+
+
 class Method(nn.Module, ABC):
     """A rule that gives credit to hidden states.
 
-    A training step is always the same:
+    Every training step has the same form:
 
         loss, info = method.loss(net, x, y, lam)
         optimizer.zero_grad(); loss.backward(); optimizer.step()
@@ -119,23 +152,22 @@ class Method(nn.Module, ABC):
 
     Attributes:
         name: the canonical name.
-        draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
-        linear_feedback: whether it is a product with the buffers, and nothing else, at every layer:
-            many draws then take one batched product (`torch.vmap` over `credit`).
-        free_at_L: whether a_L comes free, so that deep Γ leaves l = L out.
-        no_credit: why no hidden state has a credit, for a rule that learns without one.
+        draws_feedback: whether the credit depends on random draws (see `fresh`).
+        linear_feedback: whether the credit of every layer is a product with the buffers alone.
+            `torch.vmap` over `credit` then computes many draws at once.
+        free_at_L: whether a_L is the true gradient by construction; deep Γ leaves l = L out then.
+        no_credit: the reason why a rule without credit has none.
         trains: False for a control that is never trained.
     """
 
     name: ClassVar[str]
-    trains: ClassVar[bool] = True
-    draws_feedback: bool = False
-    linear_feedback: bool = False
-    no_credit: str = "the method gives no credit signal"
+    trains = True
+    draws_feedback = False
+    linear_feedback = False
+    no_credit = "the method gives no credit signal"
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
-        """A subclass registers its buffers or submodules for `net`, then draws them with
-        `redraw(generator)`."""
+        """Subclasses register buffers and submodules for `net`, then call `redraw(generator)`."""
         super().__init__()
         self.free_at_L = self.name in FREE_AT_L
 
@@ -149,9 +181,8 @@ class Method(nn.Module, ABC):
             logits: (B, C) of the same pass.
             y: labels (B,).
 
-        Training and measuring both ask this, in the network's own arithmetic. In float64
-        (``net.double()``), a rule with learned nets must be in float64 as well
-        (``method.double()``).
+        Training and measuring both use it, in the network's own arithmetic. A rule with learned
+        nets needs ``method.double()`` next to ``net.double()``.
         """
 
     def loss(
@@ -159,11 +190,11 @@ class Method(nn.Module, ABC):
     ) -> tuple[Tensor, StepInfo]:
         """The scalar to differentiate for one step.
 
-            CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩ + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l
-            ‖f_l(sg[h_l])‖²
+            CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩
+            + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l ‖f_l(sg[h_l])‖²
 
-        Every term is a mean over the batch; sg = stop-gradient; a is constant; a layer whose credit
-        is None has no term.
+        Every term is a mean over the batch, a is constant, and sg is the stop-gradient. A layer
+        without credit has no term.
 
         Args:
             net: the network, in train mode.
@@ -182,17 +213,9 @@ class Method(nn.Module, ABC):
             credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
         local = local_term(outputs, credit)
-        if net.n_blocks:
-            penalty = branch_penalty(outputs[1:])
-        else:
-            penalty = logits.new_zeros(())
-        if lam:
-            total = ce + local + lam * penalty
-        else:
-            total = ce + local
-        return total, StepInfo(
-            seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets
-        )
+        total, penalty = add_penalty(ce + local, outputs[1:], lam)
+        info = StepInfo(seen, y, stream, credit, ce.detach(), local.detach(), penalty, targets)
+        return total, info
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         """The network's parameters that the training loop's optimizer updates."""
@@ -201,72 +224,75 @@ class Method(nn.Module, ABC):
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
     ) -> dict[str, Tensor]:
-        """What `extra_step` must know from before the block step."""
+        """The tensors of `extra_step` that must be taken before the block step."""
         return {}
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
-        """Train what the rule itself learns, after the block step; returns that loss, or None if
-        nothing learns."""
+        """Train the rule's own nets after the block step.
+
+        Returns:
+            Their loss; None without such nets.
+        """
         return None
 
     @classmethod
-    def adapt_arch_args(cls, arch_args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of the network this rule is trained on, given those asked for."""
+    def adapt_arch_args(cls, arch_args: Json) -> Json:
+        """The requested network arguments, changed as far as the rule demands it."""
         return arch_args
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Draw again, in place, everything that is random in this rule."""
+        """Redraw every random tensor of the rule in place."""
         return
 
-    def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What another program saved of the method's ``state_dict``, as this one has it; else as it
-        was saved."""
+    def convert_tensors(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Saved tensors, converted from another program's names and layout where recognised."""
         return tensors
 
     def fresh(self, generator: torch.Generator) -> Self:
-        """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the
-        CPU."""
+        """A copy with newly drawn feedback, for the null of Γ.
+
+        Args:
+            generator: on the CPU.
+        """
         twin = copy.deepcopy(self)
         twin.redraw(generator)
         return twin
 
-    def training_state(self) -> dict[str, Any]:
-        """What resuming needs besides ``state_dict()`` (an optimizer's state, a step count)."""
+    def training_state(self) -> TrainingState:
+        """The state that resuming needs besides ``state_dict()``."""
         return {}
 
-    def load_training_state(self, state: dict[str, Any]) -> None:
-        """Take up `training_state` again."""
+    def load_training_state(self, state: TrainingState) -> None:
+        """Restore a `training_state`."""
         return
 
 
 def feedback_generator(seed: int) -> torch.Generator:
-    """A CPU generator for a method's own draws, apart from the stream that drew the network's
-    weights.
+    """A CPU generator for a method's own draws.
 
-    The offset keeps feedback drawn under a seed independent of weights drawn under the same seed.
+    Its offset makes them independent of network weights drawn under the same seed.
     """
     return torch.Generator().manual_seed((seed * 0x9E3779B1 + 0x5EED) % 2**63)
 
 
 def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> None:
-    """Fill with N(0, variance), drawn on the CPU so that every device gets the same numbers."""
+    """Fill with N(0, variance), drawn on the CPU: the same numbers on every device."""
     drawn = torch.randn(matrix.shape, generator=generator, dtype=torch.float32)
     matrix.copy_(drawn * variance**0.5)
 
 
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
-    """e_T = softmax(logits) − onehot(y) of every sample: the gradient of the summed CE by the
-    logits.
+    """e_T = softmax(logits) − onehot(y) per sample: the gradient of the summed CE by the logits.
 
-    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly
-    certain.
+    The label's own entry is computed as −Σ_{c≠y} p_c. For a nearly certain sample, p_y − 1 would
+    cancel.
 
     Args:
         logits: (..., B, C).
         y: (B,) class indices.
 
     Returns:
-        Shaped like the logits, in their arithmetic.
+        (..., B, C), in the arithmetic of the logits.
 
     Source: docs/protocol.md §2.
 
@@ -274,18 +300,21 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
     [[-3.720075976020836e-44, 3.720075976020836e-44]]
     """
     p = logits.detach().softmax(-1)
-    own = y.to(p.device).expand(p.shape[:-1])[..., None]
+    labels = y.to(p.device).expand(p.shape[:-1])
+    own = labels[..., None]
     others = p.scatter(-1, own, 0.0)
-    return others.scatter(-1, own, -others.sum(-1, keepdim=True))
+    sums = others.sum(-1, keepdim=True)
+    return others.scatter(-1, own, -sums)
 
 
 @contextmanager
 def untracked_statistics(net: nn.Module) -> Iterator[None]:
-    """In train mode, let BatchNorm use the batch's statistics without recording them."""
-    norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
-    tracking = [norm for norm in norms if norm.training and norm.track_running_stats]
-    for norm in tracking:
-        norm.track_running_stats = False
+    """Keep BatchNorm from recording batch statistics inside; in train mode it still uses them."""
+    tracking = []
+    for module in net.modules():
+        if isinstance(module, _BatchNorm) and module.training and module.track_running_stats:
+            module.track_running_stats = False
+            tracking.append(module)
     try:
         yield
     finally:
@@ -293,21 +322,20 @@ def untracked_statistics(net: nn.Module) -> Iterator[None]:
             norm.track_running_stats = True
 
 
-Named = Mapping[str, type[Method]]
+Registry = Mapping[str, type[Method]]
 """Canonical name → class."""
 
 
-def by_name(*classes: type[Method]) -> Named:
-    """Classes under their own names."""
+def registry(*classes: type[Method]) -> Registry:
+    """A registry of classes under their own names."""
     return {rule.name: rule for rule in classes}
 
 
-def find_class(name: str, built_in: Named) -> type[Method]:
-    """The built-in class of that name, in any spelling (``"Credit Bridge"`` is ``credit_bridge``),
-    or a plugin.
+def find_class(name: str, built_in: Registry) -> type[Method]:
+    """The built-in or plugin class of a name in any spelling, e.g. ``"Credit Bridge"``.
 
-    A plugin is imported, so `name` must come from the user, not from a file. It cannot take a
-    built-in name.
+    A plugin is imported, so `name` must come from the user, not from a file. A built-in name takes
+    precedence.
 
     Raises:
         UsageError: unknown, or a plugin that does not import or is no `Method`.
@@ -325,19 +353,20 @@ def find_class(name: str, built_in: Named) -> type[Method]:
 
 
 def check_options(rule: type[Method], args: Iterable[str]) -> None:
-    """Refuse an option that the rule's constructor does not take.
+    """Check that the rule's constructor takes these options.
 
     Raises:
-        UsageError: naming the option and those there are.
+        UsageError: names the unknown option and a similar or the known ones.
     """
-    parameters = list(signature(rule.__init__).parameters.values())[3:]
-    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
-        return
-    options = [p.name for p in parameters]
+    parameters = list(signature(rule.__init__).parameters.values())
+    options = []
+    for parameter in parameters[3:]:  # after self, net, generator
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            return
+        options.append(parameter.name)
     for option in args:
         if option not in options:
+            hint = "it has none"
             if options:
                 hint = nearest(option, options)
-            else:
-                hint = "it has none"
             raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)

@@ -1,8 +1,7 @@
-"""The two bridge methods, whose credit comes from a small learned net on (h_l, t_l, s).
+"""The two bridge methods: credit from a small learned net on (h_l, t_l, s).
 
-State Bridge: predict where the stream will end, and take the loss's gradient through the
-prediction. Credit Bridge: learn the loss to come as a function of the state, and take that
-function's gradient.
+State Bridge predicts h_L and takes the loss's gradient through the prediction. Credit Bridge learns
+the loss as a function of the state and takes that function's gradient.
 """
 
 from __future__ import annotations
@@ -11,13 +10,22 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.methods.base import Credit, Method, StepInfo, output_error
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    StepInfo,
+    TrainingState,
+    mean_square_norm,
+    output_error,
+)
+from fa_core.methods.bp import summed_ce
 from fa_core.models.base import StreamNet
 from fa_core.option_values import unknown_name
 
@@ -25,7 +33,7 @@ from fa_core.option_values import unknown_name
 class BridgeNet(nn.Module):
     """Two hidden layers on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
 
-    Layers of the stream that differ in size have an input layer per size; all else is shared.
+    States of different sizes have an input layer per size; all else is shared.
 
     Args:
         sizes: values per sample of h_0..h_L (a state is flattened).
@@ -33,7 +41,7 @@ class BridgeNet(nn.Module):
         width: of the hidden layers.
         outputs: size of the output.
         activation: after each hidden layer.
-        normalise: whether h_l passes through a LayerNorm without parameters first.
+        normalise: whether a LayerNorm without parameters is applied to h_l first.
 
     Source: docs/protocol.md §5.
     """
@@ -51,9 +59,9 @@ class BridgeNet(nn.Module):
         self.sizes = list(sizes)
         self.activation = activation
         self.normalise = normalise
-        self.inputs = nn.ModuleDict(
-            {str(size): nn.Linear(size + 1 + error_size, width) for size in sorted(set(sizes))}
-        )
+        self.inputs = nn.ModuleDict()
+        for size in sorted(set(sizes)):
+            self.inputs[str(size)] = nn.Linear(size + 1 + error_size, width)
         self.hidden = nn.Linear(width, width)
         self.output = nn.Linear(width, outputs)
 
@@ -62,24 +70,25 @@ class BridgeNet(nn.Module):
         t = h.new_full((len(h), 1), l / max(len(self.sizes) - 1, 1))
         if self.normalise:
             h = F.layer_norm(h, h.shape[1:])
-        u = self.activation(self.inputs[str(self.sizes[l])](torch.cat([h, t, s], dim=1)))
+        first_layer = self.inputs[str(self.sizes[l])]
+        u = self.activation(first_layer(torch.cat([h, t, s], dim=1)))
         out: Tensor = self.output(self.activation(self.hidden(u)))
         return out
 
 
 @torch.no_grad()
 def draw_linear_(net: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's initial weights of a net's linear layers, U(±1/√inputs), drawn from `generator` on
-    the CPU."""
+    """Fill a net's linear layers with U(±1/√inputs), as PyTorch does, drawn on the CPU."""
     for layer in net.modules():
         if isinstance(layer, nn.Linear):
-            for parameter in (layer.weight, layer.bias):
+            bound = layer.in_features**-0.5
+            for parameter in layer.parameters():
                 drawn = 2 * torch.rand(parameter.shape, generator=generator) - 1
-                parameter.copy_(drawn * layer.in_features**-0.5)
+                parameter.copy_(drawn * bound)
 
 
 class BridgeMethod(Method):
-    """A method whose credit comes from a net trained by AdamW, one step per training step.
+    """Credit from a learned net; AdamW trains it by one step per training step.
 
     Args:
         lr: the bridge's learning rate (constant).
@@ -102,10 +111,10 @@ class BridgeMethod(Method):
 
     @abstractmethod
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        """What the bridge minimises on one detached stream; s = e_T."""
+        """The bridge's loss on one detached stream; s = e_T."""
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
-        """One AdamW step of the bridge on the stream of `info`; the network is not touched."""
+        """One AdamW step of the bridge on the stream of `info`; the network is unchanged."""
         optimizer = self._bridge_optimizer()
         with torch.enable_grad():
             loss = self.bridge_loss(info, output_error(info.logits, info.y))
@@ -120,10 +129,10 @@ class BridgeMethod(Method):
         self.steps = 0
         self._optimizer = None
 
-    def training_state(self) -> dict[str, Any]:
+    def training_state(self) -> TrainingState:
         return {"steps": self.steps, "optimizer": self._bridge_optimizer().state_dict()}
 
-    def load_training_state(self, state: dict[str, Any]) -> None:
+    def load_training_state(self, state: TrainingState) -> None:
         self.steps = state["steps"]
         self._bridge_optimizer().load_state_dict(state["optimizer"])
 
@@ -134,10 +143,9 @@ class BridgeMethod(Method):
 
 
 class StateBridge(BridgeMethod):
-    """a_l = ∇_{h_l} CE(head(out_ln(G(h_l, t_l, s))), y), l = 0..L, with a learned G ≈ h_L and s =
-    e_T.
+    """a_l = ∇_{h_l} CE(head(out_ln(G(h_l, t_l, s))), y), l = 0..L, s = e_T, with a learned G ≈ h_L.
 
-    G predicts the part of h_L that the head reads, so on a token stream the cls token.
+    G predicts the part of h_L that the head reads: on a token stream the cls token.
 
     Args:
         lr: learning rate of G.
@@ -150,17 +158,16 @@ class StateBridge(BridgeMethod):
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
         d = net.head.in_features
-        sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
-        self.predictor = BridgeNet(sizes, net.num_classes, width=2 * d, outputs=d)
+        self.predictor = BridgeNet(net.state_sizes, net.num_classes, width=2 * d, outputs=d)
         self.redraw(generator)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         s = output_error(logits, y)
 
-        def readout_loss(predicted: Tensor) -> Tensor:
-            return F.cross_entropy(net.head(net.out_ln(predicted)), y, reduction="sum")
+        def loss(predicted: Tensor) -> Tensor:
+            return summed_ce(net.head(net.out_ln(predicted)), y)
 
-        return list(predicted_gradients(lambda l, h: self.predictor(l, h, s), stream, readout_loss))
+        return list(predicted_gradients(partial(self.predictor, s=s), stream, loss))
 
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
@@ -168,44 +175,45 @@ class StateBridge(BridgeMethod):
         return {"h_L": net.read(stream[-1])}
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        return prediction_loss(
-            lambda l, h: self.predictor(l, h, s), info.stream, info.targets["h_L"]
-        )
+        predict = partial(self.predictor, s=s)
+        return prediction_loss(predict, info.stream, info.targets["h_L"])
+
+
+Prediction = Callable[[int, Tensor], Tensor]
+"""(l, h_l) ↦ (B, ...)."""
+
+Value = Callable[[int, Tensor, Tensor], Tensor]
+"""(l, h_l, s) ↦ V, (B, 1)."""
 
 
 def predicted_gradients(
-    predict: Callable[[int, Tensor], Tensor],
-    stream: Sequence[Tensor],
-    loss: Callable[[Tensor], Tensor],
+    predict: Prediction, stream: Sequence[Tensor], loss: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, ...]:
     """∇_{h_l} loss(predict(l, h_l)), l = 0..L; `loss` sums over samples."""
     with torch.enable_grad():
         leaves = [h.detach().requires_grad_() for h in stream]
-        total = torch.stack([loss(predict(l, h)) for l, h in enumerate(leaves)]).sum()
+        losses = [loss(predict(l, h)) for l, h in enumerate(leaves)]
+        total = torch.stack(losses).sum()
         return torch.autograd.grad(total, leaves)
 
 
-def prediction_loss(
-    predict: Callable[[int, Tensor], Tensor], stream: Sequence[Tensor], target: Tensor
-) -> Tensor:
-    """mean over l = 0..L and the batch of ‖G(h_l) − h_L‖², divided by the batch mean of ‖h_L‖².
+def prediction_loss(predict: Prediction, stream: Sequence[Tensor], target: Tensor) -> Tensor:
+    """Mean over l = 0..L and the batch of ‖G(h_l) − h_L‖², divided by the batch mean of ‖h_L‖².
 
     Args:
         predict: (l, h_l) ↦ G, (B, d).
         stream: h_0..h_L.
         target: h_L, (B, d).
     """
-    errors = [(predict(l, h) - target).square().sum(1).mean() for l, h in enumerate(stream)]
-    return torch.stack(errors).mean() / target.square().sum(1).mean()
-
-
-Value = Callable[[int, Tensor, Tensor], Tensor]
-"""(l, h_l, s) ↦ V, (B, 1)."""
+    errors = []
+    for l, h in enumerate(stream):
+        error = predict(l, h) - target
+        errors.append(mean_square_norm(error))
+    return torch.stack(errors).mean() / mean_square_norm(target)
 
 
 class Variant(NamedTuple):
-    """What distinguishes the two variants: LayerNorm on V's input, and the weight w of gradient
-    matching."""
+    """Settings of a variant: LayerNorm on V's input, and the weight w of gradient matching."""
 
     normalise: bool
     weight: float
@@ -214,7 +222,7 @@ class Variant(NamedTuple):
 class CreditBridge(BridgeMethod):
     """a_l = ∇_{h_l} V(h_l, t_l, s), l = 0..L, with a learned value V and s = e_T.
 
-    V minimises, each a mean over the batch (g_L per sample; the last also a mean over l < L),
+    V minimises the sum of three batch means (g_L per sample, the last also a mean over l < L),
 
         (V(h_L) − CE)²  +  w·‖∇V(h_L) − g_L‖² / mean‖g_L‖²  +  (V(h_l) − soft_l)²
         soft_l = −λ·log mean_ξ exp(−V̄(h_{l+1} + σξ, t_{l+1}, s)/λ),
@@ -228,14 +236,14 @@ class CreditBridge(BridgeMethod):
     """
 
     name, learns = "credit_bridge", "value"
-    VARIANTS: ClassVar[dict[str, Variant]] = {
-        "published": Variant(False, 1.0),
-        "stable": Variant(True, 10.0),
+    VARIANTS = {
+        "published": Variant(normalise=False, weight=1.0),
+        "stable": Variant(normalise=True, weight=10.0),
     }
-    SIGMA: ClassVar[float] = 0.1
-    TEMPERATURE: ClassVar[float] = 0.1
-    DRAWS: ClassVar[int] = 4
-    DECAY: ClassVar[float] = 0.99
+    SIGMA = 0.1
+    TEMPERATURE = 0.1
+    DRAWS = 4
+    DECAY = 0.99
 
     def __init__(
         self,
@@ -248,10 +256,12 @@ class CreditBridge(BridgeMethod):
         if variant not in self.VARIANTS:
             raise unknown_name("variant of credit_bridge", variant, self.VARIANTS)
         self.variant = self.VARIANTS[variant]
-        sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
-        width = 2 * net.head.in_features
         self.value = BridgeNet(
-            sizes, net.num_classes, width, outputs=1, normalise=self.variant.normalise
+            net.state_sizes,
+            net.num_classes,
+            width=2 * net.head.in_features,
+            outputs=1,
+            normalise=self.variant.normalise,
         )
         self.value_ema = copy.deepcopy(self.value).requires_grad_(False)
         self.redraw(generator)
@@ -274,18 +284,24 @@ class CreditBridge(BridgeMethod):
         return {"ce": ce.detach(), "g_L": g_L}
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        ce, g_L = info.targets["ce"], info.targets["g_L"]
+        g_L = info.targets["g_L"]
         value, gradient = terminal_value(self.value, info.stream, s)
-        scale = g_L.flatten(1).square().sum(1).mean()
-        matching = (gradient - g_L).flatten(1).square().sum(1).mean() / torch.where(
-            scale > 0, scale, torch.inf
-        )
+        terminal_error = (value - info.targets["ce"]).square().mean()
+        scale = mean_square_norm(g_L)
+        mismatch = mean_square_norm(gradient - g_L)
+        matching = mismatch / torch.where(scale > 0, scale, torch.inf)
         noise = torch.Generator(s.device).manual_seed(self._noise_seed + self.steps)
         soft = soft_values(
-            self.value_ema, info.stream, s, self.SIGMA, self.TEMPERATURE, self.DRAWS, noise
+            self.value_ema,
+            info.stream,
+            s,
+            self.SIGMA,
+            self.TEMPERATURE,
+            self.DRAWS,
+            noise,
         )
         error = bridge_error(self.value, info.stream, s, soft)
-        return (value - ce).square().mean() + self.variant.weight * matching + error
+        return terminal_error + self.variant.weight * matching + error
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
         """One step of V, then V̄ ← 0.99·V̄ + 0.01·V."""
@@ -296,11 +312,15 @@ class CreditBridge(BridgeMethod):
 
 def value_gradients(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, ...]:
     """∇_{h_l} V(h_l, t_l, s), l = 0..L."""
-    return predicted_gradients(lambda l, h: value(l, h, s), stream, torch.sum)
+
+    def predict(l: int, h: Tensor) -> Tensor:
+        return value(l, h, s)
+
+    return predicted_gradients(predict, stream, torch.sum)
 
 
 def terminal_value(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, Tensor]:
-    """V(h_L) (B,) and ∇V(h_L), both differentiable by V's parameters."""
+    """V(h_L), (B,), and ∇V(h_L), both differentiable by V's parameters."""
     h_L = stream[-1].detach().requires_grad_()
     terminal = value(len(stream) - 1, h_L, s).squeeze(1)
     (gradient,) = torch.autograd.grad(terminal.sum(), h_L, create_graph=True)
@@ -317,30 +337,33 @@ def soft_values(
     draws: int,
     generator: torch.Generator,
 ) -> list[Tensor]:
-    """−λ·log mean_ξ exp(−V(h_{l+1} + σξ)/λ) (B,), l = 0..L-1; λ = `temperature`."""
+    """−λ·log mean_ξ exp(−V(h_{l+1} + σξ)/λ), (B,), l = 0..L-1; λ = `temperature`."""
     soft = []
+    repeated = s.repeat(draws, 1)
     for l, h in enumerate(stream[1:], start=1):
         xi = torch.randn((draws, *h.shape), generator=generator, device=h.device, dtype=h.dtype)
-        noisy = value(l, (h + sigma * xi).flatten(0, 1), s.repeat(draws, 1)).view(draws, len(h))
-        soft.append(-temperature * (torch.logsumexp(-noisy / temperature, 0) - math.log(draws)))
+        noisy = (h + sigma * xi).flatten(0, 1)
+        values = value(l, noisy, repeated).view(draws, len(h))
+        log_mean = torch.logsumexp(-values / temperature, 0) - math.log(draws)
+        soft.append(-temperature * log_mean)
     return soft
 
 
 def bridge_error(
     value: Value, stream: Sequence[Tensor], s: Tensor, soft: Sequence[Tensor]
 ) -> Tensor:
-    """mean over l < L and the batch of (V(h_l) − soft_l)²; 0 where there is no block."""
-    errors = [
-        (value(l, stream[l], s).squeeze(1) - target).square().mean()
-        for l, target in enumerate(soft)
-    ]
-    if errors:
-        return torch.stack(errors).mean()
-    return s.new_zeros(())
+    """Mean over l < L and the batch of (V(h_l) − soft_l)²; 0 without blocks."""
+    if not soft:
+        return s.new_zeros(())
+    errors = []
+    for l, target in enumerate(soft):
+        error = value(l, stream[l], s).squeeze(1) - target
+        errors.append(error.square().mean())
+    return torch.stack(errors).mean()
 
 
 @torch.no_grad()
-def update_average(average: torch.nn.Module, net: torch.nn.Module, decay: float) -> None:
+def update_average(average: nn.Module, net: nn.Module, decay: float) -> None:
     """average ← decay·average + (1 − decay)·net, parameter by parameter."""
     for kept, new in zip(average.parameters(), net.parameters(), strict=True):
         kept.lerp_(new, 1 - decay)

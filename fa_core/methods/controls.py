@@ -1,4 +1,4 @@
-"""Controls: what a number must beat, or must not find, to mean something."""
+"""Controls: training runs without one ingredient, as reference points for every measured number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
+from fa_core.facts.controls import FROZEN, TRAINED_BY
 from fa_core.methods import (
     bp,
     bridge,
@@ -21,52 +23,63 @@ from fa_core.methods import (
 from fa_core.methods.base import (
     Credit,
     Method,
-    Named,
+    Registry,
     StepInfo,
-    by_name,
+    TrainingState,
     check_options,
     feedback_generator,
     find_class,
+    registry,
 )
 from fa_core.models.base import StreamNet
 
-RULES: Named = by_name(
-    *(bp.Backprop, feedback.FeedbackAlignment, feedback.DirectFeedbackAlignment),
-    *(bridge.StateBridge, bridge.CreditBridge, ep.EquilibriumPropagation),
-    *(
-        weight_feedback.WeightFeedback,
-        weight_feedback.UniformSigns,
-        weight_feedback.BatchMagnitudes,
-    ),
-    *(weight_feedback.FixedMagnitudes, weight_feedback.KolenPollack, weight_feedback.WeightMirror),
-    *(
-        weight_feedback.LayerDirectFeedback,
-        feedback.SparseDirectFeedback,
-        feedback.DirectRandomTargetProjection,
-    ),
-    *(local_nets.TargetPropagation, predictive_coding.PredictiveCoding, local_nets.LocalLoss),
-    *(forward_only.Pepita, forward_only.ForwardForward),
+RULES: Registry = registry(
+    bp.Backprop,
+    feedback.FeedbackAlignment,
+    feedback.DirectFeedbackAlignment,
+    bridge.StateBridge,
+    bridge.CreditBridge,
+    ep.EquilibriumPropagation,
+    weight_feedback.WeightFeedback,
+    weight_feedback.UniformSigns,
+    weight_feedback.BatchMagnitudes,
+    weight_feedback.FixedMagnitudes,
+    weight_feedback.KolenPollack,
+    weight_feedback.WeightMirror,
+    weight_feedback.LayerDirectFeedback,
+    feedback.SparseDirectFeedback,
+    feedback.DirectRandomTargetProjection,
+    local_nets.TargetPropagation,
+    predictive_coding.PredictiveCoding,
+    local_nets.LocalLoss,
+    forward_only.Pepita,
+    forward_only.ForwardForward,
 )
-"""The built-in rules; the controls, which train by one of them, are not among them."""
+"""The built-in rules, without the controls."""
 
 
 class Control(Method):
     """A control that trains by another rule, changed in one respect.
 
     Args:
-        of: the rule to train by; any but a control.
+        of: the rule to train by, no control itself; default `TRAINED_BY`.
         args: that rule's own options.
 
     Raises:
-        UsageError: `of` is no rule (a control is none), or has no such option.
+        UsageError: `of` is not a rule, or has no such option.
     """
 
-    def __init__(self, net: StreamNet, generator: torch.Generator, of: str, **args: Any) -> None:
+    def __init__(
+        self, net: StreamNet, generator: torch.Generator, of: str | None = None, **args: object
+    ) -> None:
         super().__init__(net, generator)
+        if of is None:
+            of = TRAINED_BY[self.name]
         rule = find_class(of, RULES)
         check_options(rule, args)
         self.rule = rule(net, generator, **args)
-        self.draws_feedback, self.no_credit = self.rule.draws_feedback, self.rule.no_credit
+        self.draws_feedback = self.rule.draws_feedback
+        self.no_credit = self.rule.no_credit
         self.free_at_L = self.rule.free_at_L
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
@@ -86,32 +99,24 @@ class Control(Method):
     def redraw(self, generator: torch.Generator) -> None:
         self.rule.redraw(generator)
 
-    def training_state(self) -> dict[str, Any]:
+    def training_state(self) -> TrainingState:
         return {"rule": self.rule.training_state()}
 
-    def load_training_state(self, state: dict[str, Any]) -> None:
+    def load_training_state(self, state: TrainingState) -> None:
         self.rule.load_training_state(state["rule"])
 
 
 class FrozenBlocks(Control):
-    """Blocks stay at random init; embedding, terminal LN and head learn: the baseline of diagnostic
-    (d).
+    """Blocks frozen at random init; embedding, terminal LN and head learn: the baseline of (d).
 
-    The embedding learns from the a_0 of another rule; no other layer has credit.
-
-    Args:
-        of: that rule. The protocol's own figures for this control (‖h_L‖ 16, ‖g_L‖ 3.9e-3) come out
-            with ``dfa``; with ``bp`` they are 11 and 6e-3.
+    The embedding learns from another rule's a_0; no other layer has credit. With ``dfa``, the
+    default rule, it reproduces the protocol's figures for this control (‖h_L‖ 16, ‖g_L‖ 3.9e-3);
+    with ``bp`` they are 11 and 6e-3.
 
     Source: docs/protocol.md §3 (d), §5, §7.
     """
 
-    name = "frozen"
-
-    def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "dfa", **args: Any
-    ) -> None:
-        super().__init__(net, generator, of, **args)
+    name = FROZEN
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [super().credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
@@ -119,7 +124,7 @@ class FrozenBlocks(Control):
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
     ) -> tuple[Tensor, StepInfo]:
-        """The local loss; the blocks stop requiring gradients, so nothing is computed for them."""
+        """The local loss, without gradients of the blocks."""
         net.blocks.requires_grad_(False)
         return super().loss(net, x, y, lam)
 
@@ -128,20 +133,15 @@ class FrozenBlocks(Control):
 
 
 class RandomTargets(Control):
-    """Labels drawn i.i.d. uniformly at every step; the credit is asked with the true ones.
-
-    Args:
-        of: the rule to train by.
+    """Training labels drawn i.i.d. uniformly at every step; measured credit is for the true ones.
 
     Source: docs/protocol.md §5.
     """
 
     name = "random_targets"
 
-    def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any
-    ) -> None:
-        super().__init__(net, generator, of, **args)
+    def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
+        super().__init__(net, generator, **args)
         self._label_seed = int(torch.randint(2**31, (), generator=generator))
         self._steps = 0
 
@@ -153,38 +153,30 @@ class RandomTargets(Control):
         self._steps += 1
         return self.rule.loss(net, x, drawn, lam)
 
-    def training_state(self) -> dict[str, Any]:
+    def training_state(self) -> TrainingState:
         return {**super().training_state(), "steps": self._steps}
 
-    def load_training_state(self, state: dict[str, Any]) -> None:
+    def load_training_state(self, state: TrainingState) -> None:
         super().load_training_state(state)
         self._steps = state["steps"]
 
 
 class Shallow(Control):
-    """The same network without its blocks.
-
-    Args:
-        of: the rule to train by: with ``dfa`` the embedding learns from its a_0.
+    """The network without its blocks; by ``dfa`` its embedding learns from a_0.
 
     Source: docs/protocol.md §5.
 
     Raises:
-        UsageError: the network has blocks (build it from `adapt_arch_args`).
+        UsageError: the network has blocks; build it from `adapt_arch_args`.
     """
 
     name = "shallow"
 
-    def __init__(
-        self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any
-    ) -> None:
-        super().__init__(net, generator, of, **args)
+    def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
+        super().__init__(net, generator, **args)
         if net.n_blocks:
-            hint = "use L=0"
-            raise UsageError(
-                f"the shallow control needs a network without blocks, got L={net.n_blocks}",
-                hint=hint,
-            )
+            what = f"the shallow control needs a network without blocks, got L={net.n_blocks}"
+            raise UsageError(what, hint="use L=0")
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
@@ -192,12 +184,12 @@ class Shallow(Control):
         return self.rule.loss(net, x, y, lam)
 
     @classmethod
-    def adapt_arch_args(cls, arch_args: dict[str, Any]) -> dict[str, Any]:
+    def adapt_arch_args(cls, arch_args: Json) -> Json:
         return {**arch_args, "L": 0}
 
 
 class RandomInit(Method):
-    """The untrained network: low accuracy is not a flag. No credit anywhere.
+    """The untrained network, without credit: low accuracy alone must fire no diagnostic.
 
     Source: docs/protocol.md §5, §11.
     """

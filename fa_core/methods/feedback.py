@@ -1,4 +1,4 @@
-"""Feedback alignment and its direct kinds: error or label through fixed random matrices."""
+"""Feedback alignment and direct feedback: the error or the label through fixed random matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RandomFeedback(Method):
-    """Fixed Gaussian matrices ``B_0``, ``B_1``, ..., each of variance 1/rows.
+    """Fixed Gaussian matrices ``B_0``, ``B_1``, ..., with variance 1/rows.
 
     Args:
         shapes: (rows, columns) of each.
@@ -36,33 +36,34 @@ class RandomFeedback(Method):
             self.register_buffer(f"B_{l}", torch.empty(*shape))
         self.redraw(generator)
 
-    def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Matrices by their order, and transposed where only that fits.
+    def convert_tensors(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Matrices renamed by their order, and transposed if only that fits.
 
-        One matrix fewer than there are layers is those of h_1..h_L, which the blocks' losses use:
-        B_0 is 0 then, so that a_0 and Γ_0 are undefined.
+        With one matrix fewer than layers, they are taken as those of h_1..h_L. B_0 is 0 then, which
+        leaves a_0 and Γ_0 undefined.
         """
         needed = self.state_dict()
-        names, found = [*needed], dict(tensors)
+        names = list(needed)
+        found = dict(tensors)
         missing = len(names) - len(found)
-        if missing in (0, 1) and (found.keys() - needed.keys() or [*found] == names[: len(found)]):
-            order = sorted(
-                found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name)
-            )
-            drawn = zip(names[missing:], (found[name] for name in order), strict=True)
-            found = {name: torch.zeros_like(needed[name]) for name in names[:missing]} | dict(drawn)
-        turned = {name: B.mT for name, B in found.items() if B.ndim == 2 and name in needed}
-        return found | {
-            name: B
-            for name, B in turned.items()
-            if B.shape == needed[name].shape != found[name].shape
-        }
+        foreign = not found.keys() <= needed.keys()
+        if missing in (0, 1) and (foreign or list(found) == names[: len(found)]):
+            found = {name: torch.zeros_like(needed[name]) for name in names[:missing]}
+            saved = sorted(tensors, key=_by_number)
+            for name, key in zip(names[missing:], saved, strict=True):
+                found[name] = tensors[key]
+        for name, B in found.items():
+            if name not in needed or B.ndim != 2:
+                continue
+            if B.mT.shape == needed[name].shape != B.shape:
+                found[name] = B.mT
+        return found
 
-    def turned(self) -> Self | None:
-        """The same rule with every square matrix transposed; None where none is square.
+    def transposed(self) -> Self | None:
+        """A copy with every square matrix transposed; None without square matrices.
 
-        The shape of a square matrix does not show whether it was saved as ``B`` or, as `nn.Linear`
-        holds it, as ``B.T``.
+        The shape of a square matrix does not show whether it was saved as ``B`` or as ``B.T``, the
+        layout of `nn.Linear`.
         """
         twin = copy.deepcopy(self)
         square = [B for B in twin.buffers() if B.ndim == 2 and len(B) == B.shape[1] > 1]
@@ -77,25 +78,34 @@ class RandomFeedback(Method):
             gaussian_(matrix, 1 / len(matrix), generator)
 
 
+def _by_number(name: str) -> tuple[int, str]:
+    """Sort key of a tensor name: its last number (0 without one), then the name."""
+    numbers = re.findall(r"\d+", name) or ["0"]
+    return int(numbers[-1]), name
+
+
 class FeedbackAlignment(RandomFeedback):
-    """a_L = e_T·W_head, then a_l = a_{l+1}·B_l with fixed Gaussian B_l (d × d) of variance 1/d, l <
-    L.
+    """a_L = e_T·W_head, a_l = a_{l+1}·B_l for l < L, with fixed Gaussian B_l of variance 1/d_{l+1}.
 
-    The error enters by the head's true weights (weight transport at l = L), so Γ_L is near 1
-    whatever B_l is, and no evidence of alignment; the terminal LayerNorm is left out on purpose, so
-    Γ_L < 1. Where layers differ in size, B_l is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token
-    stream every token gets its sample's vector, also those that the head does not read.
+    B_l is (d_{l+1} × d_l). On a token stream every token gets its sample's vector, even if the head
+    does not read it.
 
-    As first published the error goes back along the skip path too, a_l = a_{l+1} + a_{l+1}·B_l, and
-    through random matrices inside a block as well: that is `fa_weights`. Here, as the audit's
-    protocol defines it, the skip path is left out and a block has its true derivatives. Updates of
-    the embedding and of w2, w1 have a cosine of 0.3–0.6, 0.6–0.7 and about 0 to the published ones
+    The error enters by the head's true weights (weight transport at l = L). Γ_L is therefore near 1
+    for any B_l and no evidence of alignment. It stays below 1, since the terminal LayerNorm is left
+    out on purpose.
+
+    As first published, the error also goes back along the skip path,
+    a_l = a_{l+1} + a_{l+1}·B_l, and through random matrices inside the blocks (see `fa_weights`).
+    The audit's protocol leaves the skip path out and uses the true derivatives of a block. Updates
+    of the embedding, w2 and w1 have cosines of 0.3–0.6, 0.6–0.7 and about 0 to the published ones
     (docs/protocol.md §5).
 
-    In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a
-    map receives a mixture of all units of the next one, without the locality and weight sharing
-    that a transposed convolution with random kernels has: that is `fa_weights`. B_l is large there
-    (4·10⁷ entries in `smallcnn`). A network whose head reads the mean over a map is refused.
+    In a convolutional network h_l is the flattened feature map, and B_l is dense and large (4·10⁷
+    entries in `smallcnn`). It mixes all units of the next map, without the locality and weight
+    sharing of a transposed convolution (see `fa_weights`).
+
+    Raises:
+        UsageError: the head reads the mean over a map.
 
     Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
     """
@@ -106,33 +116,31 @@ class FeedbackAlignment(RandomFeedback):
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         sizes = net.credit_sizes
         if sizes[-1] != net.head.in_features:
-            what = (
-                f"fa brings the error through the head to h_L, and {net.arch}'s head reads "
-                "the mean over a map"
-            )
-            raise UsageError(
-                what, hint="train it with fa_weights, whose feedback has the shapes of the weights"
-            )
+            what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads"
+            hint = "train it with fa_weights, whose feedback has the shapes of the weights"
+            raise UsageError(f"{what} the mean over a map", hint=hint)
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        vectors = [output_error(logits, y) @ net.head.weight.detach()]
-        for B in reversed(list(self.buffers())):
-            vectors.append(vectors[-1] @ B.to(vectors[-1].dtype))
-        return [net.place(l, vector) for l, vector in enumerate(reversed(vectors))]
+        vector = output_error(logits, y) @ net.head.weight.detach()
+        credit: Credit = [net.place(net.n_blocks, vector)]
+        for l in reversed(range(net.n_blocks)):
+            B = self.get_buffer(f"B_{l}")
+            vector = vector @ B.to(vector.dtype)
+            credit.insert(0, net.place(l, vector))
+        return credit
 
 
 class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
-    On a token stream every token gets its sample's vector, also those that the head does not read,
-    whose gradient at h_L is 0; on a feature map every unit has its own column of B_l. The error
-    enters at the end of every block.
+    On a token stream every token gets its sample's vector, even tokens that the head does not read,
+    whose gradient at h_L is 0. On a feature map every unit has its own column of B_l.
 
-    As first published it enters at every layer, by a matrix of that layer: that is `dfa_layers`.
-    Here, as the audit's protocol defines it, the inner weights of a block (w1) get it through the
-    block's true weights, so that their update is unrelated to the published one (cosine about 0);
-    all other updates are the published ones (docs/protocol.md §5).
+    As first published, the error enters at every layer, by a matrix per layer (see
+    `dfa_layers`). In the audit's protocol it enters at the end of every block. The inner weights of
+    a block (w1) get it through the block's true weights, and their update has a cosine of about 0
+    to the published one; all other updates are the published ones (docs/protocol.md §5).
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
@@ -144,26 +152,29 @@ class DirectFeedbackAlignment(RandomFeedback):
         super().__init__(net, generator, [(net.num_classes, size) for size in net.credit_sizes])
 
     def signal(self, logits: Tensor, y: Tensor) -> Tensor:
-        """What is projected, (B, C)."""
+        """The projected signal, (B, C)."""
         return output_error(logits, y)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         signal = self.signal(logits, y)
-        return [net.place(l, signal @ B.to(signal.dtype)) for l, B in enumerate(self.buffers())]
+        credit: Credit = []
+        for l, B in enumerate(self.buffers()):
+            vector = signal @ B.to(signal.dtype)
+            credit.append(net.place(l, vector))
+        return credit
 
 
 class DirectRandomTargetProjection(DirectFeedbackAlignment):
-    """a_l = −onehot(y)·B_l: `DirectFeedbackAlignment` with the label in place of the error, of
-    which it has the sign.
+    """a_l = −onehot(y)·B_l: `DirectFeedbackAlignment` with the label, which has the error's sign.
 
-    No layer but the head waits for the output. The credit of a class is one constant vector, which
-    does not fade as the loss falls: a residual stream, which nothing bounds, runs away along it,
-    and the head cannot follow. Measured on the synthetic task (16 inputs, ResMLP d = 24, L = 2,
-    AdamW 1e-3, 300 steps): accuracy 0.14, ‖h_L‖ = 9e2, near chance; with the penalty λ = 1 0.46,
-    ‖h_L‖ = 4. Its published networks end every layer in a bounded nonlinearity.
+    Only the head waits for the output. The credit of a class is one constant vector, which does not
+    fade as the loss falls. An unbounded residual stream runs away along it, and the head cannot
+    follow. Measured on the synthetic task (16 inputs, ResMLP d = 24, L = 2, AdamW 1e-3, 300 steps):
+    accuracy 0.14, near chance, with ‖h_L‖ = 9e2; with the penalty λ = 1 it is 0.46, with
+    ‖h_L‖ = 4. The published networks end every layer in a bounded nonlinearity.
 
-    As first published the label enters at every layer; inside a block and at tokens that nobody
-    reads this departs from it as `DirectFeedbackAlignment` does.
+    As first published, the label enters at every layer. The differences inside a block and at
+    unread tokens are those of `DirectFeedbackAlignment`.
 
     Source: docs/protocol.md §5; Frenkel, Lefebvre & Bol, Frontiers in Neuroscience 15, 2021.
     """
@@ -175,16 +186,16 @@ class DirectRandomTargetProjection(DirectFeedbackAlignment):
 
 
 class SparseDirectFeedback(DirectFeedbackAlignment):
-    """`DirectFeedbackAlignment` whose B_l has `connections` entries per column, of variance
-    1/connections; 0 elsewhere.
+    """`DirectFeedbackAlignment` with sparse B_l: `connections` entries per column, the others 0.
 
-    With one connection, the published extreme, a unit sees the error of a single class.
+    The entries have variance 1/connections. With one connection, the published extreme, a unit sees
+    the error of a single class.
 
     Args:
         connections: classes that a unit sees, 1..C.
 
     Raises:
-        UsageError: another number of them.
+        UsageError: `connections` is out of range.
 
     Source: docs/protocol.md §5; Crafton, Parihar, Gebhardt & Raychowdhury, Frontiers in
     Neuroscience 13, 2019.
@@ -202,5 +213,6 @@ class SparseDirectFeedback(DirectFeedbackAlignment):
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
             gaussian_(matrix, 1 / self.connections, generator)
-            order = torch.rand(matrix.shape, generator=generator).argsort(0).argsort(0)
-            matrix *= (order < self.connections).to(matrix)
+            drawn = torch.rand(matrix.shape, generator=generator)
+            ranks = drawn.argsort(0).argsort(0)
+            matrix *= (ranks < self.connections).to(matrix)

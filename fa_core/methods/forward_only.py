@@ -1,4 +1,4 @@
-"""Forward-only rules: two passes are compared, and no hidden state has a credit."""
+"""Forward-only rules: they compare two forward passes and give no hidden state a credit."""
 
 from __future__ import annotations
 
@@ -10,77 +10,79 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.methods import base
+from fa_core.methods.base import (
+    Credit,
+    Method,
+    StepInfo,
+    gaussian_,
+    local_pass,
+    local_term,
+    output_error,
+    untracked_statistics,
+)
 from fa_core.models.base import StreamNet
 
 
-class ForwardOnly(base.Method):
-    """A rule that trains embedding and blocks by what `F` (C × inputs, Gaussian) adds to the input;
-    no credit anywhere.
+class ForwardOnly(Method):
+    """A rule without credit that compares the clean pass with passes on x + signal·F.
 
-    The head has its true gradient on the clean input, on which the network is evaluated too. A
-    frozen baseline by such a rule trains the head alone.
+    F (C × inputs) is Gaussian. Embedding and blocks learn from the comparison, the head by its true
+    gradient on the clean input, which evaluation uses too. A frozen baseline by such a rule trains
+    the head alone.
 
     Args:
-        scale: deviation of an entry of F; the default is the rule's.
+        scale: standard deviation of an entry of F.
 
     Raises:
-        UsageError: the network takes token numbers, to which nothing can be added.
+        UsageError: the network takes token numbers, to which F cannot be added.
     """
 
     def __init__(self, net: StreamNet, generator: torch.Generator, scale: float) -> None:
         super().__init__(net, generator)
         if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
-            hint = "train it with a method that has a credit"
-            raise UsageError(
-                f"{self.name} adds numbers to the input, and {net.arch} takes token numbers",
-                hint=hint,
-            )
+            what = f"{self.name} adds numbers to the input, and {net.arch} takes token numbers"
+            raise UsageError(what, hint="train it with a method that has a credit")
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
-            base.gaussian_(matrix, self.scale**2, generator)
+            gaussian_(matrix, self.scale**2, generator)
 
-    def credit(
-        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
-    ) -> base.Credit:
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [None] * len(stream)
 
     @abstractmethod
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
-        """What embedding and blocks minimise, given the clean pass."""
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
+        """The loss of embedding and blocks, given the clean pass."""
 
     def added(self, x: Tensor, signal: Tensor) -> Tensor:
-        """x + signal·F, (B, C) → as x."""
+        """x + signal·F, of the shape of x; the signal is (B, C)."""
         (matrix,) = self.buffers()
         return x + (signal @ matrix.to(signal.dtype)).view_as(x)
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
-    ) -> tuple[Tensor, base.StepInfo]:
+    ) -> tuple[Tensor, StepInfo]:
         loss, info = super().loss(net, x, y, lam)
-        with base.untracked_statistics(net):
+        with untracked_statistics(net):
             return loss + self.compared(net, x, info), info
 
 
 class Pepita(ForwardOnly):
-    """PEPITA: ⟨f_l(sg[h̃_l]), sg[h_{l+1} − h̃_{l+1}]⟩ per block, h̃ the stream of the input x +
-    e_T·F; h_0 likewise.
+    """PEPITA: Σ_l ⟨f_l(sg[h̃_l]), sg[h_{l+1} − h̃_{l+1}]⟩, h̃ the stream of x + e_T·F; h_0 likewise.
 
-    Embedding and last weight of a block move by the difference that the error makes to the state
-    behind them, times their input in the second pass. F has the published deviation
-    0.05·√(2/inputs).
+    The embedding and the last weight of a block move by the change of the state behind them times
+    their input in the second pass.
 
-    As first published so does every weight. Here a block is one layer: its inner weights (w1) get
-    the difference behind the block, carried back through the block's own derivatives. Their update
-    has a cosine of 0.02–0.04 to the published one at init and of 0.68–0.74 after 300 steps; the
-    head's, which takes its state from the clean pass, of 0.999 (docs/protocol.md §5).
+    As first published, every weight does. Here a block is one layer: its inner weights (w1)
+    get the change of the block's output through the block's own derivatives. Their update has a
+    cosine to the published one of 0.02–0.04 at init and of 0.68–0.74 after 300 steps. The head's
+    has 0.999; its state is that of the clean pass (docs/protocol.md §5).
 
     Args:
-        scale: deviation of an entry of F.
+        scale: standard deviation of an entry of F; default the published 0.05·√(2/inputs).
 
     Source: docs/protocol.md §5; Dellaferrera & Kreiman, ICML 2022.
     """
@@ -93,31 +95,34 @@ class Pepita(ForwardOnly):
     def __init__(
         self, net: StreamNet, generator: torch.Generator, scale: float | None = None
     ) -> None:
-        usual = 0.05 * math.sqrt(2 / math.prod(net.input_shape))
-        super().__init__(net, generator, usual if scale is None else scale)
+        if scale is None:
+            scale = 0.05 * math.sqrt(2 / math.prod(net.input_shape))
+        super().__init__(net, generator, scale)
 
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
-        outputs, moved = base.local_pass(net, self.added(x, base.output_error(info.logits, info.y)))
-        return base.local_term(outputs, [h - m for h, m in zip(info.stream, moved, strict=True)])
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
+        error = output_error(info.logits, info.y)
+        outputs, moved = local_pass(net, self.added(x, error))
+        changes = [h - m for h, m in zip(info.stream, moved, strict=True)]
+        return local_term(outputs, changes)
 
 
 class ForwardForward(ForwardOnly):
-    """Forward-forward: Σ_l softplus(θ − G_l⁺) + softplus(G_l⁻ − θ), G_l the mean square of
-    embed(x), f_0, .. f_{L-1}.
+    """Forward-forward: Σ_l softplus(θ − G_l⁺) + softplus(G_l⁻ − θ).
 
-    The positive pass sees x + onehot(y)·F, the negative one x + onehot(ỹ)·F with a wrong label ỹ,
-    drawn at every step from torch's global generator: the label is added, not painted over inputs.
-    Evaluation is the one-pass form: the head on the state of the clean x.
+    The goodness G_l is the mean square of embed(x), f_0, .. f_{L-1}. The positive pass sees
+    x + onehot(y)·F, the negative one x + onehot(ỹ)·F with a wrong label ỹ, drawn at every step from
+    torch's global generator. The label is added to the input and overwrites none of it. Evaluation
+    takes one pass: the head on the state of the clean x.
 
-    As first published every layer has a goodness, of its own output behind a ReLU. Here a block is
-    one layer: its inner weights (w1) learn for the goodness of its end, through the block's own
-    derivatives. Their update has a cosine of 0.83–0.84 to that of a goodness behind their GELU at
-    init, and of −0.05 to 0.59 after 300 steps (docs/protocol.md §5). A block behind a LayerNorm
-    does not see the length of its input, as the rule asks; in networks without one, a block can
-    pass on the goodness of the one before.
+    As first published, every layer has a goodness, of its output behind a ReLU. Here a block
+    is one layer: its inner weights (w1) learn for the goodness of the block's output, through the
+    block's own derivatives. Their update has a cosine to that of a goodness behind their GELU of
+    0.83–0.84 at init, and of −0.05 to 0.59 after 300 steps (docs/protocol.md §5). The rule asks
+    that a block does not see the length of its input; a LayerNorm ensures that. Without one, a
+    block can pass on the goodness of its input.
 
     Args:
-        scale: deviation of an entry of F.
+        scale: standard deviation of an entry of F.
         threshold: θ.
 
     Source: docs/protocol.md §5; Hinton, 2022, arXiv:2212.13345.
@@ -134,16 +139,16 @@ class ForwardForward(ForwardOnly):
         super().__init__(net, generator, scale)
         self.threshold = threshold
 
-    def compared(self, net: StreamNet, x: Tensor, info: base.StepInfo) -> Tensor:
+    def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
         C = net.num_classes
-        wrong = (info.y + torch.randint(1, C, info.y.shape).to(info.y)) % C
+        shift = torch.randint(1, C, info.y.shape).to(info.y)
+        wrong = (info.y + shift) % C
         labels = F.one_hot(torch.cat([info.y, wrong]), C).to(x)
-        outputs, _ = base.local_pass(net, self.added(torch.cat([x, x]), labels))
+        both = self.added(torch.cat([x, x]), labels)
+        outputs, _ = local_pass(net, both)
         total = x.new_zeros(())
         for output in outputs:
             right, other = output.square().flatten(1).mean(1).chunk(2)
-            total = (
-                total
-                + (F.softplus(self.threshold - right) + F.softplus(other - self.threshold)).mean()
-            )
+            loss = F.softplus(self.threshold - right) + F.softplus(other - self.threshold)
+            total = total + loss.mean()
         return total

@@ -1,14 +1,15 @@
-"""Backward passes in which feedback of the same shape replaces every weight.
+"""Backward passes with feedback of the same shape in place of every weight.
 
 FA per weight, sign symmetry (uSF, brSF, frSF) and learned feedback (Kolen–Pollack, weight mirror)
-differ only in that feedback; on a convolution it is a kernel. DFA per layer cuts the graph at the
-same places.
+differ only in this feedback; for a convolution it is a kernel. DFA per layer cuts the graph at the
+same operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -33,7 +34,7 @@ from fa_core.models.base import StreamNet
 
 Operation = Callable[..., Tensor]
 
-LINEAR: frozenset[Any] = frozenset(
+LINEAR: frozenset[Operation] = frozenset(
     {
         F.linear,
         torch.conv1d,
@@ -44,58 +45,64 @@ LINEAR: frozenset[Any] = frozenset(
         Tensor.__matmul__,
     }
 )
-"""The operations (input, weight, ...) through which a weight carries an error back."""
+"""The operations (input, weight, ...) through which errors go back by a weight."""
 
 
 def carrying_weights(net: StreamNet) -> list[nn.Parameter]:
-    """The weights behind the embedding, in the network's order: parameters of two dimensions or
-    more, biases apart."""
+    """The weights after the embedding, in order: all parameters of at least 2-D, without biases."""
     before = {id(parameter) for parameter in net.embed.parameters()}
-    named = ((name, weight) for name, weight in net.named_parameters() if id(weight) not in before)
-    return [weight for name, weight in named if weight.ndim > 1 and not name.endswith("bias")]
+    weights = []
+    for name, parameter in net.named_parameters():
+        if parameter.ndim > 1 and not name.endswith("bias") and id(parameter) not in before:
+            weights.append(parameter)
+    return weights
 
 
 class WeightMode(TorchFunctionMode):
-    """Hands every operation of `LINEAR` on one of `weights`, or on a view of one, to `linear`.
+    """Replaces every operation of `LINEAR` on one of `weights`, or on a view of one, by `linear`.
 
     Args:
         weights: of a network.
 
     Attributes:
-        seen: what `linear` keeps of weight i.
+        seen: i ↦ the tensor that `linear` recorded for weight i.
     """
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()
         self.weights = weights
-        self.places = {_place(weight): i for i, weight in enumerate(weights)}
+        self.indices = {_storage(weight): i for i, weight in enumerate(weights)}
         self.seen: dict[int, Tensor] = {}
 
     def linear(
-        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[object]
     ) -> Tensor:
-        """What the operation on weight i (or a view of it) gives; `rest` are its further
-        arguments."""
+        """The result of the operation on weight i or a view of it; `rest`: further arguments."""
         raise NotImplementedError
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Operation,
+        types: object,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Tensor:
+        operation = partial(func, **(kwargs or {}))
         if func in LINEAR and len(args) > 1:
-            i = self.places.get(_place(args[1]))
+            x, weight, *rest = args
+            i = self.indices.get(_storage(weight))
             if i is not None:
-                return self.linear(
-                    lambda *given: func(*given, **(kwargs or {})), i, args[0], args[1], args[2:]
-                )
-        return func(*args, **(kwargs or {}))
+                return self.linear(operation, i, x, weight, rest)
+        return operation(*args)
 
 
-def _place(weight: Tensor) -> tuple[int, int]:
-    """The same for a weight and its reshaped or transposed views, also where gradients are off."""
+def _storage(weight: Tensor) -> tuple[int, int]:
+    """A key shared by a weight and its reshaped or transposed views, with or without gradients."""
     return weight.data_ptr(), weight.numel()
 
 
 class CarriedBack(WeightMode):
-    """Inside, the error goes back through `feedback` instead of the weights; values, and gradients
-    by weights, stay.
+    """Inside, errors go back through `feedback`; values and gradients by weights are unchanged.
 
         y = W·sg[x] + (B·x − sg[B·x]),   so that   ∂y/∂x = B,   ∂y/∂W = x,
         and the last two terms are exactly 0
@@ -110,50 +117,50 @@ class CarriedBack(WeightMode):
         self.feedback = list(feedback)
 
     def linear(
-        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[object]
     ) -> Tensor:
         B = torch.empty_like(self.weights[i]).copy_(self.feedback[i].detach())
         B = B.detach().as_strided(weight.size(), weight.stride())
-        carried = operation(
-            x, B, *(one.detach() if isinstance(one, Tensor) else one for one in rest)
-        )
+        carried = operation(x, B, *without_bias(rest))
         return operation(x.detach(), weight, *rest) + (carried - carried.detach())
 
 
+def without_bias(rest: Sequence[object]) -> Sequence[object]:
+    """Further arguments of an operation, with None for a bias."""
+    if rest and isinstance(rest[0], Tensor):
+        return [None, *rest[1:]]
+    return rest
+
+
 class WeightFeedback(RandomFeedback, Backprop):
-    """FA per weight: backprop in which every weight behind the embedding carries the error back
-    through a fixed B.
+    """FA per weight: backprop with a fixed B in place of every weight after the embedding.
 
-    a_l is what reaches h_l; the weights' own gradients are formed from it too, inside the blocks as
-    well. B is Gaussian of variance 1/(3·fan_in), that of the weights as PyTorch draws them: behind
-    a BatchNorm, whose derivative is 1/deviation, a larger B multiplies the error at every layer (in
-    ResNet-56 to gradients of 1e8). Norms and nonlinearities have their true derivatives. Γ_L is not
-    free: the head is replaced as well.
+    a_l is the error that arrives at h_l; weight gradients, inside the blocks too, follow from it.
+    B is Gaussian of variance 1/(3·fan_in), PyTorch's variance of initial weights. Behind a
+    BatchNorm, whose derivative is 1/deviation, a larger B would amplify the error at every layer
+    (to gradients of 1e8 in ResNet-56). Norms and nonlinearities keep their true derivatives. Γ_L is
+    not free, since the head is replaced as well.
 
-    A rule with other feedback of that kind is a subclass with a `feedback` of its own. The
-    operations are those of `LINEAR` with the weight on the right; a network that multiplies by its
-    weights otherwise has its true derivative.
+    Only the operations of `LINEAR` with the weight on the right are replaced; any other product
+    with a weight has its true derivative. For other feedback, override `feedback` in a subclass.
 
     Source: docs/protocol.md §5; Lillicrap et al., 2016; kernels: Sanfiz & Akrout, 2021 (BioTorch).
     """
 
     name = "fa_weights"
-    as_saved_elsewhere = Method.as_saved_elsewhere
+    convert_tensors = Method.convert_tensors
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         self.variances = initial_variances(net)
-        super().__init__(
-            net,
-            generator,
-            [weight.shape for weight in carrying_weights(net) if self.draws_feedback],
-        )
+        weights = carrying_weights(net) if self.draws_feedback else []
+        super().__init__(net, generator, [weight.shape for weight in weights])
 
     def redraw(self, generator: torch.Generator) -> None:
         for B, variance in zip(self.buffers(), self.variances, strict=False):
             gaussian_(B, variance, generator)
 
     def feedback(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """B of every weight, of its shape."""
+        """B of every weight, of the same shape."""
         return list(self.buffers())
 
     def _carried(self, net: StreamNet) -> CarriedBack:
@@ -167,25 +174,26 @@ class WeightFeedback(RandomFeedback, Backprop):
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
     ) -> tuple[Tensor, StepInfo]:
-        """As backprop's; the penalty reaches earlier blocks through the feedback too."""
+        """Backprop's loss; the penalty reaches earlier blocks through the feedback too."""
         with self._carried(net):
             loss, info = super().loss(net, x, y, lam)
         return loss, replace(info, targets=self.extra_targets(net, info.stream, info.logits, y))
 
 
 def initial_variances(net: StreamNet) -> list[float]:
-    """1/(3·fan_in) of each of `carrying_weights`: the variance with which PyTorch draws linear maps
-    and kernels."""
+    """1/(3·fan_in) per weight of `carrying_weights`: PyTorch's variance of initial weights."""
     kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
-    weights = carrying_weights(net)
-    return [
-        1 / (3 * (weight[0].numel() if id(weight) in kernels else weight.shape[-1]))
-        for weight in weights
-    ]
+    variances = []
+    for weight in carrying_weights(net):
+        fan_in = weight.shape[-1]
+        if id(weight) in kernels:
+            fan_in = weight[0].numel()
+        variances.append(1 / (3 * fan_in))
+    return variances
 
 
 class UniformSigns(WeightFeedback):
-    """uSF: B = sign(W)/√(3·fan_in), of one magnitude per weight tensor; nothing is drawn.
+    """uSF: B = sign(W)/√(3·fan_in), one magnitude per weight tensor, without random draws.
 
     Source: docs/protocol.md §5; Liao, Leibo & Poggio, AAAI 2016; Moskovitz, Litwin-Kumar & Abbott,
     2018.
@@ -202,8 +210,9 @@ class UniformSigns(WeightFeedback):
 
 
 class FixedMagnitudes(WeightFeedback):
-    """frSF: B = sign(W)·|M|, M drawn once as FA's B. Fresh magnitudes keep the signs, so the null
-    of Γ is not near 0.
+    """frSF: B = sign(W)·|M|, with M drawn once, like FA's B.
+
+    The null of Γ redraws the magnitudes but keeps the signs, so it is not near 0.
 
     Source: docs/protocol.md §5; Moskovitz, Litwin-Kumar & Abbott, 2018.
     """
@@ -218,7 +227,7 @@ class FixedMagnitudes(WeightFeedback):
 
 
 class BatchMagnitudes(FixedMagnitudes):
-    """brSF: as `FixedMagnitudes`, M drawn again after every step from torch's global generator.
+    """brSF: `FixedMagnitudes` with M redrawn after every step from torch's global generator.
 
     Source: docs/protocol.md §5; Liao, Leibo & Poggio, AAAI 2016.
     """
@@ -231,13 +240,13 @@ class BatchMagnitudes(FixedMagnitudes):
 
 
 class LearnedFeedback(WeightFeedback):
-    """Feedback that comes closer to the weights at every step, at `rate`.
+    """Feedback that approaches the weights at every step.
 
     Args:
-        rate: 0 < rate < 1, per step.
+        rate: 0 < rate < 1, per step; default `usual`.
 
     Raises:
-        UsageError: another rate.
+        UsageError: `rate` is out of range.
     """
 
     usual: ClassVar[float]
@@ -245,23 +254,19 @@ class LearnedFeedback(WeightFeedback):
     def __init__(
         self, net: StreamNet, generator: torch.Generator, rate: float | None = None
     ) -> None:
-        if rate is None:
-            self.rate = self.usual
-        else:
-            self.rate = rate
+        self.rate = self.usual if rate is None else rate
         if not 0 < self.rate < 1:
             raise UsageError(f"{self.name}: rate is {rate}", hint="give a number between 0 and 1")
         super().__init__(net, generator)
 
 
 class KolenPollack(LearnedFeedback):
-    """B takes the step that W took, and both shrink: B ← (1 − rate)·(B + ΔW), W ← (1 − rate)·(W +
-    ΔW).
+    """B and W take the same step and decay: B ← (1 − rate)·(B + ΔW), W ← (1 − rate)·(W + ΔW).
 
-    So W − B = (1 − rate)^t·(W_0 − B_0): no weight is read, yet B → W and a_l → g_l. ΔW is the
-    optimizer's step, its weight decay included. The rate is a weight decay of its own, whatever the
-    learning rate: at 1e-3 the distance falls to 1/e in 1,000 steps, and Adam at a learning rate of
-    1e-3 cannot hold an entry of W above about 1.
+    So W − B = (1 − rate)^t·(W_0 − B_0): B → W and a_l → g_l without reading a weight. ΔW is the
+    optimizer's step, including its weight decay. The rate is an additional weight decay,
+    independent of the learning rate. At 1e-3 the distance falls to 1/e in 1,000 steps, and Adam
+    with a learning rate of 1e-3 cannot keep an entry of W above about 1.
 
     Source: docs/protocol.md §5; Kolen & Pollack, ICNN 1994; Akrout et al., NeurIPS 2019.
     """
@@ -278,19 +283,19 @@ class KolenPollack(LearnedFeedback):
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
         for i, (weight, B) in enumerate(zip(carrying_weights(net), self.buffers(), strict=True)):
             if weight.requires_grad:
-                B.add_(weight - info.targets[f"W_{i}"]).mul_(1 - self.rate)
+                step = weight - info.targets[f"W_{i}"]
+                B.add_(step).mul_(1 - self.rate)
                 weight.mul_(1 - self.rate)
         return None
 
 
 class WeightMirror(LearnedFeedback):
-    """B ← B + rate·(M − B), M = Σ x·yᵀ/Σ 1·1ᵀ for noise x ~ N(0, I) sent into every weight alone,
-    and its answer y.
+    """B ← B + rate·(M − B), M = Σ x·yᵀ/Σ 1·1ᵀ for noise x ~ N(0, I) through one weight, output y.
 
-    E[M] = W, also at the edges of a padded map, where the denominator counts what a kernel's entry
-    has seen; so a_l → g_l, less the noise of M: per entry about ‖row of W‖·√(rate/(2·B·positions)).
-    The mirror works after every step, on noise of the training batch's size from torch's global
-    generator.
+    E[M] = W, even at the edges of a padded map, where the denominator counts the positions that a
+    kernel's entry has seen. So a_l → g_l up to the noise of M, per entry about
+    ‖row of W‖·√(rate/(2·B·positions)). The mirror runs after every step, on noise of the training
+    batch's size from torch's global generator.
 
     Source: docs/protocol.md §5; Akrout, Wilson, Humphreys, Lillicrap & Tweed, NeurIPS 2019.
     """
@@ -309,55 +314,57 @@ class WeightMirror(LearnedFeedback):
 
 
 class LayerInputs(WeightMode):
-    """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph
-    behind it."""
+    """Cuts the graph in front of every weight; `seen` has their inputs, with their graphs."""
 
     def linear(
-        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[object]
     ) -> Tensor:
         self.seen[i] = x
         return operation(x.detach(), weight, *rest)
 
+    def inputs(self) -> list[Tensor]:
+        """The recorded inputs in the order of the weights."""
+        return [self.seen[i] for i in sorted(self.seen)]
+
 
 class LayerDirectFeedback(RandomFeedback, Backprop):
-    """DFA at every layer: e_T·B_i, projected on the whole activation, is the credit of what weight
-    i is given.
+    """DFA at every layer: e_T·B_i is the credit of the whole input of weight i.
 
-    From there it goes back through norms, nonlinearities and shortcuts to the weights before, and
-    no further. a_l is what reaches h_l: the sum over the layers that it is given to. B_i (C ×
-    values per sample) has variance 1/C.
+    From there it goes back through norms, nonlinearities and shortcuts, as far as the weights
+    before. a_l is the sum over all layers that read h_l. B_i (C × values per sample) has variance
+    1/C.
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016; on convolutions: Sanfiz & Akrout, 2021
     (BioTorch).
     """
 
     name = "dfa_layers"
-    as_saved_elsewhere = Method.as_saved_elsewhere
+    convert_tensors = Method.convert_tensors
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         layers = LayerInputs(carrying_weights(net))
+        blank = torch.zeros(2, *net.input_shape).to(net.head.weight)
         with torch.no_grad(), untracked_statistics(net), layers:
-            net(torch.zeros(2, *net.input_shape).to(net.head.weight))
-        sizes = [x[0].numel() for _, x in sorted(layers.seen.items())]
-        super().__init__(net, generator, [(net.num_classes, size) for size in sizes])
+            net(blank)
+        shapes = [(net.num_classes, x[0].numel()) for x in layers.inputs()]
+        super().__init__(net, generator, shapes)
 
     def _projected(self, layers: LayerInputs, logits: Tensor, y: Tensor) -> Tensor:
-        """Σ_i mean over the batch of ⟨what weight i was given, e_T·B_i⟩."""
-        given = [x for _, x in sorted(layers.seen.items())]
+        """Σ_i batch mean of ⟨input of weight i, e_T·B_i⟩."""
+        inputs = layers.inputs()
         error = output_error(logits, y)
-        projected = [
-            (error @ B.to(error.dtype)).view_as(x)
-            for x, B in zip(given, self.buffers(), strict=True)
-        ]
-        return local_term(given, projected)
+        projected = []
+        for x, B in zip(inputs, self.buffers(), strict=True):
+            projected.append((error @ B.to(error.dtype)).view_as(x))
+        return local_term(inputs, projected)
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         with LayerInputs(carrying_weights(net)) as layers:
-            return list(
-                summed_gradients(
-                    net, stream[0], y, lambda z: len(y) * self._projected(layers, z, y)
-                )
-            )
+
+            def objective(z: Tensor) -> Tensor:
+                return len(y) * self._projected(layers, z, y)
+
+            return list(summed_gradients(net, stream[0], y, objective))
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
@@ -369,24 +376,26 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
 
 
 class Mirror(WeightMode):
-    """Sends noise into every weight, next to what the network does; `seen` holds M of each (see
-    `WeightMirror`)."""
+    """Sends noise through every weight during a pass; `seen` has their M (see `WeightMirror`)."""
 
     def linear(
-        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]
+        self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[object]
     ) -> Tensor:
         noise = torch.randn_like(x)
-        unbiased = [None if isinstance(one, Tensor) else one for one in rest]
+        unbiased = without_bias(rest)
         answer = operation(noise, weight, *unbiased)
 
         def products(x: Tensor, y: Tensor) -> Tensor:
             """Σ x·yᵀ over the batch and all positions, in the shape of the weight."""
             with torch.enable_grad():
                 blank = torch.zeros_like(weight, requires_grad=True)
-                (found,) = torch.autograd.grad((operation(x, blank, *unbiased) * y).sum(), blank)
+                total = (operation(x, blank, *unbiased) * y).sum()
+                (found,) = torch.autograd.grad(total, blank)
             return found
 
+        sums = products(noise, answer)
+        counts = products(torch.ones_like(x), torch.ones_like(answer))
         self.seen[i] = torch.empty_like(self.weights[i])
-        seen = self.seen[i].as_strided(weight.size(), weight.stride())
-        seen.copy_(products(noise, answer) / products(torch.ones_like(x), torch.ones_like(answer)))
+        M = self.seen[i].as_strided(weight.size(), weight.stride())
+        M.copy_(sums / counts)
         return operation(x, weight, *rest)

@@ -1,8 +1,8 @@
-"""Built-in networks with an exposed residual stream, by name or by the tensors of a checkpoint."""
+"""Built-in networks with an explicit stream, by name or by the tensors of a checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -19,7 +19,7 @@ from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
 from fa_core.option_values import nearest, unknown_name
 
-__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "planned", "recognise"]
+__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "build_on_meta", "recognise"]
 
 ARCHS: Mapping[str, type[StreamNet]] = {
     net.arch: net
@@ -35,61 +35,67 @@ ARCHS: Mapping[str, type[StreamNet]] = {
         Decoder,
     )
 }
-"""Registry name → network class. A checkpoint is of the first that it fits."""
+"""Registry name → network class, in the order in which `recognise` tries them."""
 
 
-def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
-    """A freshly initialised network.
+def build(arch: str, /, *, seed: int | None = None, **args: object) -> StreamNet:
+    """A newly initialised network.
 
     Args:
         arch: a name in `ARCHS`.
-        seed: draws the initial weights; the global generator is then left as it was.
-            None = use the global generator.
+        seed: of the initial weights, without touching the global generator; None = draw them from
+            the global generator.
         args: the network's constructor arguments.
 
     Raises:
-        UsageError: unknown network or argument, or a size that cannot be meant.
+        UsageError: unknown network or argument, or an invalid size.
 
     >>> build("resmlp", input_dim=16, d=8, L=2, seed=0).state_shapes
     [(8,), (8,), (8,)]
     """
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
-    known = list(signature(ARCHS[arch]).parameters)
+    network: Callable[..., StreamNet] = ARCHS[arch]
+    known = list(signature(network).parameters)
     for name in args:
         if name not in known:
             raise UsageError(f"{arch} has no argument {name!r}", hint=nearest(name, known))
     try:
         if seed is None:
-            return ARCHS[arch](**args)
+            return network(**args)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return ARCHS[arch](**args)
-    except TypeError as error:  # None or a text, where a default is computed from a size
+            return network(**args)
+    except TypeError as error:  # a default is computed from a size that is None or a text
         raise UsageError(f"{arch}: {error}", hint="give whole numbers") from error
 
 
 class _Undrawn(TorchFunctionMode):
-    """Normal numbers are not drawn: on the meta device that alone imports torch's compiler, which
-    takes two seconds."""
+    """Skips `nn.init.normal_`: on the meta device it imports torch's compiler, in two seconds."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        given = kwargs or {}
         if func is nn.init.normal_:
-            return kwargs["tensor"]
-        return func(*args, **kwargs or {})
+            return given["tensor"]
+        return func(*args, **given)
 
 
-def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
-    """As `build`, on the meta device: drawing initial weights takes longer than reading those that
-    replace them.
+def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
+    """`build` on the meta device, for weights that a checkpoint replaces: it draws none.
 
     Args:
-        arch: the network.
-        tensors: how many a file has for it; a network of more blocks is refused before it is built.
-        args: its arguments.
+        arch: a name in `ARCHS`.
+        tensors: number of tensors in the checkpoint.
+        args: the network's constructor arguments.
 
     Raises:
-        UsageError: as `build`.
+        UsageError: as `build`, or more blocks than tensors.
     """
     blocks = args.get("L")
     if isinstance(blocks, int) and blocks > tensors:
@@ -99,12 +105,11 @@ def planned(arch: str, tensors: int, /, **args: Any) -> StreamNet:
 
 
 def arch_of(named: str, tensors: Mapping[str, object]) -> str:
-    """The network that a manifest names, by the tensors next to it: ``resmlp`` with a ``head`` is
-    `WideResMLP`.
+    """The registry name of a manifest's network: an early ``resmlp`` is `WideResMLP` today.
 
     Args:
         named: the manifest's ``arch``.
-        tensors: the checkpoint's, by name.
+        tensors: of the checkpoint; an early ``resmlp`` has a ``head``.
 
     >>> arch_of("resmlp", {"head.weight": 0}), arch_of("resmlp", {"out_head.weight": 0})
     ('resmlp_wide', 'resmlp')
@@ -115,8 +120,8 @@ def arch_of(named: str, tensors: Mapping[str, object]) -> str:
     return named
 
 
-def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:
-    """The built-in network whose state dict has exactly these tensors.
+def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, int]]:
+    """The built-in network with exactly these tensors in its state dict.
 
     Args:
         tensors: tensor name → shape.
@@ -125,7 +130,8 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
         (arch, arch_args), ready for ``build(arch, **arch_args)``.
 
     Raises:
-        UnknownNetwork: no network has these names, or one has but a shape differs (both are said).
+        UnknownNetwork: no network has these names and shapes; it says the nearest network and the
+            first difference.
 
     >>> recognise({name: t.shape for name, t in build("resmlp", d=8, L=1).state_dict().items()})[0]
     'resmlp'
@@ -135,7 +141,7 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
     for arch, network in ARCHS.items():
         try:
             args = network.infer_args(seen)
-            own = planned(arch, len(seen), **args).state_dict()
+            own = build_on_meta(arch, len(seen), **args).state_dict()
             expected = {name: tuple(tensor.shape) for name, tensor in own.items()}
         except (KeyError, IndexError, ValueError, TypeError, UsageError):
             continue
@@ -144,29 +150,25 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
         nearly.append(_difference(arch, expected, seen))
     if nearly:
         raise UnknownNetwork(min(nearly)[1], hint="name the network with --model module:callable")
-    listed = ", ".join(f"{name} {shape}" for name, shape in list(seen.items())[:4]) or "no tensors"
-    if len(seen) > 4:
-        more = f" and {len(seen) - 4} more"
-    else:
-        more = ""
+    first = list(seen.items())[:4]
+    listed = ", ".join(f"{name} {shape}" for name, shape in first) or "no tensors"
+    if len(seen) > len(first):
+        listed += f" and {len(seen) - len(first)} more"
     hint = f"name the network with --model module:callable; known: {', '.join(ARCHS)}"
-    raise UnknownNetwork(f"tensors of no known network ({listed}{more})", hint=hint)
+    raise UnknownNetwork(f"tensors of no known network ({listed})", hint=hint)
 
 
 def _difference(
     arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]
 ) -> tuple[int, str]:
-    """How many tensors differ from `arch`'s, and the first one as text."""
-    names = [*expected, *(name for name in seen if name not in expected)]
-    wrong = [name for name in names if expected.get(name) != seen.get(name)]
+    """Number of tensors that differ from `arch`'s, and the first difference as text."""
+    names = [*expected, *seen]
+    wrong = [name for name in dict.fromkeys(names) if expected.get(name) != seen.get(name)]
     name = wrong[0]
     if name not in seen:
-        text = f"looks like {arch}, but {name} {expected[name]} is missing"
+        text = f"but {name} {expected[name]} is missing"
     elif name not in expected:
-        text = f"looks like {arch}, which has no {name} {seen[name]}"
+        text = f"which has no {name} {seen[name]}"
     else:
-        text = (
-            f"looks like {arch}, but {name} has shape {seen[name]} where {expected[name]} "
-            "fits the rest"
-        )
-    return len(wrong), text
+        text = f"but {name} has shape {seen[name]} where {expected[name]} fits the rest"
+    return len(wrong), f"looks like {arch}, {text}"

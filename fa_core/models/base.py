@@ -1,4 +1,4 @@
-"""What every built-in network offers: its residual stream, one block at a time."""
+"""The base class of built-in networks: an explicit stream, advanced one block at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from inspect import signature
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -20,23 +20,22 @@ class StreamNet(nn.Module, ABC):
 
         h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l),   logits = head(out_ln(read(h_L)))
 
-    A subclass builds ``embed``, ``blocks``, ``out_ln`` (``nn.Identity`` where there is no terminal
-    LayerNorm) and ``head``, and passes the shapes to `__init__`. Hidden states are never changed in
+    A subclass builds ``embed``, ``blocks``, ``out_ln`` (``nn.Identity`` without a terminal
+    LayerNorm) and ``head``, and passes the shapes to `__init__`. It never changes hidden states in
     place.
 
     Attributes:
         arch: the registry name.
-        arch_args: every constructor argument, so that ``build(arch, **arch_args)`` makes the same
-            shapes.
-        input_shape: shape of one sample; any input with as many values per sample is taken.
-        state_shapes: shape of one sample's h_l, l = 0..L.
+        arch_args: every constructor argument: ``build(arch, **arch_args)`` makes the same shapes.
+        input_shape: of one sample; any input with as many values per sample is accepted.
+        state_shapes: of one sample's h_l, l = 0..L.
         residual: whether h_{l+1} = h_l + f_l(h_l); else h_{l+1} = f_l(h_l).
 
     Source: docs/protocol.md §2, §6.
     """
 
     arch: ClassVar[str]
-    residual: ClassVar[bool] = True
+    residual = True
 
     embed: nn.Module
     blocks: nn.ModuleList
@@ -45,7 +44,7 @@ class StreamNet(nn.Module, ABC):
 
     def __init__(
         self,
-        arch_args: Mapping[str, Any],
+        arch_args: Mapping[str, object],
         input_shape: Sequence[int],
         state_shapes: Sequence[Shape],
     ) -> None:
@@ -55,11 +54,11 @@ class StreamNet(nn.Module, ABC):
         self.state_shapes = [tuple(shape) for shape in state_shapes]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """The constructor arguments that tensors of these shapes would need.
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Constructor arguments for tensors of these shapes.
 
         Raises:
-            KeyError, ValueError: these tensors are not this network's.
+            KeyError, ValueError: they are not tensors of this network.
         """
         raise NotImplementedError
 
@@ -74,13 +73,17 @@ class StreamNet(nn.Module, ABC):
         return self.head.out_features
 
     @property
-    def credit_sizes(self) -> list[int]:
-        """Length of the per-sample vector that a feedback matrix produces for h_l, l = 0..L (see
-        `place`)."""
+    def state_sizes(self) -> list[int]:
+        """Values per sample of h_l, l = 0..L."""
         return [math.prod(shape) for shape in self.state_shapes]
 
+    @property
+    def credit_sizes(self) -> list[int]:
+        """Length of the per-sample feedback vector of h_l, l = 0..L (see `place`)."""
+        return self.state_sizes
+
     def place(self, l: int, vector: Tensor) -> Tensor:
-        """A feedback vector (B, credit_sizes[l]) as a credit signal of h_l's shape."""
+        """A feedback vector (B, credit_sizes[l]) as a credit of h_l's shape."""
         return vector.reshape(len(vector), *self.state_shapes[l])
 
     def read(self, h: Tensor) -> Tensor:
@@ -91,31 +94,34 @@ class StreamNet(nn.Module, ABC):
         """h_0 of a batch.
 
         Raises:
-            MeasureError: a sample holds another number of values than `input_shape`.
+            MeasureError: a sample has another number of values than `input_shape`.
         """
         if x.ndim < 2 or x.shape[1:].numel() != math.prod(self.input_shape):
-            what = (
-                f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape "
-                f"{tuple(x.shape)}"
+            what = f"{self.arch} takes samples of shape {self.input_shape}"
+            raise MeasureError(
+                f"{what}, got a batch of shape {tuple(x.shape)}",
+                hint="choose data or network arguments that fit each other",
             )
-            raise MeasureError(what, hint="choose data or network arguments that fit each other")
         embedded: Tensor = self.embed(x.reshape(len(x), *self.input_shape))
         return embedded
 
     def branch(self, l: int, h: Tensor) -> Tensor:
-        """f_l(h_l): what block l adds to the stream (or, where not `residual`, puts in its
-        place)."""
-        added: Tensor = self.blocks[l](h)
-        return added
+        """f_l(h_l), the output of block l."""
+        output: Tensor = self.blocks[l](h)
+        return output
+
+    def join(self, h: Tensor, branch: Tensor) -> Tensor:
+        """h_{l+1} of h_l and f_l(h_l): their sum if `residual`, else the branch."""
+        if self.residual:
+            return h + branch
+        return branch
 
     def advance(self, l: int, h: Tensor) -> Tensor:
         """h_{l+1} of h_l."""
-        if self.residual:
-            return h + self.branch(l, h)
-        return self.branch(l, h)
+        return self.join(h, self.branch(l, h))
 
     def onward(self, h_0: Tensor) -> list[Tensor]:
-        """h_0..h_L of h_0."""
+        """The stream h_0..h_L from h_0."""
         stream = [h_0]
         for l in range(self.n_blocks):
             stream.append(self.advance(l, stream[l]))
@@ -132,7 +138,9 @@ class StreamNet(nn.Module, ABC):
             h = self.advance(k, h)
         return self.readout(h)
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(
+        self, x: Tensor, return_hidden: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Logits (B, C); with ``return_hidden`` also the stream [h_0..h_L]."""
         stream = self.onward(self.embed_input(x))
         logits = self.readout(stream[-1])
@@ -142,14 +150,14 @@ class StreamNet(nn.Module, ABC):
 
 
 def terminal_norm(width: int, on: bool) -> nn.Module:
-    """The terminal LayerNorm, or nothing."""
+    """The terminal LayerNorm, or the identity."""
     if on:
         return nn.LayerNorm(width)
     return nn.Identity()
 
 
-def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, Any]:
-    """L, from names such as ``blocks.3.fc1.weight``, and what the layers after the blocks show."""
+def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, int]:
+    """L, terminal_ln and num_classes, from tensor names such as ``blocks.3.fc1.weight``."""
     blocks = [int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")]
     return {
         "L": 1 + max(blocks, default=-1),
@@ -159,28 +167,25 @@ def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, An
 
 
 LARGEST = 2**24
-"""Of a network's sizes: the products of any two can be counted in bytes."""
+"""The largest size of a network: 64 bits can count the bytes of any product of two."""
 
 
-def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor arguments of a network, in its order; a size is 1 (``L``: 0) to `LARGEST`.
+def checked_args(network: type[StreamNet], given: Mapping[str, object]) -> dict[str, object]:
+    """The constructor arguments of a network, in its order; sizes are 1 (``L``: 0) to `LARGEST`.
 
     Args:
-        network: the class that declares the constructor.
-        given: their values by name, e.g. the constructor's ``locals()``; other names are ignored.
+        network: the class with the constructor.
+        given: values by name, e.g. the constructor's ``locals()``; other names are ignored.
 
     Raises:
-        UsageError: with the argument's name and value.
+        UsageError: names the argument and its value.
     """
     args = {name: given[name] for name in signature(network).parameters}
     for name, size in args.items():
-        if name == "L":
-            least = 0
-        else:
-            least = 1
-        is_size = isinstance(size, int) and not isinstance(size, bool) and least <= size <= LARGEST
-        if name != "terminal_ln" and not is_size:
-            raise UsageError(
-                f"{name} is {size!r}", hint=f"give a whole number from {least} to {LARGEST}"
-            )
+        if name == "terminal_ln":
+            continue
+        least = 0 if name == "L" else 1
+        if type(size) is not int or not least <= size <= LARGEST:
+            hint = f"give a whole number from {least} to {LARGEST}"
+            raise UsageError(f"{name} is {size!r}", hint=hint)
     return args

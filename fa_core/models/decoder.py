@@ -1,9 +1,8 @@
-"""Decoder: a small causal transformer that predicts the token after the last one."""
+"""Decoder: a small causal transformer for next-token prediction."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +13,7 @@ from fa_core.models.vit_mini import TokenStream, TransformerBlock
 
 
 class TokenEmbedding(nn.Module):
-    """Token numbers (B, T), also as floats, → (B, T, d): a vector per token, plus one per
-    position."""
+    """Token numbers (B, T), integers or floats, → (B, T, d): token plus position embedding."""
 
     def __init__(self, vocab: int, length: int, d: int) -> None:
         super().__init__()
@@ -28,15 +26,14 @@ class TokenEmbedding(nn.Module):
 
 
 class Decoder(TokenStream):
-    """Token and position embedding; L pre-LayerNorm causal blocks; terminal LN and linear head on
-    the last token.
+    """Token embedding; L causal pre-LN blocks; terminal LN and linear head on the last token.
 
-    Logits (B, C) are those of the token that follows, the label (B,).
+    The logits (B, C) predict the next token, which is the label (B,).
 
     Args:
         vocab: number of different tokens.
         length: T, tokens per sample.
-        d: width of a token; divided by `heads`.
+        d: width of a token, a multiple of `heads`.
         L: number of blocks (0 = the shallow control).
         heads: attention heads.
         hidden: width of a block's MLP (default 2d).
@@ -79,8 +76,8 @@ class Decoder(TokenStream):
         return h[:, -1]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from the embedding and the first block; heads from its qkv tensor."""
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from the embedding and the first block."""
         vocab, d = shapes["embed.token.weight"]
         return {
             "vocab": vocab,

@@ -1,19 +1,19 @@
-"""Networks that ``--model`` names: a library's, a hub folder's, a plugin's, the user's own.
+"""Networks by ``--model``: of a library, a model-hub folder, a plugin or the user's own code.
 
 timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
 
-(…) are keyword arguments, literals only. Nothing is downloaded, and weights always come from the
-checkpoint.
+(…) are keyword arguments, literals only. Nothing is downloaded; weights come from the checkpoint.
 """
 
 from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -28,23 +28,21 @@ from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
 
 CONFIG = "config.json"
-"""Where a model-hub folder describes its network."""
+"""The network's configuration in a model-hub folder."""
 
 LARGEST_CONFIG = 1 << 22
-"""Bytes of it."""
+"""Its largest size, in bytes."""
 
 LARGEST_SIZE = 1 << 24
-"""What every integer of it is at most: some are turned into lists of that length before anything is
-built."""
+"""Its largest integer: transformers makes lists of some lengths before it builds anything."""
 
 
 class Weights(NamedTuple):
-    """How much a checkpoint holds, to which a network that a file describes is compared before it
-    is built.
+    """The size of a checkpoint: the limit for a network that a file describes.
 
     Attributes:
         path: the checkpoint.
-        tensors: how many.
+        tensors: their number.
         size: their bytes.
     """
 
@@ -54,14 +52,14 @@ class Weights(NamedTuple):
 
 
 def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
-    """The network that a SPEC names, with weights of its own making.
+    """The network of a model spec, with initial weights.
 
     Args:
-        spec: as above; code may be named in it, so it must come from the user, not from a file.
-        weights: what will be loaded into it; None = it is not known.
+        spec: see the module. It may name code, so it must come from the user, not from a file.
+        weights: the checkpoint to load into it; None = unknown.
 
     Raises:
-        UsageError: it cannot be imported or built like this, or is no `torch.nn.Module`.
+        UsageError: it cannot be imported or built, or is not a `torch.nn.Module`.
         UnreadableInput: a folder without a configuration that transformers knows.
     """
     kind, name, args = network_spec(spec)
@@ -73,16 +71,14 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         raise
     except Exception as error:
         if not kind and not isinstance(error, TypeError):
-            raise  # of the user's own code, with its traceback
+            raise  # the traceback shows the user's own code
+        given = "without arguments"
         if args:
             given = f"with {', '.join(args)}"
-        else:
-            given = "without arguments"
-        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
+        hint = f"give what it takes as literals: {name}(depth=4)"
         if kind == "hf":
             hint = ""
-        else:
-            hint = f"give what it takes as literals: {name}(depth=4)"
+        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
         raise UsageError(what, hint=hint) from error
     if not isinstance(network, nn.Module):
         raise UsageError(
@@ -91,13 +87,13 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     return network
 
 
-def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., Any]:
-    """What makes a network that is not built in."""
+def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., object]:
+    """The callable that makes a network which is not built in."""
     if kind == "hf":
         return partial(_from_folder, name, weights)
     if kind:
         return partial(_LIBRARIES[kind], name)
-    maker: Callable[..., Any]
+    maker: Callable[..., object]
     if ":" in name:
         maker = import_callable(name, "--model")
     else:
@@ -106,25 +102,23 @@ def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., Any]:
 
 
 def hub_folder(checkpoint: Path) -> Path | None:
-    """The model-hub folder that a checkpoint is, or lies in; None where no ``config.json`` is
-    there."""
-    if is_folder(checkpoint):
-        folder = checkpoint
-    else:
+    """The checkpoint, or its folder, if that is a model-hub folder."""
+    folder = checkpoint
+    if not is_folder(checkpoint):
         folder = checkpoint.parent
     if is_file(folder / CONFIG):
         return folder
     return None
 
 
-def _from_timm(name: str, **args: Any) -> Any:
+def _from_timm(name: str, **args: object) -> object:
     timm = _library("timm")
     if not timm.is_model(name):
         raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
     return timm.create_model(name, pretrained=False, checkpoint_path="", **args)
 
 
-def _from_torchvision(name: str, **args: Any) -> Any:
+def _from_torchvision(name: str, **args: object) -> object:
     models = _library("torchvision").models
     known = models.list_models(module=models)
     if name not in known:
@@ -132,7 +126,7 @@ def _from_torchvision(name: str, **args: Any) -> Any:
     return models.get_model(name, weights=None, **args)
 
 
-def _from_folder(name: str, weights: Weights | None = None) -> Any:
+def _from_folder(name: str, weights: Weights | None) -> object:
     folder = typed_path(name)
     if not is_file(folder / CONFIG):
         raise UnreadableInput(
@@ -142,14 +136,14 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
         described = read_file(folder / CONFIG, LARGEST_CONFIG)
         _check_sizes(loads(described))
     transformers = _library("transformers")
-    # a folder is all that it takes: one of ours, which nobody else writes to
+    # it reads a folder, so it gets a private copy: no other process can change that meanwhile
     with tempfile.TemporaryDirectory() as own:
         try:
             Path(own, CONFIG).write_bytes(described)
             config = transformers.AutoConfig.from_pretrained(
                 own, local_files_only=True, trust_remote_code=False
             )
-            known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
+            networks = [getattr(transformers, arch, None) for arch in config.architectures or ()]
         except Exception as error:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
@@ -160,7 +154,7 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
             )
             raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
     config.use_cache = False
-    for network in known:
+    for network in networks:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return _built(partial(network, config), weights)
     what = f"architectures is {config.architectures}, none that transformers has"
@@ -169,62 +163,61 @@ def _from_folder(name: str, weights: Weights | None = None) -> Any:
     )
 
 
-def _check_sizes(value: Any, name: str = "it") -> None:
-    """Refuse a configuration with an integer that is no size of a network.
+def _check_sizes(value: object, name: str = "it") -> None:
+    """Check that no integer of a configuration exceeds `LARGEST_SIZE`.
 
     Raises:
-        ValueError: names it.
+        ValueError: names the integer.
     """
-    members: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
-        members = value.items()
+        for key, member in value.items():
+            _check_sizes(member, key)
     elif isinstance(value, list):
-        members = ((name, member) for member in value)
-    for own, member in members:
-        _check_sizes(member, own)
-    if isinstance(value, int) and value > LARGEST_SIZE:
+        for member in value:
+            _check_sizes(member, name)
+    elif isinstance(value, int) and value > LARGEST_SIZE:
         raise ValueError(
             f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}"
         )
 
 
-def _built(build: Callable[[], Any], weights: Weights | None) -> Any:
-    """The network, which is built without memory before, where that can be.
+def _built(build: Callable[[], object], weights: Weights | None) -> object:
+    """The network, built within the size limit; first on the meta device, which takes no memory.
 
     Raises:
-        UnreadableInput: as `_counted`.
+        UnreadableInput: as `_size_limit`.
     """
     if weights is None:
         return build()
-    with _counted(weights), torch.device("meta"):
+    with _size_limit(weights), torch.device("meta"):
         try:
             build()
         except FaError:
             raise
-        except Exception:  # it asks for values of tensors, which have none then
+        except Exception:  # it reads tensor values, which the meta device does not have
             pass
-    with _counted(weights):
+    with _size_limit(weights):
         return build()
 
 
 @contextmanager
-def _counted(weights: Weights) -> Iterator[None]:
-    """Stop the building of a network that has far more tensors, or far larger ones, than its
-    checkpoint.
+def _size_limit(weights: Weights) -> Iterator[None]:
+    """Stop the construction of a network far larger than its checkpoint.
 
-    What a file lacks may be buffers, or tensors that share their memory; so a multiple of it is
-    allowed.
+    A multiple of the checkpoint is allowed, since a file may lack buffers and tensors with shared
+    memory.
 
     Raises:
-        UnreadableInput: says how much it would be.
+        UnreadableInput: says the sizes.
     """
     hint = f"the sizes in {CONFIG} are not those of the weights"
-    parts, size = 0, 0
+    parts = size = 0
 
     def count(_: nn.Module, __: str, part: Tensor | nn.Module | None) -> None:
         nonlocal parts, size
         parts += 1
-        size += part.nbytes if isinstance(part, Tensor) else 0
+        if isinstance(part, Tensor):
+            size += part.nbytes
         if parts > TIMES * (weights.tensors + 1):
             what = f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts"
             raise UnreadableInput(what, where=weights.path, hint=hint)
@@ -242,33 +235,35 @@ def _counted(weights: Weights) -> Iterator[None]:
 
 
 def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """A checkpoint's tensors under the names that a network of transformers has: it stores some
-    under others.
+    """A checkpoint's tensors under the names of a transformers network, which stores some renamed.
 
-    They stay as they are where one is missing, too many or of another shape.
+    Unchanged if a tensor is missing, superfluous or of another shape.
     """
     known = network.state_dict().keys()
     if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
         return tensors
-    read: Any = type(network)
-    loaded, info = read.from_pretrained(
+    pretrained: Any = type(network)
+    loaded, info = pretrained.from_pretrained(
         None, config=network.config, state_dict=dict(tensors), output_loading_info=True
     )
-    return tensors if any(info.values()) else loaded.state_dict()
+    if any(info.values()):
+        return tensors
+    renamed: Mapping[str, Tensor] = loaded.state_dict()
+    return renamed
 
 
-_LIBRARIES: Mapping[str, Callable[..., Any]] = {
+_LIBRARIES: Mapping[str, Callable[..., object]] = {
     "timm": _from_timm,
     "torchvision": _from_torchvision,
 }
 
 
-def _library(package: str) -> Any:
+def _library(package: str) -> ModuleType:
     """An optional package, imported.
 
     Raises:
-        UsageError: it is not installed, or does not import: builds of torchvision for another torch
-            raise anything.
+        UsageError: it is not installed, or fails to import. A torchvision for another torch may
+            raise any exception.
     """
     try:
         return importlib.import_module(package)
@@ -279,18 +274,17 @@ def _library(package: str) -> Any:
 
 
 def _unusable(package: str, error: Exception) -> UsageError:
-    """The error for a package that does not import, or not all of it."""
+    """The error for a package that fails to import, at least in part."""
     why = _first_line(error)
+    needed = package
     if "torchvision" in why:
         needed = "torchvision"
-    else:
-        needed = package
     hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
     return UsageError(f"{package} does not import here ({why})", hint=hint)
 
 
 def _first_line(error: BaseException) -> str:
-    """Of the error that all others came from."""
+    """First line of the error at the root of a chain of causes."""
     while cause := error.__cause__:
         error = cause
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,10 +1,10 @@
-"""The residual MLPs: ResMLP as published, a wider one, and StudentNet without any LayerNorm."""
+"""The residual MLPs: the published ResMLP, a wider one, and StudentNet without LayerNorm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,7 +13,7 @@ from fa_core.models.base import Shape, StreamNet, checked_args, common_args, ter
 
 
 class ResidualMLP(StreamNet):
-    """h_0 = W·x + b; L residual blocks; perhaps a terminal LN; linear head.
+    """h_0 = W·x + b; L residual blocks; an optional terminal LN; a linear head.
 
     Args:
         input_dim: values per sample.
@@ -25,10 +25,9 @@ class ResidualMLP(StreamNet):
     """
 
     block: ClassVar[type[PreNormBlock]]
-    """``block(d, hidden)`` makes an f_l: its two linear layers, from d to hidden and back, around a
-    GELU."""
-    last: ClassVar[str] = "head"
-    """What the head is called."""
+    """Class of f_l: ``block(d, hidden)`` has linear layers d → hidden → d around a GELU."""
+    last = "head"
+    """Name of the head."""
 
     def __init__(
         self,
@@ -48,15 +47,13 @@ class ResidualMLP(StreamNet):
         self.add_module(self.last, nn.Linear(d, num_classes))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and
-        ``head.weight``."""
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from the embedding, the first block, the terminal LN and the head."""
         d, input_dim = shapes["embed.weight"]
         common = common_args(shapes, cls.last)
+        hidden = 2 * d
         if common["L"]:
             hidden = shapes[f"blocks.0.{cls.block.inner}.weight"][0]
-        else:
-            hidden = 2 * d
         found = {"input_dim": input_dim, "d": d, "hidden": hidden, **common}
         return {name: found[name] for name in signature(cls).parameters}
 
@@ -75,13 +72,15 @@ class PreNormBlock(nn.Module):
         self.add_module(self.outer, nn.Linear(hidden, d))
 
     def forward(self, h: Tensor) -> Tensor:
-        inner = getattr(self, self.inner)(self.ln(h) if self.normed else h)
-        added: Tensor = getattr(self, self.outer)(F.gelu(inner))
-        return added
+        if self.normed:
+            h = self.ln(h)
+        inner = self.get_submodule(self.inner)(h)
+        output: Tensor = self.get_submodule(self.outer)(F.gelu(inner))
+        return output
 
 
 class PublishedBlock(PreNormBlock):
-    """As `PreNormBlock`, both d → d. W2 starts at N(0, 0.01²), its bias at 0."""
+    """`PreNormBlock` with initial W2 ~ N(0, 0.01²) and zero bias."""
 
     inner, outer = "w1", "w2"
     w2: nn.Linear
@@ -93,8 +92,7 @@ class PublishedBlock(PreNormBlock):
 
 
 class ResMLP(ResidualMLP):
-    """The published network: h_0 = W·x + b; L pre-LN GELU blocks d → d → d; terminal LN; linear
-    head.
+    """The published network: linear embedding; L pre-LN GELU blocks d → d → d; terminal LN; head.
 
     Args:
         input_dim: values per sample (3072 = a flattened 3×32×32 image).
@@ -103,8 +101,7 @@ class ResMLP(ResidualMLP):
         terminal_ln: whether the head reads LN(h_L).
         num_classes: C.
 
-    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12); its tensors have the published
-    names.
+    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12); tensors have published names.
     """
 
     arch = "resmlp"
@@ -129,9 +126,9 @@ class ResMLP(ResidualMLP):
 
 
 class WideResMLP(ResidualMLP):
-    """As `ResMLP`, but wider inside its blocks, and initialised as PyTorch does.
+    """`ResMLP` with wider blocks and PyTorch's initialisation.
 
-    It was called ``resmlp`` before that had the published block: see `fa_core.models.arch_of`.
+    Formerly ``resmlp``, before that had the published block; see `fa_core.models.arch_of`.
 
     Args:
         input_dim, d, L, terminal_ln, num_classes: as for `ResMLP`.
@@ -153,9 +150,9 @@ class PlainBlock(PreNormBlock):
 class StudentNet(ResidualMLP):
     """h_0 = W·x + b; L residual GELU blocks without LayerNorm; linear head.
 
-    Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient: (b) fires only
-    where the softmax is saturated at the right labels, and its cause then is ``saturated``.
-    Published: never.
+    Under DFA its stream explodes too (a), but no LayerNorm shrinks its gradient. (b) therefore
+    fires only if the softmax saturates at the right labels, with the cause ``saturated``; in the
+    publication it never fires.
 
     Args:
         input_dim: values per sample.

@@ -1,10 +1,10 @@
-"""Residual CNNs for small images, with BatchNorm; tensors are named as in BioTorch."""
+"""Residual CNNs for small images, with BatchNorm; tensors have BioTorch's names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,22 +13,21 @@ from fa_core.errors import UsageError
 from fa_core.models.base import Shape, StreamNet, checked_args, terminal_norm
 
 STAGES = 3
-"""Each halves the map and doubles the channels of the one before it."""
+"""Stages of a network; from one to the next the map halves and the channels double."""
 
 
 class BasicBlock(nn.Module):
     """f(h) = ReLU(BN(conv(ReLU(BN(conv(h))))) + S(h)); (B, c, s, s) → (B, c', s', s').
 
-    S has no parameters ("option A"): h itself, or, where the map shrinks, every other row and
-    column of it, with zeros for the new channels, one half before and one half behind the old ones.
+    S has no parameters ("option A"). It is h itself or, if the map shrinks, every other row and
+    column of h, padded with zero channels: half of them before the old channels, half after.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.added = outputs - inputs
-        self.conv1 = nn.Conv2d(
-            inputs, outputs, 3, stride=2 if self.added else 1, padding=1, bias=False
-        )
+        stride = 2 if self.added else 1
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
@@ -42,18 +41,17 @@ class BasicBlock(nn.Module):
 
 
 class SmallResNet(StreamNet):
-    """A convolution; three stages of L/3 blocks with w, 2w and 4w channels; mean over the map;
-    linear head.
+    """Convolution; three stages of L/3 blocks with w, 2w, 4w channels; mean over the map; head.
 
     h_0 is the first convolution's output after BatchNorm and ReLU. A block ends in a ReLU, so
     h_{l+1} = f_l(h_l).
 
     Args:
-        image: side of the square image; a larger or smaller one is taken as well.
-        channels: its channels.
+        image: side of the square image; other sides are accepted as well.
+        channels: of the image.
         width: w (default 32).
         L: number of blocks, a multiple of 3 (default 3; 0 = the shallow control).
-        terminal_ln: whether the head reads LN of the mean; the published network has none.
+        terminal_ln: whether the head reads LN of the mean; not in the published network.
         num_classes: C.
 
     Source: docs/protocol.md §6; He et al., CVPR 2016, §4.2.
@@ -61,10 +59,10 @@ class SmallResNet(StreamNet):
 
     arch = "small_resnet"
     residual = False
-    usual: ClassVar[tuple[int, int]] = (32, 3)
-    """w and L where they are not given."""
+    usual = (32, 3)
+    """Default w and L."""
     exactly: ClassVar[int | None] = 3
-    """The L that a checkpoint of this name has; None = any that no other network here has."""
+    """The only L that `infer_args` accepts; None = any."""
     conv1: nn.Conv2d
     fc: nn.Linear
 
@@ -87,18 +85,22 @@ class SmallResNet(StreamNet):
                 f"{self.arch} has {STAGES} stages of equal length, L is {L}",
                 hint="use a multiple of 3",
             )
-        places = [l * STAGES // L for l in range(L)]
-        states = [(width << p, -(-image // (1 << p)), -(-image // (1 << p))) for p in (0, *places)]
+        stages = [l * STAGES // L for l in range(L)]
+        states = []
+        for stage in (0, *stages):
+            side = -(-image // (1 << stage))
+            states.append((width << stage, side, side))
         super().__init__(args, (channels, image, image), states)
         self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        sizes = [shape[0] for shape in states]
-        blocks = [BasicBlock(inputs, outputs) for inputs, outputs in pairwise(sizes)]
-        for stage in range(STAGES if L else 0):
-            own = [block for block, p in zip(blocks, places, strict=True) if p == stage]
-            self.add_module(f"layer{stage + 1}", nn.Sequential(*own))
-        self.out_ln = terminal_norm(sizes[-1], terminal_ln)
-        self.fc = nn.Linear(sizes[-1], num_classes)
+        layers = {stage: nn.Sequential() for stage in stages}
+        for stage, (before, after) in zip(stages, pairwise(states), strict=True):
+            layers[stage].append(BasicBlock(before[0], after[0]))
+        for stage, layer in layers.items():
+            self.add_module(f"layer{stage + 1}", layer)
+        last = states[-1][0]
+        self.out_ln = terminal_norm(last, terminal_ln)
+        self.fc = nn.Linear(last, num_classes)
 
     @property
     def embed(self) -> nn.Module:  # type: ignore[override]
@@ -116,7 +118,7 @@ class SmallResNet(StreamNet):
         return self.fc
 
     def embed_input(self, x: Tensor) -> Tensor:
-        """h_0; images of another size than `input_shape` are taken as they are."""
+        """h_0 of images of any size, or as `StreamNet.embed_input`."""
         if x.dim() == 4 and x.shape[1] == self.input_shape[0]:
             embedded: Tensor = self.embed(x)
             return embedded
@@ -127,29 +129,29 @@ class SmallResNet(StreamNet):
         return h.mean(dim=(2, 3))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``conv1``, ``fc`` and the blocks; the image's side does not show in
-        them."""
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from ``conv1``, ``fc`` and the blocks; no tensor shows the image's side."""
         width, channels, _, _ = shapes["conv1.weight"]
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
         if cls.exactly not in (L, None):
             raise ValueError(f"{L} blocks")
-        found = {
+        return {
+            "image": 32,
             "channels": channels,
             "width": width,
             "L": L,
             "terminal_ln": "out_ln.weight" in shapes,
+            "num_classes": shapes["fc.weight"][0],
         }
-        return {"image": 32, **found, "num_classes": shapes["fc.weight"][0]}
 
 
 class ResNet56(SmallResNet):
-    """ResNet-56: as `SmallResNet`, with 27 blocks and w = 16."""
+    """`SmallResNet` with 27 blocks and w = 16."""
 
     arch, usual, exactly = "resnet56", (16, 27), 27
 
 
 class ResNet20(SmallResNet):
-    """ResNet-20: as `SmallResNet`, with 9 blocks and w = 16; ResNet-(2L + 2) for another L."""
+    """`SmallResNet` with 9 blocks and w = 16; with another L, ResNet-(2L + 2)."""
 
     arch, usual, exactly = "resnet20", (16, 9), None

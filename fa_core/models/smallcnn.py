@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
-from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,7 +13,7 @@ from fa_core.models.base import Shape, StreamNet, checked_args, common_args, ter
 
 
 class ConvBlock(nn.Module):
-    """max-pool 2×2 of ReLU(BN(3×3 convolution)); (B, c, s, s) → (B, c', s/2, s/2)."""
+    """2×2 max-pool of ReLU(BN(3×3 convolution)); (B, c, s, s) → (B, c', s/2, s/2)."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -40,12 +39,12 @@ class SmallCNN(StreamNet):
     """conv → conv → conv → FC → head: h_0 is the first convolution's output, h_{l+1} = f_l(h_l).
 
     Args:
-        image: side of the square image; a multiple of 8.
-        channels: its channels.
+        image: side of the square image, a multiple of 8.
+        channels: of the image.
         width: channels of the first convolution; the others have 2 and 4 times as many.
         d: width of the hidden FC layer.
-        L: blocks after the first convolution, 3, or 0 = the shallow control.
-        terminal_ln: whether the head reads LN(h_L); the published network has none.
+        L: blocks after the first convolution: 3, or 0 = the shallow control.
+        terminal_ln: whether the head reads LN(h_L); not in the published network.
         num_classes: C.
 
     Source: docs/protocol.md §6.
@@ -66,15 +65,11 @@ class SmallCNN(StreamNet):
     ) -> None:
         args = checked_args(SmallCNN, locals())
         if image % 8:
-            raise UsageError(
-                f"smallcnn halves the image three times, image is {image}",
-                hint="use a multiple of 8",
-            )
+            what = f"smallcnn halves the image three times, image is {image}"
+            raise UsageError(what, hint="use a multiple of 8")
         if L not in (0, 3):
-            raise UsageError(
-                f"smallcnn has 3 blocks after its first convolution, L is {L}",
-                hint="use L=3, or L=0",
-            )
+            what = f"smallcnn has 3 blocks after its first convolution, L is {L}"
+            raise UsageError(what, hint="use L=3, or L=0")
         maps = [(width << l, image >> (l + 1), image >> (l + 1)) for l in range(3)]
         states: list[Shape] = [*maps, (d,)][: L + 1]
         super().__init__(args, (channels, image, image), states)
@@ -86,27 +81,19 @@ class SmallCNN(StreamNet):
         self.head = nn.Linear(self.credit_sizes[-1], num_classes)
 
     def read(self, h: Tensor) -> Tensor:
-        """h_L, flattened where it is a map."""
+        """h_L, flattened."""
         return h.flatten(1)
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from the convolutions; the image's side from the first layer that reads a
-        flattened map."""
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from the convolutions and the first layer after a flattened map."""
         width, channels, _, _ = shapes["embed.conv.weight"]
         common = common_args(shapes)
         if common["L"]:
             dense = shapes["blocks.2.fc.weight"]
-        else:
-            dense = None
-        if dense:
+            d = dense[0]
             image = 8 * isqrt(dense[1] // (4 * width))
         else:
+            d = 256
             image = 2 * isqrt(shapes["head.weight"][1] // width)
-        return {
-            "image": image,
-            "channels": channels,
-            "width": width,
-            "d": dense[0] if dense else 256,
-            **common,
-        }
+        return {"image": image, "channels": channels, "width": width, "d": d, **common}

@@ -1,10 +1,9 @@
-"""ViT-Mini: a small pre-LayerNorm vision transformer whose head reads the cls token."""
+"""ViT-Mini: a small pre-LayerNorm vision transformer with its head on the cls token."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isqrt
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,7 @@ from fa_core.models.base import Shape, StreamNet, checked_args, common_args, ter
 
 
 class PatchEmbedding(nn.Module):
-    """Images (B, c, s, s) → tokens (B, 1 + (s/p)², d): the cls token, then the patches, plus
-    positions."""
+    """Images (B, c, s, s) → the cls and patch tokens with positions (B, 1 + (s/p)², d)."""
 
     def __init__(self, channels: int, image: int, patch: int, d: int) -> None:
         super().__init__()
@@ -34,8 +32,13 @@ class PatchEmbedding(nn.Module):
 class Attention(nn.Module):
     """Softmax self-attention, (B, T, d) → (B, T, d).
 
-    The projection to queries, keys and values is one tensor of shape (3, heads, d/heads, d): its
-    shape says how many heads there are. `causal`: a token sees itself and those before it.
+    The projection to queries, keys and values is one tensor (3, heads, d/heads, d), so that a
+    checkpoint shows the number of heads.
+
+    Args:
+        d: width of a token.
+        heads: number of heads.
+        causal: whether a token attends to itself and earlier tokens only.
     """
 
     def __init__(self, d: int, heads: int, causal: bool = False) -> None:
@@ -53,16 +56,15 @@ class Attention(nn.Module):
         q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / size**0.5
         if self.causal:
-            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(later, -torch.inf)
+            every = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+            scores = scores.masked_fill(every.triu(1), -torch.inf)
         weights = scores.softmax(-1)
         mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
         return mixed
 
 
 class TransformerBlock(nn.Module):
-    """f(h) = A + M(h + A), A = attention(LN(h)), M(u) = W2·GELU(W1·LN(u)): one step of the
-    stream."""
+    """f(h) = A + M(h + A), with A = attention(LN(h)) and M(u) = W2·GELU(W1·LN(u))."""
 
     def __init__(self, d: int, heads: int, hidden: int, causal: bool = False) -> None:
         super().__init__()
@@ -79,12 +81,11 @@ class TransformerBlock(nn.Module):
 
 
 class TokenStream(StreamNet):
-    """A network whose stream holds all tokens, (T, d) per sample, and whose head reads one of
-    them."""
+    """A network with a stream of tokens, (T, d) per sample, and a head on one of them."""
 
     @property
     def credit_sizes(self) -> list[int]:
-        """d at every layer: tokens share their sample's feedback vector."""
+        """d at every layer: all tokens of a sample share its feedback vector."""
         return [shape[-1] for shape in self.state_shapes]
 
     def place(self, l: int, vector: Tensor) -> Tensor:
@@ -92,30 +93,24 @@ class TokenStream(StreamNet):
         return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
 
     @staticmethod
-    def block_args(shapes: Mapping[str, Shape], d: int) -> dict[str, Any]:
-        """What the tensors of the first block and of the layers after the blocks show."""
+    def block_args(shapes: Mapping[str, Shape], d: int) -> dict[str, int]:
+        """Arguments from the first block and the layers after the blocks."""
         common = common_args(shapes)
+        heads, hidden = 1, 2 * d
         if common["L"]:
             heads = shapes["blocks.0.attention.qkv_weight"][1]
-        else:
-            heads = 1
-        return {
-            "heads": heads,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
-            **common,
-        }
+            hidden = shapes["blocks.0.fc1.weight"][0]
+        return {"heads": heads, "hidden": hidden, **common}
 
 
 class ViTMini(TokenStream):
     """Patches and a cls token; L transformer blocks; terminal LN and linear head on the cls token.
 
-    The stream holds all tokens, (T, d) per sample; a feedback vector goes to every token.
-
     Args:
-        image: side of the square image.
-        channels: its channels.
-        patch: side of a patch; divides `image`.
-        d: width of a token; divided by `heads`.
+        image: side of the square image, a multiple of `patch`.
+        channels: of the image.
+        patch: side of a patch.
+        d: width of a token, a multiple of `heads`.
         L: number of blocks (0 = the shallow control).
         heads: attention heads.
         hidden: width of a block's MLP (default 2d).
@@ -157,9 +152,8 @@ class ViTMini(TokenStream):
         return h[:, 0]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from the patch convolution, the positions and the first block; heads from its
-        qkv tensor."""
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from the patch convolution, the positions and the first block."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         image = patch * isqrt(shapes["embed.pos"][1] - 1)
         return {

@@ -1,15 +1,15 @@
-"""`ProtocolMonitor`: the four diagnostics every so many steps of any training loop.
+"""`ProtocolMonitor`: the four diagnostics during training, in any training loop.
 
     monitor = ProtocolMonitor(model, eval_batches, every=390, on_fire=print)
     for x, y in loader:
         ...
         monitor.step()
 
-What is measured may go to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the
+The numbers may be sent to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the
 names of `scalars`.
 
 `fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for
-Lightning and for transformers' Trainer; each needs its library, which nothing else here does.
+Lightning and for transformers' Trainer, and need these libraries.
 """
 
 from __future__ import annotations
@@ -19,30 +19,36 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import nn
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError, missing_package
 from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
-from fa_core.measure.diagnose import diagnose
+from fa_core.measure.diagnose import DiagnoseOptions, diagnose
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.trace import trace_entry, write_trace
 
-Numbers = Mapping[str, float]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Numbers: TypeAlias = Mapping[str, float]
+Send: TypeAlias = Callable[[Numbers, int], object]
+"""Called with numbers by name, and their step."""
 
 _LOGGERS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
-"""Package → the module that is imported of it."""
+"""Package → the module to import."""
 
 
 def scalars(report: DiagnosticReport) -> dict[str, float]:
-    """What a logger is given of a report, where it was measured.
+    """The measured numbers of a report, by their names in a log.
 
     ``fa/acc``, ``fa/frozen_acc``, ``fa/growth``, ``fa/h_L``, ``fa/g_L``, ``fa/drift``; ‖h_l‖ and
     ‖g_l‖ as ``fa/h_0``, ``fa/g_0``, …
 
-    A log with these names is read back with every number exact (`fa_core.formats`).
+    `fa_core.formats` reads a log with these names back exactly.
     """
     found = {
         "acc": report.headline_acc,
@@ -51,14 +57,16 @@ def scalars(report: DiagnosticReport) -> dict[str, float]:
         "h_L": report.h_L,
         "g_L": report.g_L,
         "drift": report.cross_batch_stability,
-        **{f"h_{layer}": norm for layer, norm in enumerate(report.residual_norms)},
-        **{f"g_{layer}": norm for layer, norm in enumerate(report.bp_grad_norms)},
     }
+    for layer, norm in enumerate(report.residual_norms):
+        found[f"h_{layer}"] = norm
+    for layer, norm in enumerate(report.bp_grad_norms):
+        found[f"g_{layer}"] = norm
     return {f"fa/{name}": value for name, value in found.items() if value is not None}
 
 
-def _sender(to: str | Callable[[Numbers, int], object]) -> Callable[[Numbers, int], object]:
-    """What numbers and their step are handed to.
+def _sender(to: str | Send) -> Send:
+    """The function that sends numbers to a logger.
 
     Raises:
         UsageError: an unknown logger, or one that is not installed.
@@ -68,12 +76,16 @@ def _sender(to: str | Callable[[Numbers, int], object]) -> Callable[[Numbers, in
     if to not in _LOGGERS:
         raise unknown_name("logger", str(to), tuple(_LOGGERS))
     try:
-        logger: Any = importlib.import_module(_LOGGERS[to])
+        logger = importlib.import_module(_LOGGERS[to])
     except ImportError:
         raise missing_package(to, f'ProtocolMonitor(to="{to}")') from None
+
+    def log(numbers: Numbers, step: int) -> None:
+        # the step as a number of its own: the run's step belongs to the training loop
+        logger.log({**numbers, "fa/step": step})
+
     if to != "tensorboard":
-        # with a step of its own: that of the run is the training loop's
-        return lambda numbers, step: logger.log({**numbers, "fa/step": step})
+        return log
     writer = logger.SummaryWriter()
 
     def write(numbers: Numbers, step: int) -> None:
@@ -86,12 +98,12 @@ def _sender(to: str | Callable[[Numbers, int], object]) -> Callable[[Numbers, in
 
 @dataclass(frozen=True)
 class Firing:
-    """A diagnostic that did not fire before and does now.
+    """Diagnostics that fire now and did not at the measurement before.
 
     Attributes:
-        step: after how many steps.
-        letters: which, e.g. ``"ab"``.
-        report: all that was measured.
+        step: steps so far.
+        letters: the diagnostics, e.g. ``"ab"``.
+        report: the measurement.
     """
 
     step: int
@@ -104,29 +116,27 @@ class Firing:
 
 
 class ProtocolMonitor:
-    """Measures a network while it is trained, and reports when a diagnostic starts to fire.
+    """Measures a network during training, and reports when a diagnostic starts to fire.
 
-    One measurement is a forward and an activation-backward pass of the eval batches: ten batches of
-    128 cost under 2 % of an epoch of 50,000 samples. The network, its gradients, modes and the
-    random generators are left as they were, so training goes on as it would have without it.
+    One measurement is a forward and an activation-backward pass over the eval batches: ten batches
+    of 128 cost under 2 % of an epoch of 50,000 samples. The network, its gradients and modes and
+    the random generators are restored, so the training is the same as without a monitor.
 
     Args:
         model: the network; see `fa_core.diagnose` for what can be tapped.
         eval_batches: (x, y) pairs, the same at every measurement.
         every: measure on every `every`-th `step`.
-        on_fire: called with a `Firing` when a diagnostic fires that did not at the measurement
-            before.
-        to: where the numbers of each measurement go: ``"tensorboard"`` (a new run in ``runs/``),
-            ``"wandb"`` or ``"trackio"`` (the run that was started with their ``init``), or a
-            function of numbers by name and step.
-        trace: a file to keep in trace format, for `fa-tui timeline` and the explorer; None = no
-            file.
-        measure: further arguments of `fa_core.diagnose`: ``taps``, ``thresholds``,
+        on_fire: called with a `Firing` when a diagnostic starts to fire.
+        to: destination of the numbers: ``"tensorboard"`` (a new run in ``runs/``), ``"wandb"`` or
+            ``"trackio"`` (the run started with their ``init``), or a function of numbers by name
+            and step.
+        trace: trace file to write, for `fa-tui timeline` and the explorer; None = no file.
+        measure: further options of `fa_core.diagnose`: ``taps``, ``thresholds``,
             ``frozen_baseline_acc``, ``norm_batches``, ``dtype``, ...
 
     Attributes:
         reports: every report so far.
-        first_fired: letter → the step at which it fired first.
+        first_fired: letter → the first step at which it fired.
 
     Raises:
         UsageError: `every` below 1, or a logger that is unknown or not installed.
@@ -135,13 +145,13 @@ class ProtocolMonitor:
     def __init__(
         self,
         model: nn.Module,
-        eval_batches: Sequence[Any],
+        eval_batches: Sequence[object],
         *,
         every: int = 1,
         on_fire: Callable[[Firing], object] | None = None,
-        to: str | Callable[[Numbers, int], object] | None = None,
+        to: str | Send | None = None,
         trace: str | Path | None = None,
-        **measure: Any,
+        **measure: Unpack[DiagnoseOptions],
     ) -> None:
         if every < 1:
             raise UsageError(
@@ -149,24 +159,22 @@ class ProtocolMonitor:
             )
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
-        self._model, self._batches, self._every = model, eval_batches, every
-        self._on_fire, self._measure = on_fire, measure
-        if trace is None:
-            self._trace = None
-        else:
-            self._trace = Path(trace)
-        if to is None:
-            self._send = None
-        else:
-            self._send = _sender(to)
-        self._entries: list[dict[str, Any]] = []
+        self._model = model
+        self._batches = eval_batches
+        self._every = every
+        self._on_fire = on_fire
+        self._measure = measure
+        self._trace = None if trace is None else Path(trace)
+        self._send = None if to is None else _sender(to)
+        self._entries: list[Json] = []
         self._steps = 0
+        self._fired: frozenset[str] = frozenset()
 
-    def step(self, **logged: Any) -> DiagnosticReport | None:
-        """Count one step of the loop; measure if it is time to.
+    def step(self, **logged: object) -> DiagnosticReport | None:
+        """Count one step of the loop; measure on every `every`-th.
 
         Args:
-            logged: numbers to keep in the trace, e.g. ``loss=float(loss)``.
+            logged: further numbers for the trace, e.g. ``loss=float(loss)``.
 
         Returns:
             The report, or None between measurements.
@@ -176,7 +184,7 @@ class ProtocolMonitor:
             return self.measure(**logged)
         return None
 
-    def measure(self, **logged: Any) -> DiagnosticReport:
+    def measure(self, **logged: object) -> DiagnosticReport:
         """Measure now.
 
         Raises:
@@ -184,20 +192,16 @@ class ProtocolMonitor:
         """
         start = time.perf_counter()
         report = diagnose(self._model, self._batches, **self._measure)
-        took = time.perf_counter() - start
-        if self.reports:
-            before = self.reports[-1].flags
-        else:
-            before = frozenset()
+        seconds = time.perf_counter() - start
         self.reports.append(report)
         if self._trace is not None:
-            self._entries.append(
-                trace_entry(len(self.reports), report, took, step=self._steps, **logged)
-            )
+            entry = trace_entry(len(self.reports), report, seconds, step=self._steps, **logged)
+            self._entries.append(entry)
             write_trace(self._trace, self._entries)
         if self._send is not None:
             self._send(scalars(report), self._steps)
-        new = "".join(sorted(report.flags - before))
+        new = "".join(sorted(report.flags - self._fired))
+        self._fired = report.flags
         for letter in new:
             self.first_fired.setdefault(letter, self._steps)
         if new and self._on_fire is not None:
@@ -205,41 +209,51 @@ class ProtocolMonitor:
         return report
 
 
-class Watching:
-    """What the callbacks for training libraries share.
+class MonitorOptions(DiagnoseOptions, total=False):
+    """Options of `ProtocolMonitor` by name, except ``every``."""
+
+    on_fire: Callable[[Firing], object] | None
+    to: str | Send | None
+    trace: str | Path | None
+
+
+class CallbackOptions(MonitorOptions, total=False):
+    """Options of the callbacks by name, see `MonitorCallback`."""
+
+    network: Callable[[Any], nn.Module] | None
+    stop_on: str
+
+
+class MonitorCallback:
+    """Common base of the callbacks for training libraries.
 
     Args:
         eval_batches: (x, y) pairs, the same at every measurement.
-        network: the library's model → the network to measure; None = the model itself.
-        stop_on: letters of diagnostics that stop the training when they fire.
-        options: further arguments of `ProtocolMonitor`.
+        options: ``network``: the library's model → the network to measure; None = the model itself.
+            ``stop_on``: letters of diagnostics that stop the training when they fire. The others
+            are options of `ProtocolMonitor`.
 
     Attributes:
         monitor: the `ProtocolMonitor`, from the start of training on.
     """
 
-    def __init__(
-        self,
-        eval_batches: Sequence[Any],
-        *,
-        network: Callable[[Any], nn.Module] | None = None,
-        stop_on: str = "",
-        **options: Any,
-    ) -> None:
+    def __init__(self, eval_batches: Sequence[object], **options: Unpack[CallbackOptions]) -> None:
         self.monitor: ProtocolMonitor | None = None
-        self._batches, self._network, self._options = eval_batches, network, options
-        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+        self._batches = eval_batches
+        self._stop_on = diagnostic_letters(options.pop("stop_on", ""), "stop_on")
+        self._network = options.pop("network", None)
+        self._options: MonitorOptions = options
 
-    def begin(self, model: Any, every: int) -> None:
-        """Start to count steps of training this model, and measure every so many."""
-        if self._network is None:
-            network = model
-        else:
-            network = self._network(model)
+    def begin(self, model: nn.Module, every: int) -> None:
+        """Start a monitor of this model that measures on every `every`-th step."""
+        network = model if self._network is None else self._network(model)
         self.monitor = ProtocolMonitor(network, self._batches, every=every, **self._options)
 
-    def step(self) -> tuple[DiagnosticReport | None, bool]:
-        """Count one: the report if it was measured, and whether the training is to stop."""
+    def step(self) -> DiagnosticReport | None:
+        """Count one step: the report, or None between measurements."""
         assert self.monitor is not None
-        report = self.monitor.step()
-        return report, report is not None and bool(report.flags & self._stop_on)
+        return self.monitor.step()
+
+    def stops(self, report: DiagnosticReport | None) -> bool:
+        """Whether a report stops the training."""
+        return report is not None and not self._stop_on.isdisjoint(report.flags)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fa_core.errors import missing_package
-from fa_core.monitor import Watching, scalars
+from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
 
 try:
     import lightning.pytorch as pl
 except ImportError:
     raise missing_package("lightning", "ProtocolCallback") from None
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class ProtocolCallback(Watching, pl.Callback):
+
+class ProtocolCallback(MonitorCallback, pl.Callback):
     """Measures at the end of every `every_n_epochs`-th training epoch.
 
-    What was measured is logged under the names of `fa_core.monitor.scalars`: ``fa/growth``,
+    The numbers are logged under the names of `fa_core.monitor.scalars`: ``fa/growth``,
     ``fa/g_L``, ``fa/drift``, …
 
         Trainer(callbacks=[ProtocolCallback(eval_batches, network=lambda module: module.net,
@@ -25,17 +28,21 @@ class ProtocolCallback(Watching, pl.Callback):
 
     Args:
         eval_batches: (x, y) pairs, the same at every measurement.
-        network: LightningModule → the network to measure; None = the module itself.
         every_n_epochs: epochs between measurements.
-        stop_on: letters of diagnostics that stop the trainer when they fire.
-        options: further arguments of `ProtocolMonitor`.
+        options: ``network``: LightningModule → the network to measure; None = the module itself.
+            ``stop_on``: letters of diagnostics that stop the trainer when they fire. The others are
+            options of `ProtocolMonitor`.
 
     Attributes:
         monitor: the `ProtocolMonitor`, from the start of `fit` on.
     """
 
     def __init__(
-        self, eval_batches: Sequence[Any], *, every_n_epochs: int = 1, **options: Any
+        self,
+        eval_batches: Sequence[object],
+        *,
+        every_n_epochs: int = 1,
+        **options: Unpack[CallbackOptions],
     ) -> None:
         super().__init__(eval_batches, **options)
         self._every = every_n_epochs
@@ -44,7 +51,7 @@ class ProtocolCallback(Watching, pl.Callback):
         self.begin(pl_module, self._every)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        report, stops = self.step()
+        report = self.step()
         if report is not None:
             pl_module.log_dict(scalars(report), rank_zero_only=True)
-        trainer.should_stop |= stops
+        trainer.should_stop |= self.stops(report)

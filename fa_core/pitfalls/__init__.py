@@ -1,4 +1,4 @@
-"""Seven pitfalls of credit-quality pipelines, each demonstrated on a run that shows it.
+"""Seven pitfalls of credit-quality pipelines, each with a runnable demonstration.
 
 Imports torch through `measure`; imported by the command `pitfalls` alone.
 """

@@ -1,16 +1,16 @@
 """The seven demonstrations: the wrong number, the right one, and why they differ.
 
-1 to 3 are shown on constructed tensors, 4 to 7 on a trained net with its own feedback.
+1 to 3 run on constructed tensors, 4 to 7 on a trained network with its own feedback.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 import torch
@@ -18,26 +18,30 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fa_core.data import eval_batches, load_data
+from fa_core.decode import Json
 from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.runs import CREDIT, WEIGHTS, read_manifest
+from fa_core.facts.run_names import CREDIT, WEIGHTS, read_manifest
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
-from fa_core.measure.credit_metrics import pooled_gamma
+from fa_core.measure.credit_metrics import Signal, pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.methods import Method, restore_method
 from fa_core.models import StreamNet
 
+Values: TypeAlias = Mapping[str, float | Sequence[float | None] | None]
+"""What was computed → its value, or one per layer; None is N/A."""
+
 
 @dataclass(frozen=True)
 class Subject:
-    """What pitfalls 4 to 7 need.
+    """A trained network with its feedback and samples, for pitfalls 4 to 7.
 
     Attributes:
-        name: of the run, to be shown.
-        net: trained, in eval mode.
-        method: with the feedback it was trained with.
+        name: the run's name.
+        net: the network, in eval mode.
+        method: the credit rule, with the training feedback.
         x: inputs (B, …).
         y: labels (B,).
     """
@@ -54,13 +58,15 @@ class Subject:
         Source: docs/protocol.md §2, §5.
         """
         logits, stream = self.net(self.x, return_hidden=True)
-        grads = torch.autograd.grad(F.cross_entropy(logits, self.y, reduction="sum"), stream)
-        kept = [h.detach() for h in stream]
-        return self.method.credit(self.net, kept, logits.detach(), self.y), list(grads)
+        loss = F.cross_entropy(logits, self.y, reduction="sum")
+        grads = torch.autograd.grad(loss, stream)
+        hidden = [h.detach() for h in stream]
+        credit = self.method.credit(self.net, hidden, logits.detach(), self.y)
+        return credit, list(grads)
 
 
-def of_run(folder: Path, samples: int = 512) -> Subject:
-    """A run folder's net with its saved feedback, on its own evaluation samples.
+def of_run(folder: Path) -> Subject:
+    """The network of a run folder with its saved feedback, on its own evaluation samples.
 
     Raises:
         UnreadableInput, UsageError: the folder is no complete run.
@@ -68,51 +74,48 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
     """
     manifest = read_manifest(folder)
     if not (folder / CREDIT).is_file():
-        hint = f"pitfalls 4 to 7 need a {CREDIT}"
-        raise MeasureError("no saved feedback in this run: its Γ is N/A", where=folder, hint=hint)
+        raise MeasureError(
+            "no saved feedback in this run: its Γ is N/A",
+            where=folder,
+            hint=f"pitfalls 4 to 7 need a {CREDIT}",
+        )
     net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
-    method = restore_method(
-        manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args
-    )
+    feedback = load_checkpoint(folder / CREDIT).tensors
+    method = restore_method(manifest.method, net, feedback, **manifest.method_args)
     if not method.draws_feedback:
         raise MeasureError(
             f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run"
         )
-    [(x, y)] = eval_batches(
-        load_data(manifest.data), k=1, batch_size=samples, seed=manifest.eval_seed
-    )
+    data = load_data(manifest.data)
+    [(x, y)] = eval_batches(data, k=1, batch_size=512, seed=manifest.eval_seed)
     return Subject(folder.name, net.eval(), method, x, y)
 
 
 SAMPLE = Path("wide", "dfa_s42")
-"""The sample run that 4 to 7 are shown on: DFA, its Γ differs from layer to layer."""
-
-
-Stream = Sequence[Tensor | None]
+"""The sample run for 4 to 7: DFA, its Γ differs from layer to layer."""
 
 
 @cache
 def _texts() -> dict[str, dict[str, str]]:
-    return msgspec.toml.decode(
-        Path(__file__).with_name("pitfalls.toml").read_bytes(), type=dict[str, dict[str, str]]
-    )
+    text = Path(__file__).with_name("pitfalls.toml").read_bytes()
+    return msgspec.toml.decode(text, type=dict[str, dict[str, str]])
 
 
 class Demonstration(msgspec.Struct, frozen=True):
-    """One pitfall, run here and now.
+    """The numbers of one pitfall, computed by the installed libraries.
 
     Attributes:
-        name: what `fa-tui pitfalls NAME` is called with.
-        wrong: what was computed → the misleading value (None is N/A).
-        right: what should have been computed → the value.
+        name: its name in `fa-tui pitfalls NAME`.
+        wrong: the misleading values.
+        right: the values to compute instead.
         ran_on: the data: constructed tensors, or a run.
-        versions: libraries it was run with.
+        versions: versions of the libraries.
     """
 
     name: str
-    wrong: dict[str, Any]
-    right: dict[str, Any]
+    wrong: Values
+    right: Values
     ran_on: str
     versions: dict[str, str] = msgspec.field(default_factory=versions)
 
@@ -123,11 +126,10 @@ class Demonstration(msgspec.Struct, frozen=True):
 
     @property
     def texts(self) -> dict[str, str]:
-        """``title``: the pitfall in one line; ``why``: what happens inside; ``instead``: what to
-        write."""
+        """``title``, one line; ``why``, the mechanism; ``instead``, the code to write."""
         return _texts()[self.name]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain dicts, lists and numbers, unrounded."""
         return {"number": self.number, **msgspec.to_builtins(self), **self.texts}
 
@@ -141,7 +143,8 @@ def norm_axis() -> Demonstration:
     Source: docs/protocol.md §12.1: [[3,4],[6,8]] gives 1.142857, not [5, 10].
     """
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
-    wrong, right = {"x.norm(-1)": float(x.norm(-1))}, {"x.norm(dim=-1)": x.norm(dim=-1).tolist()}
+    wrong = {"x.norm(-1)": float(x.norm(-1))}
+    right = {"x.norm(dim=-1)": x.norm(dim=-1).tolist()}
     return Demonstration("norm-axis", wrong, right, ran_on="x = [[3, 4], [6, 8]]")
 
 
@@ -152,7 +155,7 @@ SMALL_NORM = 5e-10
 def cosine_eps() -> Demonstration:
     """cos(a, b) with each norm clamped from below at eps = 1e-8 shrinks by ‖b‖/eps when ‖b‖ < eps.
 
-    Source: docs/protocol.md §12.2: with ‖b‖ = 5e-10 a true 0.0181 comes out as 0.0009, 20 times too
+    Source: docs/protocol.md §12.2: with ‖b‖ = 5e-10 a true 0.0181 becomes 0.0009, 20 times too
     small.
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
@@ -164,8 +167,9 @@ def cosine_eps() -> Demonstration:
 
 
 def half_flush() -> Demonstration:
-    """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN; bf16
-    keeps it.
+    """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN.
+
+    bf16 keeps it.
 
     Source: docs/protocol.md §12.3.
     """
@@ -190,7 +194,7 @@ def half_flush() -> Demonstration:
 DEEP = "mean over samples, hidden layers"
 
 
-def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
+def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
     """Four aggregations of one Γ, all of them in use.
 
     - mean over samples and layers 0..L of the per-sample cosine;
@@ -204,9 +208,7 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = list(map(gamma, credit, grads))
-    pooled = pooled_gamma(
-        [None if a is None else a.flatten(1) for a in credit], [g.flatten(1) for g in grads]
-    )
+    pooled = pooled_gamma(credit, grads)
     if not pooled:
         raise ValueError("no hidden layer has credit to compare with the gradient")
     found = {
@@ -215,10 +217,13 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
         "cosine of batch means, hidden layers": pooled["gamma_of_batch_means"],
         "cosine of concatenated hidden layers": pooled["gamma_concatenated"],
     }
-    return {name: math.nan if value is None else value for name, value in found.items()}
+    values = {}
+    for name, value in found.items():
+        values[name] = math.nan if value is None else value
+    return values
 
 
-def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+def aggregations(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
     """Pitfall 5: four valid aggregations of the same Γ, side by side.
 
     Raises:
@@ -232,7 +237,7 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demons
     return Demonstration("aggregations", wrong, values, ran_on)
 
 
-def layer_mean(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+def layer_mean(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
     """Pitfall 6: one mean over all layers against Γ layer by layer.
 
     Source: docs/protocol.md §12.6: +0.068 over all layers, +0.429 at l = 0, −0.022 over l ≥ 1.
@@ -247,29 +252,25 @@ def layer_mean(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstr
     return Demonstration("layer-mean", wrong, right, ran_on)
 
 
-def missing_feedback(credit: Stream, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
-    """A script that falls back to the gradient g_l itself when the feedback is missing reports Γ =
-    1.
+def missing_feedback(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+    """Pitfall 7: falling back to the gradient when the feedback is missing gives Γ = 1.
 
     Source: docs/protocol.md §12.7.
     """
-    wrong = {
-        "Γ with `credit = saved.get('Bs', grads)`": mean_over(
-            list(map(gamma, grads, grads)), first=0
-        )
-    }
-    return Demonstration("missing-feedback", wrong, {"Γ without saved feedback": None}, ran_on)
+    per_layer = list(map(gamma, grads, grads))
+    wrong = {"Γ with `credit = saved.get('Bs', grads)`": mean_over(per_layer, first=0)}
+    right = {"Γ without saved feedback": None}
+    return Demonstration("missing-feedback", wrong, right, ran_on)
 
 
 def null_feedback(null: NullGamma, ran_on: str) -> Demonstration:
-    """Deep Γ with the training feedback against freshly drawn feedback, on the same net.
+    """Pitfall 4: deep Γ with freshly drawn feedback against the training feedback.
 
     Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
     wrong = {f"deep Γ, {len(null.deep)} fresh draws (mean)": null.mean, "std": null.std}
-    return Demonstration(
-        "null-feedback", wrong, {"deep Γ, training feedback": null.observed}, ran_on
-    )
+    right = {"deep Γ, training feedback": null.observed}
+    return Demonstration("null-feedback", wrong, right, ran_on)
 
 
 FRESH_DRAWS = 10
@@ -290,27 +291,27 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
     """Run demonstrations.
 
     Args:
-        names: which, by name or number.
+        names: names or numbers of pitfalls.
         run: a run folder with saved feedback, for 4 to 7.
 
     Raises:
         UsageError: no pitfall of that name, or no run.
         MeasureError: the run saved no feedback.
     """
-    chosen = [_name(name) for name in names]
-    if run is not None and set(chosen) - _ON_TENSORS.keys():
-        subject = of_run(run)
-    else:
-        subject = None
+    # all names are checked before the first demonstration runs
+    names = list(map(_full_name, names))
+    subject: Subject | None = None
     shown = []
-    for name in chosen:
+    for name in names:
         if name in _ON_TENSORS:
             shown.append(_ON_TENSORS[name]())
-        elif subject is None:
+            continue
+        if run is None:
             raise UsageError(
                 f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER"
             )
-        elif name in _ON_STREAMS:
+        subject = subject or of_run(run)
+        if name in _ON_STREAMS:
             shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))
         else:
             null = null_gamma(subject.net, subject.method, subject.x, subject.y, FRESH_DRAWS)
@@ -318,7 +319,7 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
     return shown
 
 
-def _name(name: str) -> str:
+def _full_name(name: str) -> str:
     if name.isdigit() and 1 <= int(name) <= len(PITFALLS):
         return PITFALLS[int(name) - 1]
     if name in PITFALLS:

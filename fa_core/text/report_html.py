@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fa_core.errors import printable
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief
+from fa_core.sanitize import sanitize
 from fa_core.text.diagnostic_record import records_of
 from fa_core.text.verdict import verdict_words
 
@@ -43,7 +43,7 @@ def report_html(run: JudgedRun) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(printable(text))
+    return escape(sanitize(text))
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""Plans of training runs, the training itself, and comparison with published figures.
+"""Plans of training runs, training, and the comparison with published figures.
 
-`train` imports torch, the other modules do not; imported by commands and `reporting`.
+`train` and `run_files` import torch, the other modules do not. Commands and `reporting` import it.
 """

@@ -1,12 +1,10 @@
-"""The published experiments as data: commands, planned runs, figures and claims.
-
-The data are in `replication.toml` next to this module.
-"""
+"""The published experiments of `replication.toml`: commands, planned runs, figures, claims."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def commands(
         self, cifar10: str, cifar100: str, out: str, quick: bool = False
     ) -> list[list[str]]:
-        """Arguments of `fa-tui`, in order; each resumes where an earlier try stopped.
+        """Arguments of `fa-tui`, one list per command; each command resumes an interrupted one.
 
         Args:
             cifar10: folder of CIFAR-10.
@@ -39,28 +37,28 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             out: folder of all experiments.
             quick: one epoch of one seed, to test the folders and the machine.
         """
-        places = {
+        values = {
             "{cifar10}": f"cifar10:{cifar10}",
             "{cifar100}": f"cifar100:{cifar100}",
             "{runs}": self.runs(out),
         }
         commands = []
         for step in self.steps:
-            words = [places.get(word, word) for word in step.split()]
+            arguments = [values.get(argument, argument) for argument in step.split()]
             if quick:
-                _set_option(words, "--epochs", "1")
-                _set_option(words, "--seeds", "42")
-            commands.append([*words, "--resume"])
+                _set_option(arguments, "--epochs", "1")
+                _set_option(arguments, "--seeds", "42")
+            commands.append([*arguments, "--resume"])
         return commands
 
     def plans(self) -> dict[str, RunPlan]:
-        """Planned runs by the names of their folders, in the order of their seeds; a shared run is
-        there once."""
+        """Planned runs by folder name, without duplicates, sorted by seed."""
         plans: dict[str, RunPlan] = {}
         for step in self.steps:
             for plan in _plans_of_step(step):
                 plans[plan.name] = plan
-        return dict(sorted(plans.items(), key=_seed_of))
+        by_seed = sorted(plans.values(), key=attrgetter("seed"))
+        return {plan.name: plan for plan in by_seed}
 
     @property
     def stops_early(self) -> bool:
@@ -72,20 +70,16 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return str(Path(out, self.folder))
 
 
-def _seed_of(item: tuple[str, RunPlan]) -> int:
-    return item[1].seed
-
-
-def _set_option(words: list[str], option: str, value: str) -> None:
-    if option in words:
-        words[words.index(option) + 1] = value
+def _set_option(arguments: list[str], option: str, value: str) -> None:
+    if option in arguments:
+        arguments[arguments.index(option) + 1] = value
 
 
 def _plans_of_step(step: str) -> list[RunPlan]:
-    """The runs that one `train` command plans, from its options."""
-    _, *words = step.split()
+    """The runs that one `train` command plans."""
+    _, *arguments = step.split()
     given: dict[str, list[str]] = defaultdict(list)
-    for option, value in zip(words[::2], words[1::2], strict=True):
+    for option, value in zip(arguments[::2], arguments[1::2], strict=True):
         given[option[2:].replace("-", "_")] = value.split(",")
     recipe = {}
     for name in Recipe.__struct_fields__:
@@ -93,19 +87,19 @@ def _plans_of_step(step: str) -> list[RunPlan]:
             recipe[name] = given[name][0]
     return plan_runs(
         given["method"],
-        [int(seed) for seed in given["seeds"]],
+        list(map(int, given["seeds"])),
         arch=given["arch"][0],
         data=given["data"][0],
         recipe=msgspec.convert(recipe, Recipe, strict=False),
-        lams=[float(lam) for lam in given["lam"]],
-        widths=[int(width) for width in given["d"]],
-        depths=[int(depth) for depth in given["L"]],
+        lams=list(map(float, given["lam"])),
+        widths=list(map(int, given["d"])),
+        depths=list(map(int, given["L"])),
         method_args=dict(argument.split("=") for argument in given["method_arg"]),
     )
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
-    """A published number that follows from the published files (fields: see `replication.toml`)."""
+    """A published number to recompute from the published files (see `replication.toml`)."""
 
     text: str
     command: str
@@ -113,13 +107,13 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     published: float
 
     def agrees(self, here: float) -> bool:
-        """Whether a number equals the published one to its published digits (at least three)."""
+        """Whether a number equals the published one to its published digits, at least three."""
         mantissa, _, _ = repr(self.published).partition("e")
         digits = max(len(mantissa.replace(".", "").strip("0")), 3)
         return f"{here:.{digits - 1}e}" == f"{self.published:.{digits - 1}e}"
 
     def found_in(self, record: Any) -> float:
-        """Its number in the JSON that the command prints.
+        """The number in the JSON output of its command.
 
         >>> Claim("", "", "groups/method=dfa/seeds/#", 3).found_in({"groups": [{"method": "dfa",
         ...     "seeds": [1, 2]}]})
@@ -137,38 +131,38 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The publication that the figures and the audit files are from."""
+    """The publication of the figures and audit files."""
 
     title: str
     author: str
     year: int
     eprint: str
 
-    def words(self) -> str:
-        """For running text."""
+    def citation(self) -> str:
+        """The citation as text."""
         return f"{self.author}, “{self.title}”, arXiv:{self.eprint}, {self.year}."
 
     def bibtex(self) -> str:
-        """An entry for BibTeX."""
-        fields = {
-            "title": self.title,
-            "author": f"{{{self.author}}}",
-            "year": self.year,
-            "eprint": self.eprint,
-        }
-        listed = ", ".join(f"{name} = {{{value}}}" for name, value in fields.items())
-        return f"@misc{{arxiv{self.eprint}, {listed}, archivePrefix = {{arXiv}}}}"
+        """The citation as a BibTeX entry."""
+        fields = [
+            f"title = {{{self.title}}}",
+            f"author = {{{{{self.author}}}}}",
+            f"year = {{{self.year}}}",
+            f"eprint = {{{self.eprint}}}",
+            "archivePrefix = {arXiv}",
+        ]
+        return f"@misc{{arxiv{self.eprint}, {', '.join(fields)}}}"
 
 
 class Document(msgspec.Struct, frozen=True):
-    """All of `replication.toml`.
+    """The content of `replication.toml`.
 
     Attributes:
-        without_spread: bands of figures without a published deviation, by kind of number.
-        too_wide: bands so wide that the figure is only shown, by kind of number.
-        experiment: the experiments, in the order in which they are best done.
-        claim: numbers that follow from the published files.
-        source: where all of it is published.
+        without_spread: kind of number → band of figures without a published deviation.
+        too_wide: kind of number → limit of the band, above which a figure is only shown.
+        experiment: the experiments, in the recommended order.
+        claim: numbers to recompute from the published files.
+        source: the publication.
     """
 
     without_spread: dict[str, float]
@@ -186,15 +180,15 @@ def document() -> Document:
 
 
 def experiments() -> list[Experiment]:
-    """All experiments, in the order in which they are best done."""
+    """All experiments, in the recommended order."""
     return document().experiment
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name.
+    """The experiment of a name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: unknown name.
     """
     by_name = {one.name: one for one in experiments()}
     if name not in by_name:

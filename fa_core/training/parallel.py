@@ -18,7 +18,7 @@ from fa_core.data import load_data
 from fa_core.errors import FaError
 from fa_core.facts.controls import FROZEN
 from fa_core.training.plan import RunPlan
-from fa_core.training.train import Moment, Trained, train_run
+from fa_core.training.train import EpochProgress, Trained, train_run
 
 _LOOK_SECONDS = 1.0
 """How often to look whether a process died without a word."""
@@ -33,7 +33,7 @@ class Failure(NamedTuple):
     what: str
 
 
-Message = Moment | Trained | Failure
+Message = EpochProgress | Trained | Failure
 
 
 class TrainingProcesses:
@@ -70,7 +70,7 @@ class TrainingProcesses:
             process.join(_LEAVE_SECONDS)
 
     def train(
-        self, plans: Sequence[RunPlan], on_moment: Callable[[Moment], None]
+        self, plans: Sequence[RunPlan], on_progress: Callable[[EpochProgress], None]
     ) -> Iterator[Trained]:
         """Train runs; each as it is finished.
 
@@ -85,9 +85,9 @@ class TrainingProcesses:
             for plan in wave:
                 self._todo.put(plan)
             for _ in wave:
-                yield self._next(on_moment)
+                yield self._next(on_progress)
 
-    def _next(self, on_moment: Callable[[Moment], None]) -> Trained:
+    def _next(self, on_progress: Callable[[EpochProgress], None]) -> Trained:
         """The next run that is finished."""
         while True:
             try:
@@ -99,7 +99,7 @@ class TrainingProcesses:
                 return message
             if isinstance(message, Failure):
                 raise FaError(message.what)
-            on_moment(message)
+            on_progress(message)
 
     def _check(self) -> None:
         """Notice a process that died.
@@ -136,7 +136,7 @@ def work(
                 if loaded is None:
                     loaded = load_data(plan.data, allow_code=True).to(target)
                 done = train_run(
-                    plan, loaded, folder, device=target, on_moment=messages.put, **options
+                    plan, loaded, folder, device=target, on_progress=messages.put, **options
                 )
             except Exception as error:
                 messages.put(Failure(f"{plan.name}: {error}"))

@@ -1,4 +1,4 @@
-"""Training plans without torch: the recipe, the runs (method × seed × axes), known names."""
+"""Training plans without torch: the recipe, the runs (method × seed × axes), the known names."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from fa_core import plugins
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -21,19 +22,19 @@ SCHEDULES = ("cosine", "constant")
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """The training recipe; the defaults are the published one but for its length.
+    """The training recipe; by default the published one, with fewer epochs.
 
     Attributes:
         epochs: passes over the training samples.
-        lr: learning rate at the start.
+        lr: initial learning rate.
         weight_decay: decoupled for AdamW.
         schedule: ``"cosine"`` (to 0 over all steps) or ``"constant"``.
-        batch_size: samples per step; what is left over at the end of an epoch is dropped.
+        batch_size: samples per step; an incomplete last batch of an epoch is dropped.
         lam: λ of the penalty λ·Σ_l mean ‖f_l(h_l)‖².
         optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
 
     Raises:
-        UsageError: a value that cannot be meant.
+        UsageError: an invalid value.
 
     Source: docs/protocol.md §5 (AdamW, 1e-3, 0.01, cosine, 128; 100 epochs, 30 with penalty).
     """
@@ -75,23 +76,21 @@ def _check_at_least(name: str, value: float, lowest: int) -> None:
 
 
 UNPENALISED = (FROZEN, "shallow")
-"""Controls with no block in training, so that λ changes nothing: they are trained once, without
-it."""
+"""Controls without trained blocks: λ has no effect, so they are trained once, without it."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run that is to be trained.
+    """A planned training run.
 
     Attributes:
         method: canonical method name.
         arch: built-in network name.
-        data: the data SPEC.
+        data: the data spec.
         seed: of weights, feedback and sample order.
         recipe: optimizer, schedule, length, λ.
         method_args: the method's own options.
-        arch_args: network arguments; what they leave out follows from the data or is the network's
-            default.
-        axes: how the run differs from others of its method and seed.
+        arch_args: network arguments; the others follow from the data or are the network's defaults.
+        axes: differences to other runs of its method and seed.
         eval_seed: picks the evaluation batches.
     """
 
@@ -100,20 +99,22 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     seed: int
     recipe: Recipe = Recipe()
-    method_args: dict[str, Any] = {}
-    arch_args: dict[str, Any] = {}
-    axes: dict[str, Any] = {}
+    method_args: Json = {}
+    arch_args: Json = {}
+    axes: Json = {}
     eval_seed: int = 0
 
     @property
     def name(self) -> str:
-        """The run folder's name.
+        """Name of the run folder.
 
         >>> RunPlan(method="dfa", arch="resmlp", data="synthetic", seed=42, axes={"lam": 0.01}).name
         'dfa_lam0.01_s42'
         """
-        axes = "".join(f"_{axis}{_axis_text(value)}" for axis, value in self.axes.items())
-        return f"{self.method}{axes}_s{self.seed}"
+        name = self.method
+        for axis, value in self.axes.items():
+            name += f"_{axis}{_axis_text(value)}"
+        return f"{name}_s{self.seed}"
 
 
 def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
@@ -126,37 +127,43 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     lams: Sequence[float] = (),
     widths: Sequence[int] = (),
     depths: Sequence[int] = (),
-    arch_args: Mapping[str, Any] | None = None,
-    method_args: Mapping[str, Any] | None = None,
-    axes: Mapping[str, Any] | None = None,
+    arch_args: Mapping[str, object] | None = None,
+    method_args: Mapping[str, object] | None = None,
+    axes: Mapping[str, object] | None = None,
     eval_seed: int = 0,
 ) -> list[RunPlan]:
-    """Every combination, the frozen-blocks runs first, since the others' (d) needs their accuracy.
+    """Runs of every combination; frozen-blocks runs first, since (d) of the others needs them.
 
     Args:
-        methods: canonical names; ``frozen`` next to rules means one frozen run by each rule, with
-            its options.
-        seeds: one run each.
+        methods: canonical names; ``frozen`` among others plans a frozen run by each rule, with its
+            options.
+        seeds: of the runs.
         arch: built-in network name.
-        data: the data SPEC.
-        recipe: its ``lam`` is replaced by each of `lams`.
-        lams: penalties λ; an axis if there are several or it is not 0. Frozen and shallow have
-            none.
-        widths: values of ``d``; an axis if there are several.
-        depths: values of ``L``; an axis if there are several.
+        data: the data spec.
+        recipe: of all runs, apart from ``lam``.
+        lams: penalties λ, default the recipe's; an axis if several or not 0. Frozen and shallow
+            runs have none.
+        widths: values of ``d``; an axis if several.
+        depths: values of ``L``; an axis if several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained with other methods do not get them,
-            but frozen does. The option ``of`` goes to controls alone.
-        axes: further coordinates to put on every run.
+        method_args: further options of the methods and of their frozen runs. Other controls among
+            methods get ``of`` only, and methods get all but ``of``.
+        axes: further axes of all runs.
         eval_seed: picks the evaluation batches.
     """
     penalties = tuple(lams) or (recipe.lam,)
     plans = []
     for method, method_options in _methods_with_options(methods, dict(method_args or {})):
-        own_penalties = (0.0,) if method in UNPENALISED else penalties
-        for lam, d, L, seed in itertools.product(
-            own_penalties, widths or (None,), depths or (None,), seeds
-        ):
+        own_penalties = penalties
+        if method in UNPENALISED:
+            own_penalties = (0.0,)
+        combinations = itertools.product(
+            own_penalties,
+            widths or (None,),
+            depths or (None,),
+            seeds,
+        )
+        for lam, d, L, seed in combinations:
             run_axes = dict(axes or {})
             if method in TRAINED_BY and "of" in method_options:
                 run_axes["of"] = method_options["of"]
@@ -188,13 +195,10 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     return plans
 
 
-def _methods_with_options(
-    methods: Sequence[str], options: dict[str, Any]
-) -> list[tuple[str, dict[str, Any]]]:
-    """Every run's method and its options, frozen runs first.
+def _methods_with_options(methods: Sequence[str], options: Json) -> list[tuple[str, Json]]:
+    """Methods and their options, frozen runs first.
 
-    Options belong to rules; next to rules a control gets none of them but ``of``, the rule that
-    trains it.
+    Options belong to rules. A control among rules gets ``of`` only, the rule that trains it.
     """
     alone = len(methods) == 1
     of = {}
@@ -202,7 +206,8 @@ def _methods_with_options(
         of["of"] = options.pop("of")
     chosen = []
     if FROZEN in methods:
-        chosen += [(FROZEN, args) for args in _frozen_options(methods, options)]
+        for frozen_options in _frozen_options(methods, options):
+            chosen.append((FROZEN, frozen_options))
     for name in methods:
         if name == FROZEN:
             continue
@@ -215,24 +220,29 @@ def _methods_with_options(
     return chosen
 
 
-def _frozen_options(methods: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Options of the frozen-blocks runs: one run by each rule that a method here is trained by."""
-    default_rule = TRAINED_BY[FROZEN]
-    rules = {}
+def _frozen_options(methods: Sequence[str], options: Json) -> list[Json]:
+    """Options of the frozen-blocks runs: one run per rule that trains one of the methods."""
+    if len(methods) == 1:
+        return [options]
+    by_rule: dict[str, Json] = {}
     for name in methods:
-        if name not in WITHOUT_BASELINE:
-            rules[TRAINED_BY.get(name, name)] = {} if name in CONTROLS else options
-    if not rules:
-        return [options if len(methods) == 1 else {}]
-    return [args if rule == default_rule else {"of": rule, **args} for rule, args in rules.items()]
+        if name in WITHOUT_BASELINE:
+            continue
+        rule = TRAINED_BY.get(name, name)
+        by_rule[rule] = {}
+        if rule != TRAINED_BY[FROZEN]:
+            by_rule[rule]["of"] = rule
+        if name not in CONTROLS:
+            by_rule[rule] |= options
+    return list(by_rule.values()) or [{}]
 
 
 def there_already(folder: Path) -> UsageError:
-    """The error for a folder that already holds a run."""
+    """The error for a folder with an earlier run."""
     return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 
-def _axis_text(value: Any) -> str:
+def _axis_text(value: object) -> str:
     """An axis value in a folder name.
 
     >>> _axis_text(0.01), _axis_text("dfa"), _axis_text(8)
@@ -246,26 +256,44 @@ def _axis_text(value: Any) -> str:
 
 
 METHODS = (
-    *("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"),
-    *("fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror"),
-    *("dfa_layers", "sparse_dfa", "drtp", "dtp", "pc", "local_loss", "pepita", "ff"),
+    "bp",
+    "fa",
+    "dfa",
+    "state_bridge",
+    "credit_bridge",
+    "ep",
+    "fa_weights",
+    "usf",
+    "brsf",
+    "frsf",
+    "kp",
+    "weight_mirror",
+    "dfa_layers",
+    "sparse_dfa",
+    "drtp",
+    "dtp",
+    "pc",
+    "local_loss",
+    "pepita",
+    "ff",
     *CONTROLS,
 )
-"""The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
+"""The built-in credit rules and controls: the keys of `fa_core.methods.METHODS`, without torch."""
 
 
 def check_names(method: str, arch: str, data: str) -> None:
-    """Refuse a name that nothing has.
+    """Check that the names are known.
 
     Args:
         method: in any spelling.
         arch: of the network.
-        data: the data SPEC.
+        data: the data spec.
 
     Raises:
         UsageError: an unknown name.
     """
-    name, known = canonical_method(method), [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
+    name = canonical_method(method)
+    known = [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
     if name not in known:
         raise unknown_name("method", name, known)
     if arch not in ARCHS:

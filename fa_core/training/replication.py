@@ -1,4 +1,4 @@
-"""What came out of a published experiment here, compared with its published figures."""
+"""Comparison of trained runs with the published figures of their experiment."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fa_core.analysis.timeline import timeline
-from fa_core.facts.runs import Manifest, read_manifest
+from fa_core.decode import Json
+from fa_core.facts.run_names import Manifest, read_manifest
 from fa_core.formats import Scan, Trace
 from fa_core.judgement.diagnostics import LOGARITHMIC
 from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
@@ -24,46 +26,53 @@ from fa_core.training.experiments import Experiment, document
 from fa_core.training.plan import RunPlan
 
 OF_AUDITS = ("acc", "growth", "h_L", "g_L", "drift")
-"""The numbers that a published audit file holds per run."""
+"""Numbers of a run in a published audit file."""
 
 SEEDS = 3
-"""Behind every published deviation."""
+"""Number of seeds of every published deviation."""
 
-JUDGED = "abd"
-"""The diagnostics whose firing is compared; (c) is bimodal over seeds and compared as a number."""
+COMPARED_LETTERS = "abd"
+"""Diagnostics compared by their firing; (c) is bimodal over seeds and compared as a number."""
 
-CONTROL_OPTIONS: Mapping[str, dict[str, Any]] = {"random_init": {"epochs": 0}, "shallow": {"L": 0}}
-"""Options that controls are trained with, whatever the command says."""
+CONTROL_OPTIONS: Mapping[str, Json] = {"random_init": {"epochs": 0}, "shallow": {"L": 0}}
+"""Fixed options of controls, which override those of the command."""
+
+
+class PublishedFigure(NamedTuple):
+    """A published figure (fields: see `replication.toml`)."""
+
+    run: str
+    number: str
+    values: list[Any]
 
 
 class FinishedRun(msgspec.Struct, frozen=True):
-    """A finished run: its report, and its epochs where it has any."""
+    """The report of a finished run, and its trace if it has epochs."""
 
     report: DiagnosticReport
     trace: Trace | None = None
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """A published figure next to the same number of the runs here.
+    """A published figure and the same number of the runs here.
 
     Attributes:
-        run: method and axes; ``"all"`` of an order.
-        number: which.
-        published: a mean and perhaps its deviation; or of each seed the number, the epoch (0 for
-            never) or the letters that fire; of an order the order.
-        here: the same per planned seed, None where no finished run has it; of an order the mean of
+        run: method and axes; ``"all"`` for an order of runs.
+        number: its name.
+        published: a mean and possibly its deviation; or one value per seed: a number, an epoch (0
+            for never) or the diagnostics that fire; or an order as text.
+        here: one value per planned seed, None without a finished run; for an order, the mean of
             each run.
-        mean: of `here`, a geometric one of `LOGARITHMIC`; None of letters and where a seed is
-            missing.
-        band: where it may lie; None for what has to be the same.
-        unchecked: why a figure is only shown.
-        agrees: whether they do; None where a seed is missing or the figure is only shown.
+        mean: of `here`, geometric for `LOGARITHMIC`; None for diagnostics and incomplete seeds.
+        band: allowed range of the mean; None = the values must be equal.
+        unchecked: why the figure is only shown.
+        agrees: the result; None for incomplete seeds or a figure that is only shown.
     """
 
     run: str
     number: str
     published: tuple[Any, ...]
-    here: tuple[Any, ...]
+    here: tuple[str | float | None, ...]
     mean: float | None = None
     band: tuple[float, float] | None = None
     unchecked: str = ""
@@ -71,15 +80,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """How the figures compare with the published one, as text."""
-        present = sum(value is not None for value in self.here)
+        """The result of the comparison as text."""
+        present = len(self.here) - self.here.count(None)
         if present == 0:
             return "no figure yet"
         if present < len(self.here):
+            unit = "seeds"
             if self.number == "order":
                 unit = "runs"
-            else:
-                unit = "seeds"
             return f"{present} of {len(self.here)} {unit}"
         if self.agrees is None:
             return "not checked"
@@ -89,8 +97,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, FinishedRun], list[str]]:
-    """Finished runs of an experiment by the names of their folders, and why other runs are not
-    compared.
+    """The finished runs of an experiment by folder name, and why other runs are not compared.
 
     Args:
         chosen: the experiment.
@@ -116,25 +123,26 @@ def finished(chosen: Experiment, found: Scan) -> tuple[dict[str, FinishedRun], l
 def _why_not_compared(
     chosen: Experiment, plan: RunPlan, found: Manifest, report: DiagnosticReport
 ) -> str:
-    """Why a run is not compared: not the planned one, or not finished; ``""`` for a run to
-    compare."""
+    """Why a run is not compared: other settings, unfinished, not measured; ``""`` = compare it."""
     data = found.data
     if "{" in plan.data:
         kind, _, place = found.data.partition(":")
         data = kind + split_place(place)[1]
-    has = {"arch": found.arch, "data": data, **found.recipe, **found.arch_args, **found.method_args}
-    asked = {"arch": plan.arch, "data": plan.data.strip("{}"), **msgspec.to_builtins(plan.recipe)}
-    asked |= plan.arch_args | plan.method_args | CONTROL_OPTIONS.get(plan.method, {})
-    unlike = []
-    for name, value in asked.items():
+    has = found.recipe | found.arch_args | found.method_args
+    has |= {"arch": found.arch, "data": data}
+    planned: Json = {"arch": plan.arch, "data": plan.data.strip("{}")}
+    planned |= msgspec.to_builtins(plan.recipe)
+    planned |= plan.arch_args | plan.method_args | CONTROL_OPTIONS.get(plan.method, {})
+    differences = []
+    for name, value in planned.items():
         if has.get(name) != value:
-            unlike.append(f"{name} {has.get(name)}, not {value}")
-    if unlike:
-        return "; ".join(unlike)
+            differences.append(f"{name} {has.get(name)}, not {value}")
+    if differences:
+        return "; ".join(differences)
     stopped = found.stopped or ""
     ended = bool(stopped) and (chosen.stops_early or stopped.startswith("diverged"))
-    if found.epochs_done < asked["epochs"] and not ended:
-        return f"{found.epochs_done} of {asked['epochs']} epochs"
+    if found.epochs_done < planned["epochs"] and not ended:
+        return f"{found.epochs_done} of {planned['epochs']} epochs"
     if report.coverage:
         return ""
     return "not measured"
@@ -143,118 +151,125 @@ def _why_not_compared(
 def compared(
     chosen: Experiment, runs: Mapping[str, FinishedRun], published: Scan | None = None
 ) -> list[Compared]:
-    """Every published figure of an experiment with what came out here.
+    """Compare every published figure of an experiment with the runs here.
 
     A figure agrees if the mean over all planned seeds lies within three standard deviations of the
-    difference between two such means, 3·s·√(2/n), s being the published deviation over n seeds (of
-    `LOGARITHMIC` numbers by their logarithms; at least one epoch); a figure without a deviation has
-    the band of its number. Runs never fire, or fire, on as many seeds as published; (a), (b) and
-    (d) seed by seed. Of an experiment with an `order` only that is checked.
+    difference between two such means, 3·s·√(2/n); s is the published deviation over n seeds.
+    `LOGARITHMIC` numbers are compared by logarithms, and epochs within at least one. A figure
+    without a deviation has the band of its number. A diagnostic must fire on as many seeds as
+    published; (a), (b) and (d) on the same seeds. If the experiment has an `order`, only that is
+    checked.
 
     Args:
         chosen: the experiment.
-        runs: its finished runs by the names of their folders.
-        published: the audit file of its `table`, where it has one.
+        runs: its finished runs by folder name.
+        published: the audit file of its `table`, if any.
 
     Source: docs/protocol.md §11; the bands are this project's.
     """
     planned: dict[str, list[FinishedRun | None]] = defaultdict(list)
     for name, plan in chosen.plans().items():
         planned[name_of(plan)].append(runs.get(name))
-    figures = list(chosen.published)
+    figures = [PublishedFigure(run, number, values) for run, number, *values in chosen.published]
     if published:
         figures += _figures_of_audit(published.rows)
     found = []
-    for run, number, *values in figures:
-        if number == "fires":
-            *letters, judged = values
-            found.append(_compared_letters(run, letters, judged, planned[run]))
+    for figure in figures:
+        if figure.number == "fires":
+            found.append(_compared_letters(figure, planned[figure.run]))
         else:
-            found.append(_compared_number(run, number, values, planned[run]))
+            found.append(_compared_number(figure, planned[figure.run]))
     if not chosen.order:
         return found
+    means = {one.run: one.mean for one in found}
     shown = []
     for one in found:
-        shown.append(
-            msgspec.structs.replace(one, band=None, agrees=None, unchecked="the order is checked")
-        )
-    return [*shown, _compared_order(chosen.order, {one.run: one.mean for one in found})]
+        shown.append(replace(one, band=None, agrees=None, unchecked="the order is checked"))
+    return [*shown, _compared_order(chosen.order, means)]
 
 
-def _figures_of_audit(rows: Sequence[AuditRow]) -> list[list[Any]]:
-    """An audit file's numbers as published figures: one per method and number, with a value per
-    seed."""
+def _figures_of_audit(rows: Sequence[AuditRow]) -> list[PublishedFigure]:
+    """An audit file as published figures: one per method and number, with a value per seed."""
     by_method: dict[str, list[DiagnosticReport]] = defaultdict(list)
     for row in rows:
         by_method[row.method].append(row.report)
-    figures: list[list[Any]] = []
+    figures = []
     for method, reports in by_method.items():
         for number in OF_AUDITS:
             values = [_number(report, number) for report in reports]
             if None not in values:
-                figures.append([method, number, *values])
-        judged = "".join(letter for letter in JUDGED if letter in reports[0].coverage)
-        letters = [_letters(report, judged) for report in reports]
-        figures.append([method, "fires", *letters, judged])
+                figures.append(PublishedFigure(method, number, values))
+        coverage = reports[0].coverage
+        measured = "".join(letter for letter in COMPARED_LETTERS if letter in coverage)
+        letters = [_letters(report, measured) for report in reports]
+        figures.append(PublishedFigure(method, "fires", [*letters, measured]))
     return figures
 
 
-def _compared_letters(
-    run: str, letters: list[str], judged: str, runs: Sequence[FinishedRun | None]
-) -> Compared:
-    """Letters that fire, seed by seed; one published entry stands for every seed."""
+def _compared_letters(figure: PublishedFigure, runs: Sequence[FinishedRun | None]) -> Compared:
+    """Compare the diagnostics that fire seed by seed; one published entry counts for all seeds."""
+    *letters, measured = figure.values
     if len(letters) == 1:
         letters = letters * len(runs)
-    here = [None if one is None else _letters(one.report, judged) for one in runs]
-    if None in here:
-        agrees = None
-    else:
+    here = []
+    for run in runs:
+        here.append(_letters(run.report, measured) if run else None)
+    agrees = None
+    if None not in here:
         agrees = here == letters
     return Compared(
-        run=run,
-        number=f"fires of {judged}",
-        published=(*letters,),
-        here=(*here,),
+        run=figure.run,
+        number=f"fires of {measured}",
+        published=tuple(letters),
+        here=tuple(here),
         agrees=agrees,
     )
 
 
-def _compared_number(
-    run: str, number: str, figures: list[float], runs: Sequence[FinishedRun | None]
-) -> Compared:
-    """A number by its mean over the seeds; a first epoch over the seeds on which something
-    fires."""
-    here = [None if one is None else _value(one, number) for one in runs]
+def _compared_number(figure: PublishedFigure, runs: Sequence[FinishedRun | None]) -> Compared:
+    """Compare a number by its mean over the seeds; a first epoch over the seeds that fire."""
+    number = figure.number
+    here = []
+    for run in runs:
+        here.append(_value(run, number) if run else None)
     known = [value for value in here if value is not None]
     complete = len(known) == len(here)
     if not complete:
         known = []
-    one = Compared(run=run, number=number, published=(*figures,), here=(*here,))
-    expected = figures
-    if number.startswith("first_"):
-        expected = [epoch for epoch in figures if epoch]
-        known = [epoch for epoch in known if epoch]
+    one = Compared(
+        run=figure.run,
+        number=number,
+        published=tuple(figure.values),
+        here=tuple(here),
+    )
+    expected = figure.values
+    first_epochs = number.startswith("first_")
+    if first_epochs:
+        expected = list(filter(None, expected))
+        known = list(filter(None, known))
     if not expected:
-        return msgspec.structs.replace(one, agrees=not known if complete else None)
+        return replace(one, agrees=not known if complete else None)
 
     with np.errstate(all="ignore"):
         middle, width = _band(number, [_on_scale(number, value) for value in expected])
-        band = _off_scale(number, middle - width), _off_scale(number, middle + width)
+        low = _off_scale(number, middle - width)
+        high = _off_scale(number, middle + width)
         mean = None
         if known:
-            mean = _off_scale(number, float(np.mean([_on_scale(number, value) for value in known])))
-    one = msgspec.structs.replace(one, mean=mean, band=band)
-    if width > _on_scale(number, _limit("too_wide", number)):
-        return msgspec.structs.replace(one, unchecked="the published seeds differ too much")
+            scaled = [_on_scale(number, value) for value in known]
+            mean = _off_scale(number, float(np.mean(scaled)))
+    one = replace(one, mean=mean, band=(low, high))
+    if width > _on_scale(number, _limit(document().too_wide, number)):
+        return replace(one, unchecked="the published seeds differ too much")
     if not complete:
         return one
-    as_many = len(known) == len(expected) or not number.startswith("first_")
-    inside = mean is not None and band[0] <= mean <= band[1]
-    return msgspec.structs.replace(one, agrees=as_many and inside)
+    as_many = len(known) == len(expected) or not first_epochs
+    inside = mean is not None and low <= mean <= high
+    return replace(one, agrees=as_many and inside)
 
 
 def _on_scale(number: str, value: float) -> float:
-    """A value on the scale on which its mean is taken."""
+    """A value on the scale of its mean."""
     if number in LOGARITHMIC:
         return float(np.log(value))
     return float(value)
@@ -268,35 +283,32 @@ def _off_scale(number: str, value: float) -> float:
 
 
 def _band(number: str, figures: list[float]) -> tuple[float, float]:
-    """Where the mean over the seeds may lie, on its scale: the middle, and the largest distance
-    from it."""
+    """The allowed range of the mean over the seeds, on its scale: its middle and half its width."""
     if len(figures) == 1:
-        return figures[0], _on_scale(number, _limit("without_spread", number))
+        return figures[0], _on_scale(number, _limit(document().without_spread, number))
     if len(figures) == 2:
         mean, std = figures
     else:
-        mean, std = float(np.mean(figures)), float(np.std(figures, ddof=1))
+        mean = float(np.mean(figures))
+        std = float(np.std(figures, ddof=1))
+    width = 3 * std * math.sqrt(2 / SEEDS)
     if number.startswith("first_"):
-        at_least = 1.0
-    else:
-        at_least = 0.0
-    return mean, max(3 * std * math.sqrt(2 / SEEDS), at_least)
+        width = max(width, 1.0)
+    return mean, width
 
 
-def _limit(table: str, number: str) -> float:
-    """The entry of a table of `replication.toml` for a kind of number; infinity where there is
-    none."""
+def _limit(limits: Mapping[str, float], number: str) -> float:
+    """The limit for the kind of a number; infinity if there is none."""
     kind = number
     if number in LOGARITHMIC:
         kind = "norms"
     elif "gamma" in number:
         kind = "gamma"
-    limits: dict[str, float] = getattr(document(), table)
     return limits.get(kind, math.inf)
 
 
 def _compared_order(order: list[list[str]], means: Mapping[str, float | None]) -> Compared:
-    """Whether every run is better than all runs of the next band."""
+    """Compare an order: every run must be better than all runs of the next group."""
     here = tuple(means[run] for run in chain.from_iterable(order))
     agrees = None
     if None not in here:
@@ -310,30 +322,32 @@ def _compared_order(order: list[list[str]], means: Mapping[str, float | None]) -
 
 
 def name_of(run: RunPlan | AuditRow) -> str:
-    """Method and axes as `replication.toml` writes them; the network is the experiment's own."""
-    words = [run.method]
-    for name, value in run.axes.items():
-        if name != "arch":
-            words.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
-    return " ".join(words)
+    """Method and axes in the form of `replication.toml`, without the experiment's network."""
+    name = run.method
+    for axis, value in run.axes.items():
+        if axis == "arch":
+            continue
+        if isinstance(value, float):
+            value = f"{value:g}"
+        name += f" {axis}={value}"
+    return name
 
 
-def _letters(report: DiagnosticReport, judged: str) -> str | None:
-    """The letters that fire among those judged; None unless all of them are measured."""
-    if not set(judged) <= set(report.coverage):
+def _letters(report: DiagnosticReport, measured: str) -> str | None:
+    """Which of these diagnostics fire; None unless the report has all of them."""
+    if not set(measured) <= set(report.coverage):
         return None
-    return "".join(letter for letter in judged if letter in report.flags)
+    return "".join(letter for letter in measured if letter in report.flags)
 
 
 def _value(run: FinishedRun, number: str) -> float | None:
-    """A published number of a run here, 0 for a diagnostic that never fires; None if not
+    """A number of a run, with 0 for the first epoch of a diagnostic that never fires; None = not
     measured."""
     if not number.startswith("first_"):
         return _number(run.report, number)
-    if run.trace:
-        first_fire = timeline(run.trace).first_fire
-    else:
-        first_fire = {}
+    if run.trace is None:
+        return None
+    first_fire = timeline(run.trace).first_fire
     letter = number.removeprefix("first_")
     if letter not in first_fire:
         return None
@@ -341,8 +355,7 @@ def _value(run: FinishedRun, number: str) -> float | None:
 
 
 def _number(report: DiagnosticReport, number: str) -> float | None:
-    """A published number of a report; `gamma_0`, `gamma_1`, … are Γ of a layer. None if not
-    measured."""
+    """A number of a report; `gamma_0`, `gamma_1`, … are Γ of a layer; None = not measured."""
     numbers = {
         "acc": report.headline_acc,
         "growth": report.max_per_block_growth,
@@ -361,11 +374,14 @@ def _number(report: DiagnosticReport, number: str) -> float | None:
         return _finite(null_gamma(report.credit, report.method_name)[0])
     layers = (report.credit or {}).get("gamma") or []
     layer = int(number.removeprefix("gamma_"))
-    return layers[layer] if layer < len(layers) else None
+    if layer < len(layers):
+        value: float | None = layers[layer]
+        return value
+    return None
 
 
 def _finite(gamma: float) -> float | None:
-    """Γ, or None for the NaN of a credit table where nothing was measured."""
+    """Γ, or None for NaN, which means not measured."""
     if math.isfinite(gamma):
         return gamma
     return None

@@ -1,28 +1,29 @@
-"""The files of a run in training: what `fa-tui audit` reads, and the state that resuming needs."""
+"""The files of a run in training: those of an audit, and the state for resuming."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import msgspec
 import torch
 from safetensors.torch import save
 from torch import Tensor
+from torch.optim.optimizer import StateDict
 
 from fa_core.atomic import write_bytes, write_json
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
+from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
 from fa_core.files import open_file
+from fa_core.methods.base import TrainingState
 from fa_core.trace import write_trace
 
 
 class RunWriter:
-    """The files of one run folder. Every write is atomic: a kill between two leaves both
-    readable."""
+    """Writes the files of a run folder, each atomically: all stay readable after a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,10 +37,9 @@ class RunWriter:
     def weights(
         self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]
     ) -> None:
-        """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
+        """Write ``model.safetensors`` and, if the method has tensors, ``credit.safetensors``.
 
-        Both carry method, seed and epoch in their metadata, so that a single file identifies its
-        run.
+        The metadata of both identify the run: method, seed and epoch.
         """
         label = {
             "method": manifest.method,
@@ -50,8 +50,8 @@ class RunWriter:
             write_bytes(self.folder / CREDIT, save(_plain(credit), label))
         write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
 
-    def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
+    def trace(self, epochs: Sequence[Mapping[str, object]]) -> None:
+        """Write ``trace.jsonl``, one epoch per line; no file without epochs."""
         if epochs:
             write_trace(self.folder / TRACE, epochs)
 
@@ -66,23 +66,43 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values, with the random generators' state."""
+class ResumeState(TypedDict):
+    """State of a run after its last complete epoch.
+
+    Attributes:
+        net: ``state_dict()`` of the network.
+        method: ``state_dict()`` of the method.
+        training: `Method.training_state`.
+        optimizer: ``state_dict()`` of the optimizer; empty without one.
+        epochs_done, stopped, headline_acc: as in the `Manifest`.
+    """
+
+    net: dict[str, Tensor]
+    method: dict[str, Tensor]
+    training: TrainingState
+    optimizer: StateDict
+    epochs_done: int
+    stopped: str | None
+    headline_acc: float | None
+
+
+def save_state(path: Path, state: ResumeState) -> None:
+    """Write the state of a run and of the random generators."""
     generators = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
     buffer = io.BytesIO()
     torch.save({"state": state, "generators": generators}, buffer)
     write_bytes(path, buffer.getvalue())
 
 
-def load_state(path: Path, device: torch.device) -> dict[str, Any]:
-    """The state that `save_state` wrote; the random generators are set back to it.
+def load_state(path: Path, device: torch.device) -> ResumeState:
+    """Read a file of `save_state`, and restore the random generators.
 
     Args:
         path: the file.
-        device: where its tensors go (the random state stays on the CPU).
+        device: of the run; the tensors stay on the CPU.
 
     Raises:
-        UnreadableInput: missing, cut off, or not such a file.
+        UnreadableInput: missing, truncated, or not such a file.
     """
     problem = "cannot resume from it"
     hint = "train the run again with --overwrite"
@@ -91,8 +111,9 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
     with reading(path, problem, hint):
         with open_file(path) as file:
             saved = torch.load(file, map_location="cpu", weights_only=True)
-        state, generators = saved["state"], saved["generators"]
+        state: ResumeState = saved["state"]
+        generators = saved["generators"]
         torch.set_rng_state(generators["cpu"])
         if generators["cuda"] and device.type == "cuda":
             torch.cuda.set_rng_state_all(generators["cuda"])
-    return state  # type: ignore[no-any-return]
+    return state

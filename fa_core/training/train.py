@@ -1,18 +1,17 @@
-"""Train one run into a run folder: deterministic, resumable, watched by the four diagnostics.
+"""Train one run into a run folder: deterministic, resumable, diagnosed after every epoch.
 
-The folder is complete after every epoch. A finished run is measured from its files, exactly as
-`fa-tui audit` measures them.
+The folder is complete after every epoch. A finished run is measured from its files, exactly like
+`fa-tui audit`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
@@ -20,14 +19,14 @@ from torch import Tensor
 
 from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
-from fa_core.decode import loads, reading
+from fa_core.decode import Json, loads, reading
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
+from fa_core.engine.jobs import Job, JobProgress, MeasureOptions, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.provenance import BASELINE_RULE
-from fa_core.facts.runs import (
+from fa_core.facts.run_names import (
     AUDIT,
     RESUME,
     TRACE,
@@ -50,34 +49,27 @@ from fa_core.report import DiagnosticReport
 from fa_core.run_progress import ProgressFiles
 from fa_core.trace import trace_entry
 from fa_core.training.plan import Recipe, RunPlan, there_already
-from fa_core.training.run_files import RunWriter, load_state, save_state
-
-Batches = list[tuple[Tensor, Tensor]]
+from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 
 CHECK_EVERY = 50
-"""Steps between two looks at whether the loss is still finite: on a GPU each look waits for the
-device."""
+"""Steps between checks for a finite loss; on a GPU each check waits for the device."""
 
 
 class Diverged(FaError):
     """The training loss is no longer finite."""
 
 
-_PROGRESS = ("epochs_done", "stopped", "headline_acc")
-"""What of a manifest changes while the run is trained."""
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """How far a run is, for its progress display.
+class EpochProgress(msgspec.Struct, frozen=True):
+    """Progress of a run.
 
     Attributes:
         run: the run's name.
-        epoch: the epoch being trained, 1..epochs.
-        epochs: how many there are.
-        step: steps done in it.
+        epoch: the current epoch, 1..epochs.
+        epochs: number of epochs.
+        step: steps done in the epoch.
         steps: steps per epoch.
-        entry: the epoch's line of the trace, once it is complete.
-        flags: letters that fired on it.
+        entry: trace entry of the epoch, once it is complete.
+        flags: diagnostics that fired on it.
     """
 
     run: str
@@ -85,12 +77,19 @@ class Moment(msgspec.Struct, frozen=True):
     epochs: int
     step: int
     steps: int
-    entry: Mapping[str, Any] | None = None
+    entry: Json | None = None
     flags: frozenset[str] = frozenset()
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run: its folder, manifest and report; `skipped` if it was finished before."""
+    """A finished run.
+
+    Attributes:
+        folder: the run folder.
+        manifest: as written.
+        report: its audit; None for a skipped run.
+        skipped: whether it was finished before.
+    """
 
     folder: Path
     manifest: Manifest
@@ -98,38 +97,39 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     skipped: bool = False
 
 
+def ignore(_: object) -> None:
+    """A progress callback that does nothing."""
+
+
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
 
 def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
-    """Full batches in the training samples.
+    """Number of full batches in the training samples.
 
     Raises:
         UsageError: the batch is larger than the data set.
     """
-    steps = len(data.train_y) // recipe.batch_size
-    if steps == 0:
-        samples = f"the {len(data.train_y)} training samples of {data.spec}"
-        raise UsageError(
-            f"a batch of {recipe.batch_size} is larger than {samples}",
-            hint="give a smaller --batch-size",
-        )
-    return steps
+    samples = len(data.train_y)
+    if samples < recipe.batch_size:
+        what = f"a batch of {recipe.batch_size} is larger than the {samples} training samples"
+        raise UsageError(f"{what} of {data.spec}", hint="give a smaller --batch-size")
+    return samples // recipe.batch_size
 
 
 def sample_order(count: int, seed: int, epoch: int) -> Tensor:
-    """The permutation of an epoch: it depends on seed and epoch only, so a resumed run sees the
-    same samples."""
+    """Permutation of the samples in an epoch; a resumed run sees the same one."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
     return torch.randperm(count, generator=generator)
 
 
 @contextmanager
 def deterministic(seed: int, device: torch.device) -> Iterator[None]:
-    """Seeded generators and deterministic kernels inside; the caller's afterwards."""
+    """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
     strict = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
         try:
@@ -138,31 +138,31 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
             torch.use_deterministic_algorithms(strict, warn_only=warn)
 
 
-def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, Any]:
-    """The given arguments, completed by those that the data decide: input size, classes.
+def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
+    """The given network arguments, completed from the data: input size, number of classes.
 
     Args:
         arch: built-in network name.
-        given: what the user chose; it is kept.
+        given: the user's choice, which takes precedence.
         data: the data set.
 
     Raises:
-        UsageError: unknown network, or data of a kind it does not take (both shapes are said).
+        UsageError: unknown network, or data of a shape that it does not take.
     """
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
-    decided: dict[str, Any] = {"num_classes": data.num_classes}
     if "input_dim" in known:
-        decided["input_dim"] = math.prod(data.input_shape)
+        fitted = {"input_dim": math.prod(data.input_shape)}
     elif "vocab" in known:
-        decided |= _token_args(arch, data)
+        fitted = _token_args(arch, data)
     else:
-        decided |= _image_args(arch, data)
-    return {name: value for name, value in decided.items() if name in known} | given
+        fitted = _image_args(arch, data)
+    fitted["num_classes"] = data.num_classes
+    return {**fitted, **given}
 
 
-def _token_args(arch: str, data: DataSet) -> dict[str, Any]:
+def _token_args(arch: str, data: DataSet) -> dict[str, int]:
     """Length and vocabulary of token data."""
     x = data.train_x
     if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
@@ -174,8 +174,8 @@ def _token_args(arch: str, data: DataSet) -> dict[str, Any]:
     return {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
 
 
-def _image_args(arch: str, data: DataSet) -> dict[str, Any]:
-    """Channels and size of square images."""
+def _image_args(arch: str, data: DataSet) -> dict[str, int]:
+    """Channels and side of square images."""
     shape = data.input_shape
     if len(shape) != 3 or shape[1] != shape[2]:
         raise UsageError(
@@ -190,14 +190,14 @@ def _shape_of(data: DataSet) -> str:
 
 
 class Training:
-    """The state of one run in training.
+    """A run in training.
 
     Args:
-        plan: what to train.
-        data: the data set of its SPEC.
+        plan: of the run.
+        data: the data set of the plan.
         folder: the run folder.
-        device: where to train.
-        thresholds: what fires is judged by.
+        device: to train on.
+        thresholds: of the diagnostics.
     """
 
     def __init__(
@@ -210,20 +210,26 @@ class Training:
     ) -> None:
         rule = method_class(plan.method)
         arch_args = rule.adapt_arch_args(fitted_args(plan.arch, plan.arch_args, data))
-        self.data, self.device, self.thresholds = data, device, thresholds
+        self.data = data
+        self.device = device
+        self.thresholds = thresholds
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
-        if rule.trains:
-            self.recipe = plan.recipe
-        else:
+        self.recipe = plan.recipe
+        if not rule.trains:
             self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.optimizer: torch.optim.Optimizer | None = None
-        if trained := self.method.trained_parameters(self.net):
-            kind, lr = OPTIMIZERS[self.recipe.optimizer], self.recipe.lr
-            self.optimizer = kind(trained, lr=lr, weight_decay=self.recipe.weight_decay)
+        trained = self.method.trained_parameters(self.net)
+        if trained:
+            optimizer = OPTIMIZERS[plan.recipe.optimizer]
+            self.optimizer = optimizer(
+                trained,
+                lr=plan.recipe.lr,
+                weight_decay=plan.recipe.weight_decay,
+            )
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.name = plan.name
-        self.trace: list[dict[str, Any]] = []
+        self.trace: list[Json] = []
         self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
@@ -243,17 +249,24 @@ class Training:
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )
 
-    def take_up(self, *, resume: bool, overwrite: bool) -> Manifest | None:
-        """Start, or go on from the last complete epoch; the manifest of a run that is already
-        finished."""
+    def start_or_resume(self, *, resume: bool, overwrite: bool) -> Manifest | None:
+        """Start the run, or resume after its last complete epoch.
+
+        Returns:
+            The manifest of a run that is finished already, else None.
+
+        Raises:
+            UsageError: the folder has a run that may be neither resumed nor overwritten.
+        """
         folder = self.writer.folder
         if is_run(folder) and not overwrite:
             found = read_manifest(folder)
             if not resume:
                 raise there_already(folder)
             _check_same(found, self.manifest, folder)
-            complete = found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()
-            if found.stopped or complete:
+            complete = found.epochs_done >= self.recipe.epochs
+            audited = not (folder / RESUME).exists()
+            if found.stopped or (complete and audited):
                 return found
             self._restore(found)
             return None
@@ -261,20 +274,20 @@ class Training:
         self._save()
         return None
 
-    def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
-        """Train the epochs that are left."""
+    def train(self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]) -> None:
+        """Train the remaining epochs."""
         if self.optimizer is None:
             return
         found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
         self.baseline = found.frozen_baseline_acc
         if self.manifest.method == FROZEN:
-            # a baseline must not stop before the runs that are compared with it
+            # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
         while self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
-            self._train_epoch(stop_on, on_moment)
+            self._train_epoch(stop_on, on_progress)
 
-    def epoch(self, epoch: int, on_step: Callable[[int], None] = lambda step: None) -> float:
-        """Train one epoch: the same few lines for every method.
+    def epoch(self, epoch: int, on_step: Callable[[int], None] = ignore) -> float:
+        """Train one epoch, in the same way for every method.
 
         Args:
             epoch: 1, 2, ...
@@ -284,11 +297,13 @@ class Training:
             Mean cross entropy over the epoch's steps.
 
         Raises:
-            Diverged: it became NaN or infinite.
+            Diverged: the cross entropy became NaN or infinite.
         """
         assert self.optimizer is not None
         self.net.train()
-        data, recipe, steps = self.data, self.recipe, steps_per_epoch(self.data, self.recipe)
+        data = self.data
+        recipe = self.recipe
+        steps = steps_per_epoch(data, recipe)
         order = sample_order(len(data.train_y), self.manifest.seed, epoch).to(data.train_y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step in range(steps):
@@ -296,29 +311,33 @@ class Training:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             rows = order[step * recipe.batch_size : (step + 1) * recipe.batch_size]
-            x, y = data.train_x[rows].to(self.device), data.train_y[rows].to(self.device)
+            x = data.train_x[rows].to(self.device)
+            y = data.train_y[rows].to(self.device)
             loss, info = self.method.loss(self.net, x, y, recipe.lam)
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
             self.method.extra_step(self.net, info)
             total += info.ce
-            if (step + 1) % CHECK_EVERY == 0 or step + 1 == steps:
-                if not math.isfinite(float(total)):
-                    raise Diverged(
-                        f"the loss is {float(info.ce)} by step {step + 1} of epoch {epoch}"
-                    )
-                on_step(step + 1)
+            done = step + 1
+            if done % CHECK_EVERY and done < steps:
+                continue
+            if not math.isfinite(float(total)):
+                raise Diverged(f"the loss is {float(info.ce)} by step {done} of epoch {epoch}")
+            on_step(done)
         return float(total) / steps
 
-    def _train_epoch(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
-        """Train the next epoch, measure it, and save everything up to it."""
+    def _train_epoch(
+        self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]
+    ) -> None:
+        """Train, measure and save the next epoch."""
         assert self.optimizer is not None
-        epoch, epochs = self.manifest.epochs_done + 1, self.recipe.epochs
+        epoch = self.manifest.epochs_done + 1
+        epochs = self.recipe.epochs
         steps = steps_per_epoch(self.data, self.recipe)
 
         def on_step(step: int) -> None:
-            on_moment(Moment(self.name, epoch, epochs, step, steps))
+            on_progress(EpochProgress(self.name, epoch, epochs, step, steps))
 
         start = time.perf_counter()
         stopped = None
@@ -347,34 +366,37 @@ class Training:
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
-        on_moment(Moment(self.name, epoch, epochs, steps, steps, entry, report.flags))
+        on_progress(EpochProgress(self.name, epoch, epochs, steps, steps, entry, report.flags))
 
     def _measured(self) -> DiagnosticReport:
-        """The four diagnostics on the evaluation batches, with the accuracy on the whole test
-        part."""
+        """The diagnostics on the evaluation batches, and the accuracy on the whole test part."""
         x = torch.split(self.data.test_x, TEST_BATCH)
         y = torch.split(self.data.test_y, TEST_BATCH)
         acc = accuracy(self.net, zip(x, y, strict=True))
         return diagnose(self.net, self.batches, acc, self.baseline, thresholds=self.thresholds)
 
     def audit(self) -> DiagnosticReport:
-        """Measure the finished run and write its report; what only an unfinished run needs goes."""
-        held = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
-        report = audit_run(self.writer.folder, self.device, held)
+        """Measure the finished run, write its report, and remove the resume state."""
+        samples = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
+        report = audit_run(self.writer.folder, self.device, samples)
         self.manifest = read_manifest(self.writer.folder)
         (self.writer.folder / RESUME).unlink(missing_ok=True)
         return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
-        """Everything up to this epoch; the resume state last, since it is what a resumed run
-        believes."""
-        net, method = self.net.state_dict(), self.method.state_dict()
-        self.writer.weights(self.manifest, net, method)
+        """Save the run up to this epoch; last the resume state, which a resumed run starts from."""
+        state = ResumeState(
+            net=self.net.state_dict(),
+            method=self.method.state_dict(),
+            training=self.method.training_state(),
+            optimizer=self.optimizer.state_dict() if self.optimizer else {},
+            epochs_done=self.manifest.epochs_done,
+            stopped=self.manifest.stopped,
+            headline_acc=self.manifest.headline_acc,
+        )
+        self.writer.weights(self.manifest, state["net"], state["method"])
         self.writer.trace(self.trace)
         self.writer.manifest(self.manifest)
-        state = {"net": net, "method": method, "training": self.method.training_state()}
-        state |= {name: getattr(self.manifest, name) for name in _PROGRESS}
-        state["optimizer"] = self.optimizer.state_dict() if self.optimizer else {}
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
@@ -384,8 +406,14 @@ class Training:
         self.method.load_training_state(state["training"])
         if self.optimizer:
             self.optimizer.load_state_dict(state["optimizer"])
-        self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
-        trace, done = self.writer.folder / TRACE, state["epochs_done"]
+        done = state["epochs_done"]
+        self.manifest = msgspec.structs.replace(
+            found,
+            epochs_done=done,
+            stopped=state["stopped"],
+            headline_acc=state["headline_acc"],
+        )
+        trace = self.writer.folder / TRACE
         self.trace = []
         if done:
             with reading(trace, "cannot resume from it"):
@@ -393,48 +421,61 @@ class Training:
 
 
 _SAME_ON_RESUME = (
-    *("method", "arch", "arch_args", "data", "data_hash"),
-    *("seed", "method_args", "recipe", "eval_seed"),
+    "method",
+    "arch",
+    "arch_args",
+    "data",
+    "data_hash",
+    "seed",
+    "method_args",
+    "recipe",
+    "eval_seed",
 )
+"""Fields of a manifest that a resumed run must not change."""
 
 
-def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
-    """Refuse to resume a run with other settings."""
+def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
+    """Check that a run is resumed with its own settings.
+
+    Raises:
+        UsageError: names the first setting that differs.
+    """
+    was = msgspec.structs.asdict(found)
+    now = msgspec.structs.asdict(planned)
     for name in _SAME_ON_RESUME:
-        was, now = getattr(found, name), getattr(asked, name)
-        if was != now:
-            hint = "train into another --out folder"
-            raise UsageError(f"the run there has {name} {was}, not {now}", where=folder, hint=hint)
+        if was[name] != now[name]:
+            what = f"the run there has {name} {was[name]}, not {now[name]}"
+            raise UsageError(what, where=folder, hint="train into another --out folder")
 
 
 def audit_run(
     folder: Path, device: torch.device, samples: Evaluation | None = None, resamples: int = 0
 ) -> DiagnosticReport:
-    """Look for (d)'s baseline next to a run, measure the run, and write its manifest and
-    ``audit.json``.
+    """Measure a run with (d)'s baseline from its siblings; write its manifest and ``audit.json``.
 
     Args:
         folder: the run folder.
-        device: where to measure.
-        samples: its evaluation samples, if they are loaded already.
+        device: to measure on.
+        samples: its evaluation samples, if loaded already.
         resamples: R of the bootstrap over batches and samples; 0 = none.
 
     Raises:
-        FaError: it cannot be read or measured, or the report cannot be written.
+        FaError: the run cannot be read or measured, or the report cannot be written.
     """
     manifest = msgspec.structs.replace(
         read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None
     )
     RunWriter(folder).manifest(manifest)
     job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
-    report = measure_run(job, str(device), Watch(), samples)
+    report = measure_run(job, str(device), JobProgress(), samples)
     report = judged_by_siblings(report, folder, manifest)
-    found = {
-        "headline_acc": report.headline_acc,
-        "frozen_baseline_acc": report.frozen_baseline_acc,
-        "frozen_baseline_rule": report.provenance.get(BASELINE_RULE),
-    }
-    RunWriter(folder).manifest(msgspec.structs.replace(manifest, **found))
+    manifest = msgspec.structs.replace(
+        manifest,
+        headline_acc=report.headline_acc,
+        frozen_baseline_acc=report.frozen_baseline_acc,
+        frozen_baseline_rule=report.provenance.get(BASELINE_RULE),
+    )
+    RunWriter(folder).manifest(manifest)
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)
     write_json(folder / AUDIT, printable_drift(report))
@@ -451,43 +492,42 @@ def train_run(
     overwrite: bool = False,
     stop_on: str = "",
     thresholds: DiagnosticThresholds | None = None,
-    on_moment: Callable[[Moment], None] = lambda moment: None,
+    on_progress: Callable[[EpochProgress], None] = ignore,
 ) -> Trained:
-    """Train, measure every epoch, and leave a run folder.
+    """Train a run, measure every epoch, and audit the result.
 
-    After every epoch the folder is complete up to it: an interrupt or a kill loses at most the
-    epoch that was under way. A loss that becomes NaN ends the run, which is kept and audited as it
-    is.
+    The folder is complete after every epoch: an interrupt or a kill loses the current epoch only. A
+    loss that becomes NaN ends the run, which is then audited as well.
 
     Args:
-        plan: what to train.
-        data: the data set of the plan's SPEC.
+        plan: of the run.
+        data: the data set of the plan.
         folder: the run folder.
-        device: where to train.
-        resume: go on with an unfinished run in `folder`; a finished one is left alone.
-        overwrite: train over whatever run lies in `folder`.
-        stop_on: letters of diagnostics that end the run when they fire, e.g. ``"ab"``.
-        thresholds: what `stop_on` judges by.
-        on_moment: called with progress.
+        device: to train on.
+        resume: resume an unfinished run in `folder`; skip a finished one.
+        overwrite: replace a run in `folder`.
+        stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
+        thresholds: of the diagnostics.
+        on_progress: called with the progress.
 
     Returns:
-        The run, audited.
+        The audited run.
 
     Raises:
-        UsageError: a name, size or letter that cannot be meant, or a run already in `folder`.
+        UsageError: an invalid name, size or diagnostic, or a run already in `folder`.
         FaError: the folder cannot be written.
     """
     device = torch.device(device)
     with deterministic(plan.seed, device):
         run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
-        finished = run.take_up(resume=resume, overwrite=overwrite)
+        finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
         with ProgressFiles() as files, files.of(folder, "training"):
 
-            def note(moment: Moment) -> None:
+            def note(moment: EpochProgress) -> None:
                 files.update(folder, moment.epoch, moment.epochs, moment.step, moment.steps)
-                on_moment(moment)
+                on_progress(moment)
 
             run.train(diagnostic_letters(stop_on, "--stop-on"), note)
             report = run.audit()
@@ -503,8 +543,7 @@ def check_plans(
     overwrite: bool = False,
     stop_on: str = "",
 ) -> None:
-    """Refuse now what `train_run` would refuse later, so that no run is trained before a typo is
-    found.
+    """Check all plans in advance, so that no run is trained before a typo is found.
 
     Raises:
         UsageError: as `train_run`.
@@ -520,7 +559,11 @@ def check_plans(
 
 
 def _check_folder(out: Path) -> None:
-    """Refuse a path of which an existing part is no folder."""
+    """Check that every existing part of a path is a folder.
+
+    Raises:
+        UsageError: names the first one that is not.
+    """
     for place in (out, *out.absolute().parents):
         if place.is_dir():
             return

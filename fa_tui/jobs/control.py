@@ -1,4 +1,4 @@
-"""The runs that an explorer measures, and what becomes of them on screen."""
+"""Measurements of an explorer, and the updates of its screens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.facts.runs import is_run
+from fa_core.facts.run_names import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from fa_tui.settings import MeasureAnswer
 
 _SHOW_SECONDS = 0.1
-"""Progress is shown at most so often: a key must never wait for it."""
+"""Minimum seconds between updates of progress, which must not delay keys."""
 
 _ARRIVALS_SECONDS = 0.25
-"""Measured runs, too: those that come together are one change of the screen."""
+"""Seconds in which measured runs are collected into one update of the screen."""
 
 
 _ELSEWHERE = "elsewhere "
@@ -41,10 +41,10 @@ NO_CHECKPOINT = (
 
 
 class JobControl:
-    """Measures runs for one explorer, and shows what becomes of them.
+    """Measures runs for an explorer, and shows the results.
 
     Args:
-        app: what shows them.
+        app: the application.
         setup: how to measure.
 
     Attributes:
@@ -54,7 +54,7 @@ class JobControl:
     """
 
     def __init__(self, app: Application, setup: Setup) -> None:
-        self._app, call = app, app.post_call  # what reports is a thread of the pool
+        self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
@@ -81,7 +81,7 @@ class JobControl:
         return self._machine_watch
 
     def listed(self) -> list[Listed]:
-        """Every job; of a run that was measured, its verdict by the thresholds of now."""
+        """All jobs; a measured run has its verdict under the current thresholds."""
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
@@ -135,16 +135,16 @@ class JobControl:
             app.say(f"process {pid} stops; complete epochs of {name} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
-        """Begin a job again that failed or was cancelled."""
+        """Retry a failed or cancelled job."""
         if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
             self.measuring.retry(job_id)
 
     def pids(self) -> list[int]:
-        """Every process that works."""
+        """Process ids of the workers."""
         return self.measuring.pids()
 
     def unfinished(self) -> int:
-        """How many runs are not over."""
+        """Number of unfinished runs."""
         return sum(not job.over for job in self.measuring.listed())
 
     def unknown(self, indices: Sequence[int]) -> list[int]:
@@ -182,10 +182,10 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        said = f"{queued_words(session, queued)} to measure"
+        message = f"{queued_words(session, queued)} to measure"
         if any(session.coverage[row] for row in queued):
-            said += " again and compare"
-        app.say(f"{said} {self.measuring.where()}", "dim")
+            message += " again and compare"
+        app.say(f"{message} {self.measuring.where()}", "dim")
 
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""
@@ -202,7 +202,7 @@ class JobControl:
         self.measuring.close()
 
     def moved(self, job: object) -> None:
-        """Show soon how the jobs are: one of them moved."""
+        """Schedule an update after a job changed."""
         if not self._moved_due:
             self._moved_due = True
             after(_SHOW_SECONDS, self._app, self._show_jobs)
@@ -210,7 +210,7 @@ class JobControl:
     def _show_jobs(self) -> None:
         self._moved_due = False
         app, session = self._app, self._app.session
-        if app.screen_stack:  # else the app is closing
+        if app.screen_stack:  # no callback while the app is closing
             before = session.states
             over = {row: state for row, state in before.items() if row in self.again}
             session.states = {**over, **self.measuring.states()}
@@ -218,7 +218,7 @@ class JobControl:
             app.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
-        """Show a measured run, the first at once; what comes soon after it waits for a moment."""
+        """Show a measured run: the first at once, later ones together after a moment."""
         self._arrived.append(measured)
         if not self._arrivals_due:
             self._show_arrivals()
@@ -238,14 +238,14 @@ class JobControl:
             self._measured([measured for measured in arrived if measured.again is None])
 
     def _measured(self, arrived: Sequence[Measured]) -> None:
-        """Show new reports of runs that had none, and say where they are."""
+        """Show new reports of runs without audit, and their files."""
         app, session = self._app, self._app.session
         if not arrived:
             return
         session.replace_rows({measured.index: measured.row for measured in arrived})
         indices = [measured.index for measured in arrived]
         app.rows_changed(only=indices)
-        # from now on what comes back from disk looks as it does here
+        # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         name, doubt = session.label(indices[-1]), ""
         if len(arrived) == 1:
@@ -253,15 +253,14 @@ class JobControl:
         else:
             names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
+        parts = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(", ".join(filter(None, said)), "good", aloud=False)
+            app.say(", ".join(filter(None, parts)), "good", aloud=False)
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
-        """Show how new measurements of audited runs differ from their audits, which stay as they
-        are."""
+        """Show how new measurements of audited runs differ from their audits, which are kept."""
         app, session = self._app, self._app.session
         if not again:
             return

@@ -16,7 +16,7 @@ from fa_core.analysis.difference import (
 from fa_core.numbers import MISSING, brief, count_text, fixed
 from fa_core.reporting.blocks import Grid
 from fa_core.rows import AuditRow
-from fa_tui.views.words import runs_words, told_apart
+from fa_tui.views.words import disambiguate, runs_words
 
 NOTHING = "–"
 """The cell of an audit that lacks the run."""
@@ -27,7 +27,7 @@ _FIXED = {"headline_acc": 4, "frozen_baseline_acc": 4, "cross_batch_stability": 
 
 def difference_grid(runs: Sequence[RunDifference]) -> Grid:
     """A line per run: its name, its cell in both audits, and the numbers that changed."""
-    names = told_apart([run.row for run in runs], by_place=False)
+    names = disambiguate([run.row for run in runs])
     rows = []
     for run, name in zip(runs, names, strict=True):
         numbers = ""

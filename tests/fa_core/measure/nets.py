@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.diagnose import check_accuracies, run_diagnosis
-from fa_core.measure.reliability import RESAMPLES, bootstrap
+from fa_core.measure.resampling import RESAMPLES, bootstrap
 from fa_core.report import DiagnosticReport
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.measure.group import measure_together
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.reference_precision import reference_precision
 from fa_core.models import StreamNet, build
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 

@@ -391,7 +391,7 @@ def test_square_feedback_that_was_saved_transposed_is_turned_and_said() -> None:
     net, rule, x, y = square_feedback()
     right = null_gamma(net, rule, x, y)
     assert oriented(net, rule, x, y, right)[2] == ""
-    saved = rule.turned()
+    saved = rule.transposed()
     found, null, said = oriented(net, saved, x, y, null_gamma(net, saved, x, y))
     assert all(map(torch.equal, found.buffers(), rule.buffers()))
     assert null.observed == right.observed
@@ -411,4 +411,4 @@ def test_where_neither_orientation_works_both_are_said_of_foreign_feedback_alone
 
 def test_feedback_that_is_not_square_has_one_orientation() -> None:
     net = build("resmlp", input_dim=12, d=8, L=2, num_classes=10)
-    assert make_method("dfa", net).turned() is None
+    assert make_method("dfa", net).transposed() is None

@@ -16,7 +16,7 @@ from fa_core.errors import FaError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.group import measure_together
 from fa_core.measure.isolate import DREW
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import Residual, batches
 
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from fa_core.judgement.confidence import confidence
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.group import measure_together
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
 from tests.fa_core.measure.nets import batches as gaussian_batches

@@ -55,10 +55,10 @@ def test_thousands_of_single_samples_are_no_duplicates_and_one_that_comes_twice_
     log = BatchLog()
     for k in range(3000):
         log.add(x[k : k + 1], y[k : k + 1])
-    assert log.judged() == ""
+    assert log.note() == ""
     log.add(x[7:8], y[7:8])
     with pytest.raises(MeasureError, match="eval batches 7 and 3000 hold"):
-        log.judged()
+        log.note()
 
 
 @pytest.mark.parametrize("shape", [(3, 224, 224), (784,), (1,)])
@@ -68,7 +68,7 @@ def test_the_order_of_the_rows_does_not_hide_a_duplicate(shape: tuple[int, ...])
         log.add(x, y)
         log.add(*shuffled((x, y)))
         with pytest.raises(MeasureError, match="hold the same samples"):
-            log.judged()
+            log.note()
 
 
 def test_samples_that_are_alike_but_not_the_same_are_no_duplicates() -> None:

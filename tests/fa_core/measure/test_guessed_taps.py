@@ -13,14 +13,14 @@ from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group import measure_together
 from fa_core.measure.guess import guess_taps
-from fa_core.measure.isolate import borrow
+from fa_core.measure.isolate import eval_mode
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
 def guess(model: nn.Module, x: Tensor) -> list[str]:
-    with borrow(model) as net:
+    with eval_mode(model) as net:
         return guess_taps(net.model, x)
 
 
@@ -62,7 +62,7 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
     assert report.notes == "taps guessed: --taps 'embed,blocks.*'"
     assert "guessed_taps" not in given.provenance
-    run_diagnosis(net, batches(8), say=heard.append)
+    run_diagnosis(net, batches(8), on_note=heard.append)
     assert heard == [report.notes]
     assert not any(module._forward_hooks for module in net.modules())
 

@@ -15,7 +15,8 @@ from fa_core.judgement.causes import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import SHIFTED, run_diagnosis
 from fa_core.measure.gradients import IGNORED, loss_gradient
-from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.measure.resampling import bootstrap
 
 transformers = pytest.importorskip("transformers")
 TAPS = ["transformer.drop", "transformer.h.*"]

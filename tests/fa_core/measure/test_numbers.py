@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.drift import drifts, mean_pairwise_cosine
+from fa_core.measure.cross_batch_stability import drifts, mean_pairwise_cosine
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 

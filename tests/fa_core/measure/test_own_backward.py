@@ -15,10 +15,11 @@ from torch.nn.grad import conv2d_input
 from fa_core import diagnose
 from fa_core.measure.credit import own_credit_quality
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.isolate import borrow
+from fa_core.measure.isolate import eval_mode
 from fa_core.measure.norms import gamma
 from fa_core.measure.passes import PassRunner
-from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.measure.resampling import bootstrap
 from fa_core.measure.resolve import resolve_taps
 
 TAPS = ["embed", "blocks.*"]
@@ -317,7 +318,7 @@ def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
     net = Net("fa")
     x, y = batches(k=1, size=32)[0]
     found = own_credit_quality(net, (x, y), taps=TAPS)
-    with borrow(net, "float64") as own:
+    with eval_mode(net, "float64") as own:
         done = PassRunner(resolve_taps(own.model, TAPS), own.model).run(x.double(), y)
     assert found.gamma == pytest.approx(
         [gamma(a, g) for a, g in zip(done.credit, done.gradients, strict=True)], abs=1e-5

@@ -10,7 +10,7 @@ from torch import nn
 from fa_core import diagnose, load_audits
 from fa_core.errors import MeasureError
 from fa_core.judgement.causes import backward_gain, cause_of_floor
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.reference_precision import reference_precision
 from fa_core.report import DiagnosticReport
 from fa_core.text.causes import failure_mode, floor_text
 from tests.fa_core.measure.nets import Residual, batches

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.judgement.confidence import Confidence, confidence
-from fa_core.measure.diagnosed import Samples
-from fa_core.measure.reliability import bootstrap, resampled_drift
+from fa_core.measure.diagnosis import Samples
+from fa_core.measure.resampling import bootstrap, resampled_drift
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches, diagnose_resampled
 

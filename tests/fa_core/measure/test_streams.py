@@ -12,7 +12,7 @@ from fa_core import diagnose
 from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.group import measure_together
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.group.checks import assert_all_same
 from tests.fa_core.measure.nets import Residual, batches
 

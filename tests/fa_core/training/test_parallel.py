@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.facts.runs import PROGRESS
+from fa_core.facts.run_names import PROGRESS
 from fa_core.formats import scan
 from fa_core.run_progress import read_progress
 from fa_core.training.parallel import TrainingProcesses
-from fa_core.training.train import Moment, train_run
+from fa_core.training.train import EpochProgress, train_run
 
 from .conftest import plan
 
@@ -24,7 +24,7 @@ def plans(*methods: str) -> list:
     return [plan(method) for method in methods]
 
 
-def ignore(moment: Moment) -> None:
+def ignore(moment: EpochProgress) -> None:
     """Nothing is shown."""
 
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_trained_says_which_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_noticed_and_its_epochs_are_kept(tmp_path: Path) -> None:
-    def kill(moment: Moment) -> None:
+    def kill(moment: EpochProgress) -> None:
         if moment.entry is not None:
             (child,) = multiprocessing.active_children()
             os.kill(child.pid or 0, signal.SIGKILL)
@@ -71,9 +71,9 @@ def test_a_process_that_dies_is_noticed_and_its_epochs_are_kept(tmp_path: Path) 
 @pytest.mark.slow
 def test_leaving_early_stops_the_processes_and_says_so(tmp_path: Path) -> None:
     with TrainingProcesses(["cpu"], tmp_path, 1, {}) as processes:
-        moments: list[Moment] = []
+        moments: list[EpochProgress] = []
 
-        def leave(moment: Moment) -> None:
+        def leave(moment: EpochProgress) -> None:
             moments.append(moment)
             raise KeyboardInterrupt
 

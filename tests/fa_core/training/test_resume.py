@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats import scan
 from fa_core.training import train as run_module
-from fa_core.training.train import Moment, train_run
+from fa_core.training.train import EpochProgress, train_run
 
 from .conftest import plan
 
@@ -31,11 +31,11 @@ KINDS = {
 def interrupt_in(epoch: int):
     """Ctrl-C in the middle of an epoch."""
 
-    def on_moment(moment: Moment) -> None:
-        if moment.epoch == epoch:
+    def on_progress(progress: EpochProgress) -> None:
+        if progress.epoch == epoch:
             raise KeyboardInterrupt
 
-    return on_moment
+    return on_progress
 
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -61,7 +61,9 @@ def assert_same_run(one: Path, other: Path) -> None:
 def test_a_resumed_run_reaches_the_same_weights(data: DataSet, tmp_path: Path, method: str) -> None:
     train_run(plan(method, **KINDS[method]), data, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", on_moment=interrupt_in(3))
+        train_run(
+            plan(method, **KINDS[method]), data, tmp_path / "cut", on_progress=interrupt_in(3)
+        )
     done = train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
     assert done.manifest.epochs_done == 4
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
@@ -71,7 +73,7 @@ def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(
     data: DataSet, tmp_path: Path
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_moment=interrupt_in(3))
+        train_run(plan(), data, tmp_path, on_progress=interrupt_in(3))
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, RESUME}
     assert read_manifest(tmp_path).epochs_done == len(trace_of(tmp_path)) == 2
     found = scan([tmp_path])
@@ -83,7 +85,7 @@ def test_an_interrupt_before_the_first_epoch_leaves_a_run_that_can_go_on(
     data: DataSet, tmp_path: Path
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path / "cut", on_moment=interrupt_in(1))
+        train_run(plan(), data, tmp_path / "cut", on_progress=interrupt_in(1))
     assert not scan([tmp_path / "cut"]).problems
     train_run(plan(), data, tmp_path / "cut", resume=True)
     train_run(plan(), data, tmp_path / "whole")
@@ -137,7 +139,7 @@ def test_a_run_is_only_resumed_as_what_it_is(
     data: DataSet, tmp_path: Path, change: dict[str, object], told: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_moment=interrupt_in(2))
+        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
     with pytest.raises(UsageError, match=f"the run there {told}"):
         train_run(plan(**change), data, tmp_path, resume=True)
 
@@ -147,7 +149,7 @@ def test_a_lost_or_broken_resume_file_says_what_to_do(
     data: DataSet, tmp_path: Path, broken: bytes | None
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_moment=interrupt_in(2))
+        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
     with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
         train_run(plan(), data, tmp_path, resume=True)

@@ -15,14 +15,14 @@ from fa_core.data import DataSet, load_data
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
-from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
 from fa_core.text.notes import basis_text
-from fa_core.training.train import Moment, check_plans, train_run
+from fa_core.training.train import EpochProgress, check_plans, train_run
 
 from .conftest import plan
 
@@ -253,9 +253,9 @@ def test_stop_on_d_judges_by_the_frozen_run_beside_it(data: DataSet, tmp_path: P
 def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: Path) -> None:
     train_run(plan("dfa"), data, tmp_path)
 
-    def interrupt(moment: Moment) -> None:
+    def interrupt(progress: EpochProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan("bp"), data, tmp_path, overwrite=True, on_moment=interrupt)
+        train_run(plan("bp"), data, tmp_path, overwrite=True, on_progress=interrupt)
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME}

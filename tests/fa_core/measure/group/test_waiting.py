@@ -9,7 +9,7 @@ from torch import nn
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.group import measure_together
 from fa_core.measure.passes import backward
-from fa_core.measure.vmapped import Answers, VmappedNetworks
+from fa_core.measure.vmapped import VmappedAccuracy, VmappedNetworks
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -42,12 +42,12 @@ def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other
         torch.empty(8, *shape, device="meta", dtype=dtype),
         torch.empty(8, device="meta", dtype=torch.int64),
     )
-    answers, accumulator = Answers(), Accumulator(norm_batches=2, samples_axis=1)
-    answers.add(networks.logits(x), y)
+    meter, accumulator = VmappedAccuracy(), Accumulator(norm_batches=2, samples_axis=1)
+    meter.add(networks.logits(x), y)
     for _ in range(8):
         accumulator.add(backward(networks.forward(x), y, accumulator.layers))
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
-        accumulator.measured(answers.right)
+        accumulator.measured(meter.right)
 
 
 def test_waits_are_seen() -> None:

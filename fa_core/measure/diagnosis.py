@@ -1,14 +1,16 @@
-"""The numbers of one diagnosed network, and the report made of them."""
+"""The measured numbers of one network, and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
 
 import msgspec
 from torch import Tensor
 
+from fa_core.decode import Json
+from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import aggregation
 from fa_core.judgement.intervals import share_interval
@@ -21,14 +23,14 @@ from fa_core.report import DiagnosticReport
 
 @dataclass(frozen=True)
 class Samples:
-    """What a diagnosis was computed from, one entry per batch.
+    """The values per sample behind a diagnosis, one entry per batch.
 
     Attributes:
         residual_norms: (L+1, B) ‖h_l,i‖ of each batch behind (a).
         bp_grad_norms: (L+1, B) ‖g_l,i‖ of the same batches.
         error_norms: (B,) ‖e_T,i‖ of the same batches.
-        right: (B,) bool of every batch: classified rightly.
-        drift_cosines: (K, K), the cosines of (c); NaN where a mean gradient is 0 or not finite.
+        right: (B,) bool of every batch: classified correctly.
+        drift_cosines: (K, K), the cosines of (c); NaN for a mean gradient that is 0 or not finite.
     """
 
     residual_norms: list[Tensor]
@@ -39,67 +41,87 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Diagnosed:
-    """The numbers of one network, off the device, measured by itself or together with others.
+class Diagnosis:
+    """The numbers of one network, measured by itself or in a group.
 
     Attributes:
-        numbers: all of its report that was measured, but for the accuracy.
-        hits: labels of the eval batches that were classified rightly.
-        counted: of how many.
-        samples: fetches what the numbers were computed from: values before any median or mean, on
-            the CPU.
-        remarks: what the report has to say of the measurement.
+        numbers: its report without the accuracy and the fields the caller gives.
+        hits: number of correct labels in the eval batches.
+        counted: number of labels in the eval batches.
+        samples: fetches the values before any median or mean, to the CPU.
+        notes: notes on the measurement.
     """
 
     numbers: DiagnosticReport
     hits: int
     counted: int
     samples: Callable[[], Samples]
-    remarks: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
-    def report(self, **given: Any) -> DiagnosticReport:
-        """The report: what was measured, with the fields the caller knows."""
+    def report(
+        self,
+        headline_acc: float | None = None,
+        frozen_baseline_acc: float | None = None,
+        method_name: str = "",
+        notes: str = "",
+        thresholds: DiagnosticThresholds | None = None,
+    ) -> DiagnosticReport:
+        """The report: the measured numbers and the caller's fields, as for `diagnose`.
+
+        Without thresholds, the report states none.
+        """
+        intervals = self.numbers.intervals
         source = "given"
-        if given.get("headline_acc") is None:
-            given["headline_acc"] = self.hits / self.counted
+        if headline_acc is None:
+            headline_acc = self.hits / self.counted
             source = f"measured on {self.counted} eval labels"
             # the tokens of a sample are no independent draws
             if self.numbers.flatten != PER_TOKEN:
                 source = f"measured on {self.counted} eval samples"
-                interval = share_interval(self.hits, self.counted)
-                given["intervals"] = {**self.numbers.intervals, "acc": interval}
-        notes = [given.get("notes"), *self.remarks]
-        given["notes"] = "; ".join(filter(None, notes))
-        return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
+                intervals = {**intervals, "acc": share_interval(self.hits, self.counted)}
+        return msgspec.structs.replace(
+            self.numbers,
+            headline_acc=headline_acc,
+            headline_acc_source=source,
+            frozen_baseline_acc=frozen_baseline_acc,
+            method_name=method_name,
+            notes="; ".join(filter(None, [notes, *self.notes])),
+            thresholds=thresholds or self.numbers.thresholds,
+            intervals=intervals,
+        )
 
 
 def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str]:
-    """Notes about a stream, and a gradient, that is exactly 0 in every sample.
+    """Notes on states and gradients that are exactly 0 in every sample.
 
     Args:
         dark: for h_0..h_L, whether ‖h_l‖ is 0 in every sample.
-        unreached: for g_0..g_L, whether ‖g_l‖ is.
+        unreached: for g_0..g_L, whether ‖g_l‖ is 0 in every sample.
 
     >>> dead_stream_notes([False, True, True], [True, True, False])
     ['the stream is 0 from l = 1 on', 'no gradient reaches the embedding: g_0 to g_1 are 0']
     """
     notes = []
     if dark[-1]:
-        alive = [l for l, dead in enumerate(dark) if not dead]
-        notes.append(f"the stream is 0 from l = {max(alive, default=-1) + 1} on")
-    if unreached and unreached[0]:
-        alive = [l for l, dead in enumerate(unreached) if not dead]
-        last = min(alive, default=len(unreached)) - 1
-        where = "g_0 is 0"
-        if last:
-            where = f"g_0 to g_{last} are 0"
+        first = len(dark) - _leading_count(reversed(dark))
+        notes.append(f"the stream is 0 from l = {first} on")
+    zeros = _leading_count(unreached)
+    if zeros:
+        where = "g_0 is 0" if zeros == 1 else f"g_0 to g_{zeros - 1} are 0"
         notes.append(f"no gradient reaches the embedding: {where}")
     return notes
 
 
-def own_credit(done: Pass, flattening: Flattening) -> dict[str, Any]:
-    """A report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names
-    it."""
+def _leading_count(flags: Iterable[int]) -> int:
+    """Number of true flags before the first false one."""
+    return len(list(takewhile(bool, flags)))
+
+
+def own_credit(done: Pass, flattening: Flattening) -> Json:
+    """A report's ``credit``: Γ of a network's own backward pass.
+
+    Keys as in `CreditQuality.to_dict`.
+    """
     gammas = []
     zeros = []
     for a, g in zip(done.credit, done.gradients, strict=True):
@@ -120,7 +142,12 @@ def own_credit(done: Pass, flattening: Flattening) -> dict[str, Any]:
 
 
 def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
-    """A report without the numbers of gradients that are not known: (c), or (b) and (c)."""
+    """A report without the numbers of an unknown gradient.
+
+    Args:
+        report: the report.
+        why: ``"c"``, or ``"b"`` and ``"c"`` → why it is not measured.
+    """
     columns = [DIAGNOSTICS[letter].column for letter in why]
     intervals = {name: ends for name, ends in report.intervals.items() if name not in columns}
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Diagnostic (c), drift: cosines between the mean gradients of different batches."""
+"""Diagnostic (c), drift: the mean cosine between the mean gradients of different batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fa_core.judgement.intervals import drift_interval
 from fa_core.measure.norms import unit_rows
 
 MIN_BATCHES = 8
-"""Fewer batches than this leave (c) unmeasured."""
+"""With fewer batches, (c) is not measured."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Drift:
     """(c) of one network.
 
     Attributes:
-        value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
-        why: why it was not measured.
-        finite: whether every batch-mean gradient is.
-        interval: of the value, where that is measured and finite.
+        value: in [−1, 1]; NaN if a gradient is not finite, None if not measured.
+        why: the reason why it was not measured.
+        finite: whether every batch-mean gradient is finite.
+        interval: confidence interval of a finite value.
     """
 
     value: float | None
@@ -56,7 +56,7 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
 
 
 def summed_gradients(gradient: Tensor) -> Tensor:
-    """B·ḡ = Σ_i g_i in float64; (c) asks for the direction of ḡ alone.
+    """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
 
     Args:
         gradient: per sample, (..., B, D).
@@ -73,20 +73,20 @@ def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
     """(c) of N networks.
 
     Args:
-        means: (N, K, D) float64, the batch-mean gradients, each of any length.
-        least: fewer batches leave (c) unmeasured.
+        means: (N, K, D) float64, the batch-mean gradients, each up to a factor.
+        least: with fewer batches, (c) is not measured.
     """
-    n, k, d = means.shape
-    rows = unit_rows(means.reshape(n * k, d))
-    directions = rows.reshape(n, k, d)
+    directions = unit_rows(means.flatten(0, 1)).view_as(means)
     finite = torch.isfinite(means).flatten(1).all(dim=1)
     zero = (means == 0).all(dim=2)
-    # of each batch's cosines to the others
+    # sums of each batch's cosines with the others
     others = directions.sum(dim=1, keepdim=True) - directions
     sums = (directions * others).sum(dim=2)
     columns = (mean_pairwise_cosine(directions), finite, zero, sums)
-    lists = [column.tolist() for column in columns]
-    return [_drift(*row, least=least) for row in zip(*lists, strict=True)]
+    found = []
+    for row in zip(*map(Tensor.tolist, columns), strict=True):
+        found.append(_drift(*row, least=least))
+    return found
 
 
 def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:

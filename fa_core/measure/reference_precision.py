@@ -1,0 +1,82 @@
+"""Reference precision: the gradient in the audit's arithmetic against the one in float64."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from fa_core.facts.measurements import ReferencePrecision
+from fa_core.measure.batch_input import to_device
+from fa_core.measure.flattening import PER_TOKEN, Flattening
+from fa_core.measure.isolate import eval_mode
+from fa_core.measure.microbatches import true_pass
+from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
+from fa_core.measure.taps import Taps
+
+
+def reference_precision(
+    model: nn.Module,
+    batch: object,
+    taps: Taps = None,
+    dtype: str | None = None,
+    largest_pass: int | None = None,
+) -> ReferencePrecision:
+    """cos(g_l, g_l in float64) at every layer, on one batch.
+
+    Args:
+        model: the network; it is left unchanged.
+        batch: as for `diagnose`.
+        taps: as for `diagnose`.
+        dtype: the arithmetic to check, as for `diagnose`; None = the one `diagnose` would use.
+        largest_pass: samples per pass, as for `diagnose`.
+
+    Raises:
+        MeasureError: the network cannot run in float64 (a cast inside), or the data do not fit it.
+
+    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
+
+    >>> import torch
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+    >>> found = reference_precision(net, (torch.eye(2), torch.tensor([0, 1])), taps="0,1")
+    >>> all(c > 1 - 1e-12 for c in found.cosine), found.lost
+    (True, [0, 0])
+    """
+    passes = []
+    for arithmetic in (dtype, "float64"):
+        with eval_mode(model, arithmetic) as net:
+            x, y = to_device(batch, 0, net)
+            passes.append(true_pass(net, taps, x, y, largest_pass))
+    measured, exact = passes
+    if exact.label_mask is not None:
+        flattening = Flattening(PER_TOKEN, exact.label_mask)
+    else:
+        flattening = Flattening.of(exact.hidden, exact.gradients[-1])
+    cosine: list[float | None] = []
+    worst: list[float | None] = []
+    norm_ratio: list[float | None] = []
+    lost: list[int] = []
+    for found, reference in zip(measured.gradients, exact.gradients, strict=True):
+        g = flattening.vectors(found)
+        exact_g = flattening.vectors(reference)
+        norms = sample_norms(g)
+        exact_norms = sample_norms(exact_g)
+        nonzero = exact_norms != 0
+        both = (norms != 0) & nonzero
+        cosines = sample_cosines(g, exact_g)
+        cosine.append(mean_where(cosines, both))
+        worst.append(float(cosines[both].min()) if bool(both.any()) else None)
+        norm_ratio.append(_ratio(lower_median(norms), lower_median(exact_norms)))
+        lost.append(int((nonzero & ~both).sum()))
+    return ReferencePrecision(
+        cosine=cosine,
+        worst=worst,
+        norm_ratio=norm_ratio,
+        lost=lost,
+        samples=len(g),
+        dtype=measured.dtype,
+    )
+
+
+def _ratio(median: Tensor, reference: Tensor) -> float | None:
+    if reference == 0:
+        return None
+    return float(median) / float(reference)
