@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         diagnose,
         residual_norms,
     )
+    from fa_core.monitor import ProtocolMonitor
     from fa_core.report import DiagnosticReport
     from fa_core.table import AuditTable
 
@@ -26,6 +27,7 @@ __all__ = [
     "AuditTable",
     "DiagnosticReport",
     "DiagnosticThresholds",
+    "ProtocolMonitor",
     "bp_gradient_norms",
     "cross_batch_stability",
     "depth_utility",
@@ -38,6 +40,7 @@ _HOMES = {
     "AuditTable": "table",
     "DiagnosticReport": "report",
     "DiagnosticThresholds": "facts.thresholds",
+    "ProtocolMonitor": "monitor",
     "load_audits": "formats",
 }
 """Where a name is; the others are in `measure.diagnose`."""

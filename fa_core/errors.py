@@ -16,6 +16,7 @@ from fa_core.sanitize import sanitize
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
     "pyarrow": "pyarrow>=15",
+    "pandas": "pandas>=2.0",
     "lightning": "lightning>=2.4",
     "transformers": "transformers>=4.46",
     "accelerate": "accelerate>=1.1",

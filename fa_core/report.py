@@ -7,16 +7,20 @@ Python, so that the first screen needs no NumPy.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import Json
-from fa_core.errors import InvalidReport
+from fa_core.atomic import write_json
+from fa_core.decode import Json, loads, reading
+from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.report_check import checked
+from fa_core.files import read_file
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_json
 from fa_core.text.diagnostic_record import records_of
+from fa_core.text.report_html import report_html
 from fa_core.text.report_text import report_text
 from fa_core.text.verdict import verdict_words
 
@@ -53,6 +57,40 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
     def __str__(self) -> str:
         return report_text(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return report_html(self)
+
+    def save(self, path: Path | str) -> None:
+        """Write the report as a JSON file, which `load`, `load_audits` and the explorer open.
+
+        Args:
+            path: the file; what is there is replaced, whole or not at all.
+
+        Raises:
+            FaError: it cannot be written.
+        """
+        write_json(Path(path), self.to_dict())
+
+    @classmethod
+    def load(cls, path: Path | str) -> DiagnosticReport:
+        """A report that `save` wrote. A file of several runs is read by `fa_core.load_audits`.
+
+        Args:
+            path: the file.
+
+        Raises:
+            UnreadableInput: missing, not JSON, or the file of several runs.
+            InvalidReport: as `from_dict`.
+        """
+        place = Path(path)
+        with reading(place, "not a report"):
+            data = loads(read_file(place))
+        if not isinstance(data, dict) or "reports" in data:
+            hint = "fa_core.load_audits reads it"
+            raise UnreadableInput("not one report", where=place, hint=hint)
+        return cls.from_dict(data, str(place))
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.

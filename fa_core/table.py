@@ -11,12 +11,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fa_core.decode import Json
+from fa_core.errors import missing_package
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.provenance import has_gamma
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -33,7 +34,10 @@ from fa_core.judgement.verdict import NOT_MEASURED, standing, verdict_text
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem, conditions_of, uneven
+from fa_core.rows import AuditRow, Problem, conditions_of, recorded, uneven
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -365,6 +369,33 @@ class AuditTable:
     def rows(self) -> Iterator[AuditRow]:
         """All rows, in order."""
         return map(self.row, range(len(self)))
+
+    def to_pandas(self, thresholds: DiagnosticThresholds | None = None) -> DataFrame:
+        """The runs as a data frame, one row per run.
+
+        Columns: `source`, `key`, `method`, `seed`, the numbers of `fa_core.rows.RECORDED` (NaN
+        where not measured), `flags`, `coverage`, `verdict`, the axes by their names, and
+        ``residual_norms`` and ``bp_grad_norms`` as lists.
+
+        Args:
+            thresholds: what judges (default: the protocol's).
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise missing_package("pandas", "to_pandas()") from None
+        records = []
+        for row in self.rows():
+            report = row.report.with_thresholds(thresholds or DiagnosticThresholds())
+            record = recorded(row, report)
+            record |= record.pop("axes")
+            record["residual_norms"] = list(report.residual_norms)
+            record["bp_grad_norms"] = list(report.bp_grad_norms)
+            records.append(record)
+        return pandas.DataFrame(records)
 
     def select(self, which: Mask | Indices | Sequence[int] | Sequence[bool]) -> AuditTable:
         """A table of some rows; the table itself for all rows in order.

@@ -43,8 +43,10 @@ from fa_tui.views.filters import ViewState
 from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
+    from fa_core.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
+    from fa_tui.screens.key_list import KeyLine
     from fa_tui.threshold_history import ThresholdHistory
     from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
@@ -305,6 +307,11 @@ class ExplorerApp(ExplorerApplication):
         if text:
             self.say(text, "warn" if news.gone else "accent")
 
+    def work_changed(self, changed: dict[str, RunWork | None]) -> None:
+        rows = self.session.take_work(changed)
+        self.explorer.work_changed(rows)
+        self.jobs_changed(self.jobs.listed())
+
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         from fa_tui.screens.threshold_screen import JudgedScreen
 
@@ -475,7 +482,16 @@ class ExplorerApp(ExplorerApplication):
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen))
+        self.push_screen(HelpScreen(self.screen), self._run_key)
+
+    async def _run_key(self, line: KeyLine | None) -> None:
+        """Run a key that was chosen in help; one of another screen opens that."""
+        if line is None:
+            return
+        while line.where and self.screen is not self.explorer:
+            await self.pop_screen()
+        if line.action:
+            await self.run_action(line.action, line.node or self.explorer)
 
     async def action_quit(self) -> None:
         """Quit; asks first while jobs run."""

@@ -11,6 +11,7 @@ from textual import events
 from textual.app import App
 
 if TYPE_CHECKING:
+    from fa_core.run_progress import RunWork
     from fa_tui.jobs.control import JobControl
     from fa_tui.jobs.listing import Listed
     from fa_tui.jobs.measuring import Setup
@@ -67,6 +68,10 @@ class Application(App[int]):
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
         """Show the new contents of places."""
+        raise NotImplementedError
+
+    def work_changed(self, changed: dict[str, RunWork | None]) -> None:
+        """Show what other processes do with runs: run folder → its progress."""
         raise NotImplementedError
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:

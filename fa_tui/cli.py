@@ -29,6 +29,7 @@ COMMANDS = (
     "show",
     "audit",
     "check",
+    "diff",
     "seeds",
     "sweep",
     "utility",

@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core.facts.run_names import CREDIT, MANIFEST, RUN_FILES
+from fa_core.facts.run_names import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.files import real_path
 from fa_core.formats import Scan, scan_again
 from fa_core.formats.run_folder import sniff
 from fa_core.formats.scan import places
 from fa_core.rows import Problem
+from fa_core.run_progress import RunWork, look_at
 from fa_tui.reading import Reading
 from fa_tui.session import News, Session
 from fa_tui.settings import FILE
@@ -34,10 +35,17 @@ if TYPE_CHECKING:
 STILL_SECONDS = 2.0
 """Seconds without change after which an unreadable file counts as broken, not as being written."""
 
+LOOK_AGAIN_SECONDS = 5.0
+"""How often to look whether the process that works on a run is still there."""
+
 _CHUNK = 16
 """Number of files after which the screen's thread gets a turn."""
 
 _Stamp: TypeAlias = tuple[int, float]
+
+
+def _ignore(_: object) -> None:
+    """A listener that does nothing."""
 
 
 class Follower:
@@ -63,12 +71,17 @@ class Follower:
         self._vanished: set[Path] = set()
         self._due: dict[str, None] = {}
         self._waiting: dict[str, tuple[object, float]] = {}
+        self._work: dict[str, RunWork] = {}
+        self._work_due: dict[str, None] = {}
+        self._looked = -math.inf
 
     def note(self, path: str) -> None:
         """Note that a file or folder was created, changed or removed."""
         at = Path(path)
         if at.is_dir():
             self._due.update(dict.fromkeys(_places(path)))
+        elif at.name == PROGRESS:
+            self._work_due[str(at.parent)] = None
         elif at.name in RUN_FILES and (str(at.parent) in self._known or sniff(at.parent)):
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
@@ -80,6 +93,30 @@ class Follower:
     def note_known(self) -> None:
         """Note all known places: anything may have changed."""
         self._due.update(self._known)
+
+    def note_work(self) -> None:
+        """Processes may work on any of the run folders that were read."""
+        for place in self._known:
+            if (Path(place) / PROGRESS).exists():
+                self._work_due[place] = None
+
+    def take_work(self) -> dict[str, RunWork | None]:
+        """Run folders on which work began, went on or ended since the last call."""
+        if self._clock() >= self._looked + LOOK_AGAIN_SECONDS:
+            self._looked = self._clock()
+            self._work_due.update(dict.fromkeys(self._work))
+        changed: dict[str, RunWork | None] = {}
+        for place in self._work_due:
+            now = look_at(Path(place))
+            if now == self._work.get(place):
+                continue
+            changed[place] = now
+            if now is None:
+                del self._work[place]
+            else:
+                self._work[place] = now
+        self._work_due.clear()
+        return changed
 
     def take(self) -> list[Reading]:
         """Read the noted places that are complete, broken, or removed."""
@@ -143,7 +180,7 @@ def _state(place: Path) -> tuple[_Stamp, ...] | None:
             return (_stamp(place),)
         return None
     if (place / MANIFEST).exists():
-        return tuple(_stamp(place / name) for name in sorted(RUN_FILES))
+        return tuple(_stamp(place / name) for name in sorted(RUN_FILES - {PROGRESS}))
     return None
 
 
@@ -221,13 +258,14 @@ class Watcher(threading.Thread):
 
     Args:
         roots: one group of `roots_of`.
-        known: sources that were read already.
-        on_change: called in this thread with changes.
-        on_note: called in this thread with notes for the user.
-        polling: poll even if the system reports changes.
-        poll_seconds: seconds between polls.
-        since: start of the first scan (`time.time`): newer files are read again.
-        ignore: files that are not read.
+        known: sources read already.
+        on_change: called in this thread with what is new.
+        on_work: called in this thread with what processes do with runs, where that changed.
+        on_note: called in this thread with one line for the user.
+        polling: look now and then, also where the system reports changes.
+        poll_seconds: how often to look.
+        since: when the first scan began (`time.time`): what is younger is read again.
+        ignore: files that are shown without being read.
     """
 
     def __init__(
@@ -236,7 +274,8 @@ class Watcher(threading.Thread):
         known: Iterable[str],
         on_change: Callable[[list[Reading]], object],
         *,
-        on_note: Callable[[str], object] = lambda text: None,
+        on_work: Callable[[dict[str, RunWork | None]], object] = _ignore,
+        on_note: Callable[[str], object] = _ignore,
         polling: bool = False,
         poll_seconds: float = 2.0,
         since: float = math.inf,
@@ -246,7 +285,7 @@ class Watcher(threading.Thread):
         self._ended = threading.Event()
         self._roots = roots
         self._follower = Follower(known, pause=lambda: self._ended.wait(_PAUSE_SECONDS))
-        self._on_change, self._on_note = on_change, on_note
+        self._on_change, self._on_work, self._on_note = on_change, on_work, on_note
         self._polls = polling
         self._poll_seconds = poll_seconds
         self._since = since - _BEFORE_SCAN_SECONDS
@@ -263,6 +302,7 @@ class Watcher(threading.Thread):
             # a folder is missing or cannot be watched; it may return with other files
             self._since = 0.0
             self._follower.note_known()
+            self._follower.note_work()
             self._report()
             self._ended.wait(_TICK_MILLISECONDS / 1000)
 
@@ -290,6 +330,7 @@ class Watcher(threading.Thread):
             for number, changes in enumerate(batches):
                 if number == 0:
                     self._note_missed()
+                    self._follower.note_work()
                 for change, path in sorted(changes, key=lambda each: each[1]):
                     # a folder's stamp adds nothing to its files' stamps
                     if change is not Change.modified or not Path(path).is_dir():
@@ -318,6 +359,9 @@ class Watcher(threading.Thread):
         readings = self._follower.take()
         if readings and not self._ended.is_set():
             self._on_change(readings)
+        work = self._follower.take_work()
+        if work and not self._ended.is_set():
+            self._on_work(work)
 
     def _note_missed(self) -> None:
         """Files written before the watch began: during the first scan, or while a folder was
@@ -363,6 +407,7 @@ class Following:
                 group,
                 known,
                 partial(app.post_call, app.folders_changed),
+                on_work=partial(app.post_call, app.work_changed),
                 on_note=partial(app.post_call, partial(app.say, tone="warn")),
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, letters_of
 from fa_core.judgement.judge import ALL, Judge
@@ -23,7 +24,9 @@ from fa_core.text.verdict_cell import cell_text
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.judgement.baseline import FrozenBaseline
+    from fa_core.run_progress import RunWork
     from fa_core.table import AuditTable
+    from fa_core.trace import TraceEpoch
     from fa_tui.option_groups import Log
     from fa_tui.reading import Reading
 
@@ -90,6 +93,7 @@ class Session:
         wide: whether the filter is suspended.
         scope: indices of the rows in scope, rising; None for all.
         gone: indices of rows whose file or folder was removed; still shown.
+        work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
     """
 
@@ -115,6 +119,7 @@ class Session:
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self.states: dict[int, str] = {}
+        self.work: dict[int, RunWork] = {}
         self.filter: RunFilter | None = None
         self.wide = False
         self.scope: list[int] | None = None
@@ -335,6 +340,35 @@ class Session:
         self._traces = [*kept_traces, *reading.traces]
         return changed or others
 
+    def take_work(self, changed: Mapping[str, RunWork | None]) -> list[int]:
+        """Take in what processes do with run folders; the rows it concerns."""
+        rows = []
+        for place, work in changed.items():
+            for row in self._sources().get(place, {}).values():
+                rows.append(row)
+                if work is None:
+                    self.work.pop(row, None)
+                else:
+                    self.work[row] = work
+        return rows
+
+    def epochs_of(self, index: int) -> list[TraceEpoch]:
+        """The epochs in the trace of a run folder; empty without a trace."""
+        for trace in self.traces:
+            if run_place(trace.source) == self.rows[index].source:
+                return trace.epochs
+        return []
+
+    def training(self) -> int:
+        """How many runs in scope are being trained now."""
+        if not self.work:
+            return 0
+        return sum(map(self.is_trained, self.in_scope))
+
+    def is_trained(self, index: int) -> bool:
+        """Whether another process trains a run now."""
+        return index in self.work and self.work[index].trains
+
     def _sources(self) -> dict[str, dict[str, int]]:
         """Source → key → index."""
         if self._by_source is None:
@@ -366,11 +400,13 @@ class Session:
         return self._count(self.coverage)
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
-        """The rows with a checkpoint to measure."""
+        """Those of the rows that have a checkpoint to measure, of a run that is not in training."""
         return [
             index
             for index in indices
-            if self.rows[index].checkpoint is not None and index not in self.gone
+            if self.rows[index].checkpoint is not None
+            and index not in self.gone
+            and not self.is_trained(index)
         ]
 
     def values(self, letter: str) -> Sequence[float]:

@@ -187,6 +187,41 @@ def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
         _rewrite(_groups_file(), _place_name(paths), dict(groups))
 
 
+class MeasureAnswer(msgspec.Struct, frozen=True):
+    """What the user typed for the checkpoints of a folder that no manifest describes.
+
+    Attributes:
+        data: data SPEC, as `--data` takes it.
+        model: network SPEC, as `--model` takes it; ``""`` = found from the checkpoint.
+    """
+
+    data: str = ""
+    model: str = ""
+
+
+def _answers_file() -> Path:
+    """What was typed for the checkpoints of a folder, a table per folder."""
+    return config_folder() / "measuring.toml"
+
+
+def remembered_answer(folder: Path) -> MeasureAnswer:
+    """What was typed for a folder the last time; empty without one that can be read."""
+    try:
+        found = TomlFile(_answers_file()).tables.get(_place_name([folder]))
+        return msgspec.convert(found or {}, MeasureAnswer)
+    except (FaError, msgspec.ValidationError):
+        return MeasureAnswer()
+
+
+def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
+    """Keep what was typed for a folder.
+
+    Raises:
+        FaError: it cannot be written.
+    """
+    _rewrite(_answers_file(), _place_name([folder]), msgspec.to_builtins(answer))
+
+
 def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
     """Set a key of a TOML file, or remove it (None); everything else, comments included, is kept.
 

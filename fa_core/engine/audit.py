@@ -29,6 +29,8 @@ from fa_core.engine.devices import (
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
     DEFAULT_MEASURE,
+    JobState,
+    JobView,
     MeasureOptions,
     check_options,
     ignore,
@@ -49,6 +51,7 @@ from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_baseline, with_measured_baselines
 from fa_core.rows import AuditRow, Problem
+from fa_core.run_progress import ProgressFiles
 
 if TYPE_CHECKING:
     from fa_core.engine.jobs import Job
@@ -135,6 +138,16 @@ class Measuring(msgspec.Struct, frozen=True):
             self.on_notice(idle)
         return WorkerPool(devices, self.on_event, measure=self.measure, group=execution.group)
 
+    def _noting(self, files: ProgressFiles) -> Measuring:
+        """The same, with progress files in the run folders that are measured."""
+
+        def on_event(view: JobView) -> None:
+            _note_progress(files, view)
+            if self.on_event is not None:
+                self.on_event(view)
+
+        return replace(self, on_event=on_event)
+
     def run(
         self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]
     ) -> bool:
@@ -169,7 +182,7 @@ class Measuring(msgspec.Struct, frozen=True):
 
         try:
             if todo:
-                with self.pool(len(todo)) as pool:
+                with ProgressFiles() as files, self._noting(files).pool(len(todo)) as pool:
                     waited_for.update((pool.submit(job), job) for job in todo)
                     for future in as_completed(list(waited_for)):
                         take_in(future)
@@ -179,6 +192,20 @@ class Measuring(msgspec.Struct, frozen=True):
                 take_in(future)
             return True
         return False
+
+
+def _note_progress(files: ProgressFiles, view: JobView) -> None:
+    """Keep the progress file of a run folder as its job is."""
+    folder = Path(view.job.checkpoint)
+    if view.state is JobState.RUNNING:
+        if folder in files:
+            files.update(folder, view.done, view.total)
+        elif is_run(folder):
+            files.begin(folder, "measuring")
+    elif view.state is JobState.FAILED:
+        files.end(folder, f"failed: {view.error}")
+    elif view.state.final:
+        files.end(folder)
 
 
 def audit(

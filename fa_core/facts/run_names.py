@@ -6,6 +6,7 @@
     RUN/trace.jsonl            one JSON object per epoch
     RUN/audit.json             the report (format 2), once measured
     RUN/resume.pt              optimizer and RNG state of an unfinished run
+    RUN/progress.json          the process that works on the run now, and how far it is
 
 No torch here: the explorer reads manifests.
 """
@@ -33,8 +34,9 @@ CREDIT = "credit.safetensors"
 TRACE = "trace.jsonl"
 AUDIT = "audit.json"
 RESUME = "resume.pt"
-RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
-"""The files of a run folder; other files in it are independent."""
+PROGRESS = "progress.json"
+RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME, PROGRESS})
+"""What is part of a run folder; further files in it are files like any other."""
 
 DISTRIBUTED = ".metadata"
 HUB_FILES = frozenset(

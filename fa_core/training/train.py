@@ -46,6 +46,7 @@ from fa_core.methods import make_method, method_class
 from fa_core.models import ARCHS, build
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
+from fa_core.run_progress import ProgressFiles
 from fa_core.trace import trace_entry
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
@@ -522,8 +523,14 @@ def train_run(
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
-        run.train(diagnostic_letters(stop_on, "--stop-on"), on_progress)
-        report = run.audit()
+        with ProgressFiles() as files, files.of(folder, "training"):
+
+            def note(moment: EpochProgress) -> None:
+                files.update(folder, moment.epoch, moment.epochs, moment.step, moment.steps)
+                on_progress(moment)
+
+            run.train(diagnostic_letters(stop_on, "--stop-on"), note)
+            report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)
 
 

@@ -32,6 +32,8 @@ _QUICK_HELP = (
     "One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
 )
 _EVIDENCE_HELP = "Write every published claim, its command and what came out (.md, .html, .tex)."
+_DEVICE_HELP = "Where --run trains: auto, cpu, cuda:all, cuda:1, or several with commas."
+_JOBS = typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
 _EVIDENCE = typer.Option(metavar="FILE", help=_EVIDENCE_HELP, parser=options.typed_path)
 _OUT = typer.Option(metavar="PATH", help="Folder of the run folders.", parser=options.typed_path)
 
@@ -46,6 +48,8 @@ def replicate_command(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help=_QUICK_HELP)] = False,
     evidence: Annotated[Path | None, _EVIDENCE] = None,
+    device: Annotated[str, typer.Option(metavar="LIST", help=_DEVICE_HELP)] = "auto",
+    jobs: Annotated[int | None, _JOBS] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Print the commands of a published experiment, or run them.
@@ -81,10 +85,13 @@ def replicate_command(
     if quick:
         out = out / "quick"
     commands = chosen.commands(cifar10, cifar100, str(out), quick)
+    place = ["--device", device]
+    if jobs is not None:
+        place += ["--jobs", str(jobs)]
     for command in commands if run else ():
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
         if code := subprocess.run(
-            [sys.executable, "-m", "fa_tui", *command], check=False
+            [sys.executable, "-m", "fa_tui", *command, *place], check=False
         ).returncode:
             raise typer.Exit(code)
     figures, notes = ([], [QUICK]) if quick else _figures(chosen, out)

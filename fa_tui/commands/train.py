@@ -27,6 +27,8 @@ MOST_THREADS = 1024
 """Maximum of CPU threads: more may end the process."""
 
 _THREADS = typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
+_DEVICE_HELP = "auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time on each."
+_JOBS = typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
 _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
 _ARCH_HELP = (
     "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, "
@@ -75,7 +77,8 @@ def train_command(  # noqa: PLR0913 (options of a command)
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Train again over what is there.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    device: Annotated[str, typer.Option(help=_DEVICE_HELP)] = "auto",
+    jobs: Annotated[int | None, _JOBS] = None,
     threads: Annotated[int | None, _THREADS] = None,
     *,
     limits: ThresholdOptions,
@@ -98,6 +101,8 @@ def train_command(  # noqa: PLR0913 (options of a command)
         runs
     """
     plans = plans_of(locals())
+    from fa_core.engine.devices import resolve_devices
+
     choice = {
         "resume": resume,
         "overwrite": overwrite,
@@ -106,7 +111,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
     }
     try:
         with stoppable():
-            _train(plans, out, device, threads, choice)
+            _train(plans, out, resolve_devices(device, jobs), threads, choice)
     except KeyboardInterrupt:
         print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
         raise
@@ -151,14 +156,18 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
 
 
 def _train(
-    plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: dict[str, Any]
+    plans: Sequence[RunPlan],
+    out: Path,
+    devices: Sequence[str],
+    threads: int | None,
+    choice: dict[str, Any],
 ) -> None:
-    """Train the runs one by one.
+    """Train the runs: one by one, or as many at a time as there are devices.
 
     Args:
         plans: the runs.
         out: folder of the run folders.
-        device: where to train.
+        devices: where to train.
         threads: CPU threads, if not PyTorch's own number.
         choice: further arguments of `train_run`.
     """
@@ -168,17 +177,29 @@ def _train(
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
 
-    from fa_core.engine.devices import resolve_devices
+    from fa_core.engine.devices import threads_per_worker
+    from fa_core.training.parallel import TrainingProcesses
     from fa_core.training.train import check_plans, train_run
     from fa_tui.commands.progress import TrainingProgress
 
     if threads is not None:
         torch.set_num_threads(threads)
-    target = resolve_devices(device)[0]
-    samples = _loaded(plans[0].data).to(target)
+    samples = _loaded(plans[0].data)
     check_plans(
         plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")}
     )
+    devices = devices[: len(plans)]
+    if len(devices) > 1:
+        share = threads or threads_per_worker(devices)
+        with (
+            TrainingProgress(len(plans)) as progress,
+            TrainingProcesses(devices, out, share, choice) as processes,
+        ):
+            for done in processes.train(plans, progress.update):
+                progress.finished(_result(done))
+        return
+    target = devices[0]
+    samples = samples.to(target)
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:
             folder = out / plan.name

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_tui.jobs.listing import Listed
+from fa_core.facts.run_names import is_run
+from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
@@ -18,6 +22,7 @@ from fa_tui.views.words import queued_words, run_name
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
     from fa_tui.application import Application
+    from fa_tui.settings import MeasureAnswer
 
 _SHOW_SECONDS = 0.1
 """Minimum seconds between updates of progress, which must not delay keys."""
@@ -25,6 +30,9 @@ _SHOW_SECONDS = 0.1
 _ARRIVALS_SECONDS = 0.25
 """Seconds in which measured runs are collected into one update of the screen."""
 
+
+_ELSEWHERE = "elsewhere "
+"""What the ids of jobs of other processes begin with."""
 
 EMPTY_CELL = "no run in this cell: nothing to measure"
 NO_CHECKPOINT = (
@@ -40,8 +48,9 @@ class JobControl:
         setup: how to measure.
 
     Attributes:
-        measuring: the measurements.
-        again: row → its new measurement, until it replaces the audit.
+        measuring: the runs that are measured.
+        again: row → its new measurement next to its audit, until it replaces that.
+        answers: row → the data and network that were typed for its folder.
     """
 
     def __init__(self, app: Application, setup: Setup) -> None:
@@ -55,10 +64,21 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
+        self.answers: dict[int, MeasureAnswer] = {}
+        self._machine_watch: MachineWatch | None = None
         self._moved_due = False
+        self._asked_to_stop: int | None = None
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
+
+    @property
+    def machine_watch(self) -> MachineWatch:
+        """Looks at the machine, from the first time that a screen shows it."""
+        if self._machine_watch is None:
+            self._machine_watch = MachineWatch(self.pids)
+            self._machine_watch.start()
+        return self._machine_watch
 
     def listed(self) -> list[Listed]:
         """All jobs; a measured run has its verdict under the current thresholds."""
@@ -69,11 +89,50 @@ class JobControl:
                     int(job.id), ascii_only=not self._app.terminal.unicode
                 )
                 measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
-        return measured
+        return [*self._elsewhere(), *measured]
+
+    def _elsewhere(self) -> Iterator[Listed]:
+        """The runs that other processes train or measure, or did before they failed or died."""
+        session = self._app.session
+        for row, work in session.work.items():
+            progress = work.progress
+            state, error = "running", ""
+            if not work.at_work:
+                state, error = "failed", work.text()
+            yield Listed(
+                id=f"{_ELSEWHERE}{row}",
+                name=run_name(session, row),
+                state=state,
+                device="" if progress.is_here else progress.host,
+                done=progress.epoch,
+                total=progress.epochs,
+                pid=progress.pid,
+                words=work.text(),
+                error=error,
+                elsewhere=True,
+            )
 
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is final."""
+        """Cancel a job; False if it is over."""
+        if job_id.startswith(_ELSEWHERE):
+            self._stop(int(job_id.removeprefix(_ELSEWHERE)))
+            return True
         return self.measuring.cancel(job_id)
+
+    def _stop(self, row: int) -> None:
+        """Stop the process that works on a run, when it is asked for twice: it may have others."""
+        app, session = self._app, self._app.session
+        progress = session.work[row].progress
+        name, pid = run_name(session, row), progress.pid
+        if not progress.is_here:
+            app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
+        elif self._asked_to_stop != row:
+            self._asked_to_stop = row
+            app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
+        elif progress.has_process():
+            self._asked_to_stop = None
+            os.kill(pid, signal.SIGTERM)
+            app.say(f"process {pid} stops; complete epochs of {name} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""
@@ -88,15 +147,32 @@ class JobControl:
         """Number of unfinished runs."""
         return sum(not job.over for job in self.measuring.listed())
 
+    def unknown(self, indices: Sequence[int]) -> list[int]:
+        """The runs of which nothing says what data to measure them on.
+
+        Those whose measurement failed are among them: what was typed for them may be wrong.
+        """
+        session = self._app.session
+        if self.measuring.has_data:
+            return []
+        failed = {int(job.id) for job in self.measuring.listed() if job.state == "failed"}
+        found = []
+        for index in session.measurable(indices):
+            row = session.rows[index]
+            is_described = bool(row.report.coverage) or is_run(Path(row.checkpoint or ""))
+            if not is_described and (index in failed or index not in self.answers):
+                found.append(index)
+        return found
+
     def measure(self, indices: Sequence[int]) -> None:
-        """Queue runs for measurement; shows their names, or why none can be measured."""
+        """Queue runs to be measured; say which and where, or say why none can be."""
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
-            app.say(NO_CHECKPOINT if indices else EMPTY_CELL, "warn")
+            app.say(self._why_none(indices), "warn")
             return
         try:
-            started = self.measuring.start(rows)
+            started = self.measuring.start(rows, self.answers)
         except FaError as error:
             app.say(str(error), "bad")
             return
@@ -109,10 +185,20 @@ class JobControl:
         message = f"{queued_words(session, queued)} to measure"
         if any(session.coverage[row] for row in queued):
             message += " again and compare"
-        app.say(message, "dim")
+        app.say(f"{message} {self.measuring.where()}", "dim")
+
+    def _why_none(self, indices: Sequence[int]) -> str:
+        """Why none of these runs can be measured."""
+        if not indices:
+            return EMPTY_CELL
+        if any(map(self._app.session.is_trained, indices)):
+            return "still in training: it is measured when its training ends"
+        return NO_CHECKPOINT
 
     def close(self) -> None:
-        """End the workers; finished runs are on disk already."""
+        """End the workers; what is finished is on disk already."""
+        if self._machine_watch is not None:
+            self._machine_watch.stop()
         self.measuring.close()
 
     def moved(self, job: object) -> None:

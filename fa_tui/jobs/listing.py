@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -133,6 +133,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         words: its last note.
         error: its one-line error.
         log: its log file.
+        elsewhere: whether another process works on the run, which this explorer did not start.
     """
 
     id: str
@@ -149,6 +150,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     error: str = ""
     log: str = ""
+    elsewhere: bool = False
 
     @property
     def over(self) -> bool:
@@ -164,8 +166,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether it failed or was cancelled."""
-        return self.state in ("failed", "cancelled")
+        """Whether it failed or was cancelled, and was started here."""
+        return self.state in ("failed", "cancelled") and not self.elsewhere
 
 
 def silence_words(job: JobView | Listed) -> str:
@@ -178,7 +180,8 @@ def silence_words(job: JobView | Listed) -> str:
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
-    """The progress of the jobs as pieces of a line; empty once all are done without failures."""
+    """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
+    jobs = [job for job in jobs if not job.elsewhere]
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
     running = [job for job in jobs if job.state == "running"]
@@ -207,6 +210,9 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
 
 _SECONDS = 1.0
 _BAR = 10
+_HISTORY_SECONDS = 180
+_HISTORY_CELLS = 18
+"""Of the sparkline of a device's load: a cell for ten seconds."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -215,28 +221,34 @@ class Machine(msgspec.Struct, frozen=True):
     Attributes:
         devices: usable devices, the CPU last.
         no_gpu: why there is no CUDA device (``""`` if there is one).
-        workers: usage of the workers; None if none is alive, or the system does not report it.
+        workers: what the workers use; None if none lives, or the system does not report it.
+        loads: device → its load at every look of the last minutes, the latest last.
     """
 
     devices: list[Device]
     no_gpu: str = ""
     workers: Usage | None = None
+    loads: Mapping[str, Sequence[float]] = {}
 
 
 class MachineWatch(threading.Thread):
-    """Thread that samples the load of the machine.
+    """Looks at the machine every second until it is stopped.
 
     Args:
-        report: called in this thread with each sample.
-        pids: returns the workers' process ids.
+        pids: the workers' processes.
+
+    Attributes:
+        report: called in this thread with what it saw, if anything is.
     """
 
-    def __init__(
-        self, report: Callable[[Machine], object], pids: Callable[[], Collection[int]]
-    ) -> None:
+    def __init__(self, pids: Callable[[], Collection[int]]) -> None:
         super().__init__(name="machine", daemon=True)
-        self._report, self._pids = report, pids
+        self._pids = pids
+        self.report: Callable[[Machine], object] | None = None
         self._stopped = threading.Event()
+        self._loads: defaultdict[str, deque[float]] = defaultdict(
+            lambda: deque(maxlen=round(_HISTORY_SECONDS / _SECONDS))
+        )
 
     def run(self) -> None:
         from fa_core.engine.devices import UsageMeter, list_devices, why_no_cuda
@@ -248,7 +260,13 @@ class MachineWatch(threading.Thread):
                 no_gpu = ""
             else:
                 no_gpu = why_no_cuda()
-            self._report(Machine(devices, no_gpu, meter.read(self._pids())))
+            for device in devices:
+                if device.load is not None:
+                    self._loads[device.name].append(device.load)
+            loads = {name: tuple(history) for name, history in self._loads.items()}
+            report = self.report
+            if report is not None:
+                report(Machine(devices, no_gpu, meter.read(self._pids()), loads))
             self._stopped.wait(_SECONDS)
 
     def stop(self) -> None:
@@ -256,8 +274,14 @@ class MachineWatch(threading.Thread):
         self._stopped.set()
 
 
-def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
-    """The load of the machine, a line per device."""
+def machine_lines(machine: Machine, glyphs: Glyphs, jobs: Sequence[Listed] = ()) -> list[str]:
+    """The machine in one line per device: memory, load, and the jobs that run on it.
+
+    Args:
+        machine: as it was seen last.
+        glyphs: characters to draw with.
+        jobs: all jobs.
+    """
     lines = []
     for device in machine.devices:
         parts = [f"{device.name:<8} {device.label}"]
@@ -267,7 +291,13 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
                 f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}"
             )
         if device.load is not None:
-            parts.append(f"{device.load:.0%} busy")
+            history = load_line(machine.loads.get(device.name, ()), glyphs)
+            parts.append(f"{device.load:.0%} busy {history}".rstrip())
+        on_it = [job.name for job in jobs if job.state == "running" and job.device == device.name]
+        if on_it:
+            parts.append(f"{glyphs.running} {on_it[0]}")
+        if len(on_it) > 1:
+            parts.append(f"and {len(on_it) - 1} more")
         lines.append("   ".join(parts))
     lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
     used = machine.workers
@@ -282,6 +312,18 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
             load = f"   {used.load:.1f} cores busy"
         lines.append(f"workers  {used.processes} {word}   {size_words(used.memory)}{load}")
     return lines
+
+
+def load_line(loads: Sequence[float], glyphs: Glyphs) -> str:
+    """The load of the last minutes as a sparkline, the latest at its end.
+
+    >>> from fa_tui.views.glyphs import UNICODE
+    >>> load_line([0.0] * 10 + [1.0] * 10, UNICODE)
+    '▁█'
+    """
+    each = round(_HISTORY_SECONDS / _SECONDS / _HISTORY_CELLS)
+    groups = [loads[start : start + each] for start in range(len(loads) % each, len(loads), each)]
+    return "".join(glyphs.bar(min(1.0, sum(group) / len(group))) for group in groups)
 
 
 def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:

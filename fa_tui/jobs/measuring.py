@@ -10,11 +10,12 @@ import json
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,7 @@ from fa_core.atomic import keep_old
 from fa_core.errors import FaError
 from fa_core.facts.run_names import AUDIT, is_run
 from fa_core.files import real_path
+from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed, Pace
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
     from fa_core.engine.verify import Verification
+    from fa_tui.settings import MeasureAnswer
 
 
 RESULTS = "fa-tui-audit.json"
@@ -282,10 +285,18 @@ class Measuring:
             self._pool.make_room(workers_for(runs, execution.device, execution.jobs))
         return self._pool
 
-    def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:
-        """Queue rows (index, row) with a checkpoint; returns the ids of the new jobs.
+    def start(
+        self,
+        rows: Iterable[tuple[int, AuditRow]],
+        answers: Mapping[int, MeasureAnswer] = MappingProxyType({}),
+    ) -> list[str]:
+        """Queue rows (index, row) that have a checkpoint; the ids of the new jobs.
 
         An audited run is measured with its recorded settings, for comparison.
+
+        Args:
+            rows: which.
+            answers: index → the data and network that were typed for it.
 
         Raises:
             FaError: an audited run without its files or settings.
@@ -307,6 +318,10 @@ class Measuring:
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
             options = self._setup.options or MeasureOptions()
+            answer = answers.get(index)
+            if answer is not None:
+                model = answer.model or options.model
+                options = msgspec.structs.replace(options, data=answer.data, model=model)
             checkpoint = real_path(str(row.checkpoint))
             if row.report.coverage:
                 options = recorded_options(row, options)
@@ -314,6 +329,37 @@ class Measuring:
             there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the explorer was started with data for every run, or measures in a way of its
+        own."""
+        options, own = self._setup.options, self._setup.measure
+        return own is not None or (options is not None and options.data is not None)
+
+    def where(self) -> str:
+        """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""
+        from fa_core.engine.devices import (
+            LOCAL,
+            Execution,
+            list_devices,
+            resolve_devices,
+            usable_cores,
+            why_no_cuda,
+        )
+
+        execution = self._setup.preferring(self._device).execution or Execution()
+        if execution.engine != LOCAL:
+            return f"on {execution.engine}"
+        used = list(dict.fromkeys(resolve_devices(execution.device, execution.jobs)))
+        if used != ["cpu"]:
+            labels = {device.name: device.label for device in list_devices()}
+            return f"on {', '.join(used)} ({labels[used[0]]})"
+        cores = count_text(usable_cores(), "CPU core")
+        why = why_no_cuda()
+        if why:
+            return f"on {cores} ({why})"
+        return f"on {cores}"
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""

@@ -28,6 +28,8 @@ from fa_tui.settings import (
     name_problem,
     named_values,
     remember,
+    remember_answer,
+    remembered_answer,
     settings_file,
     written,
 )
@@ -399,6 +401,28 @@ async def replace_audits(app: ExplorerApplication) -> None:
     app.following.own_rows.difference_update(rows)
 
 
+async def ask_measure(app: ExplorerApplication) -> None:
+    """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
+    measure."""
+    from fa_tui.screens.measure_question import MeasureScreen
+
+    session, chosen = app.session, app.explorer.chosen
+    folders: dict[Path, list[int]] = {}
+    for index in app.jobs.unknown(chosen):
+        folder = Path(session.rows[index].checkpoint or "").parent
+        folders.setdefault(folder, []).append(index)
+    for folder, rows in folders.items():
+        what = run_name(session, rows[0])
+        if len(rows) > 1:
+            what = f"{len(rows)} checkpoints in {short_path(str(folder))}"
+        answer = await app.push_screen_wait(MeasureScreen(what, remembered_answer(folder)))
+        if answer is None:
+            raise Dismissed
+        app.jobs.answers.update(dict.fromkeys(rows, answer))
+        remember_answer(folder, answer)
+    app.jobs.measure(chosen)
+
+
 DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
@@ -411,6 +435,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
     "order": choose_order,
     "flips": choose_flip,
     "replace": replace_audits,
+    "measure": ask_measure,
 }
 
 

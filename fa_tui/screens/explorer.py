@@ -18,6 +18,7 @@ from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
+from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
 from fa_tui.widgets.line import KeyBar, StatusLine
@@ -139,6 +140,13 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     Binding(
         "T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"
+    ),
+    Binding(
+        "D",
+        "lens('differences')",
+        "Before/after",
+        show=False,
+        tooltip="two of the open files or folders, run by run",
     ),
     Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
     Binding(
@@ -292,7 +300,11 @@ class ExplorerScreen(Uniform, SlidersScreen):
         else:
             run = self.session.rows[row]
         if self.detail is not None:
-            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
+            work = []
+            if row is not None:
+                work = list(work_lines(self.session, row))
+            gone = row in self.session.gone
+            self.detail.show(run, self.session.thresholds, gone=gone, work=work)
         self.show_intervals(run)
         self._draw_charts()
         self.refresh_bindings()
@@ -309,6 +321,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         flips = self.flips = self.judged_by(message)
+        self.runs.refresh_runs(self.session.work)
         if self.shown_runs.verdicts_changed(flips):
             self.show_rugs()
             self._show_title()
@@ -455,7 +468,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return given_runs(self.app, self.chosen)
 
     def action_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis, which share the thresholds; imported on use."""
+        """Open a screen of the same runs, imported then; a threshold moved there is moved here
+        too."""
         try:
             self.app.push_screen(self._lens(name), lambda _: self.catch_up())
         except FaError as error:
@@ -470,18 +484,32 @@ class ExplorerScreen(Uniform, SlidersScreen):
             from fa_tui.screens.timeline import TimelineScreen
 
             return TimelineScreen(self.session, at=self.row)
+        if name == "differences":
+            from fa_tui.screens.differences import DifferencesScreen
+
+            return DifferencesScreen(self.session)
         from fa_tui.screens.analysis import AnalysisScreen
 
         return AnalysisScreen(self.session)
 
     def action_measure(self) -> None:
-        """Measure the marked runs, else the one under the cursor."""
-        self.app.jobs.measure(self.chosen)
+        """Measure the marked runs, or the one under the cursor; ask first what is not known."""
+        if self.app.jobs.unknown(self.chosen):
+            self.app.action_ask("measure")
+        else:
+            self.app.jobs.measure(self.chosen)
 
     def states_changed(self, rows: Iterable[int]) -> None:
         """Show runs whose measurement was queued, started or finished."""
         for row in rows:
             self.runs.row_changed(row)
+
+    def work_changed(self, rows: Sequence[int]) -> None:
+        """Show runs that another process trains or measures, or let go of."""
+        self.states_changed(rows)
+        self.recount()
+        if self.row in rows:
+            self._show_detail()
 
     def action_next_flip(self) -> None:
         """Go to the next run that flipped with the last step."""

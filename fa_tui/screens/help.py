@@ -19,46 +19,101 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Dialog, Question, helping, leaving
+from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question, helping, leaving
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
 from fa_tui.views.words import problem_words
+from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
 from fa_tui.widgets.painted import Place
 from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
     from fa_tui.screens.application import ExplorerApplication
+    from fa_tui.screens.key_list import KeyLine
 
 
 _TALL, _SLIDERS = 34, 11
 """Lines from which a screen shows whole sliders; lines of the sliders, their count and the keys."""
 
 
-class HelpScreen(Dialog[None]):
-    """Help of the focused widget and its containers.
+class HelpScreen(Dialog["KeyLine"]):
+    """What the program is, what the focused widget and those around it say, and every key.
+
+    What is typed searches the keys of all screens; Enter runs the one under the cursor.
 
     Args:
         of: the screen below.
     """
 
-    BINDINGS = [Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc")]
+    BINDINGS = [
+        Binding("escape,question_mark,f1", "dismiss", "Close", key_display="esc", priority=True),
+        Binding("enter", "take", "Do it", priority=True),
+        Binding("up", "move(-1)", "Move", key_display="↑↓", priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+        Binding("pageup", "move(-10)", show=False, priority=True),
+        Binding("pagedown", "move(10)", show=False, priority=True),
+    ]
 
     def __init__(self, of: Screen[object]) -> None:
         super().__init__()
+        self._of = of
+        self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
+        self.pane.can_focus = False
+        self.found = ChoiceList([], self._taken)
+        self.found.can_focus = False
+        self._keys: Sequence[KeyLine] = ()
 
     def body(self) -> Iterable[Widget]:
+        yield self.entry
         yield self.pane
+        yield self.found
 
     def on_resize(self, event: events.Resize) -> None:
         # border, keys and a tall screen's sliders stay visible, and are not sent again
         height = event.size.height
-        self.pane.styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
+        most = max(1, height - 4 - (_SLIDERS if height >= _TALL else 0))
+        self.pane.styles.max_height = most
+        self.found.styles.max_height = most
 
     def on_mount(self) -> None:
-        self.set_focus(self.pane)
+        self.found.display = False
+        self.set_focus(self.entry)
+
+    def on_input_changed(self) -> None:
+        """Show the keys that match what is typed; the page again where nothing is."""
+        words = self.entry.value.strip()
+        if words and not self._keys:
+            from fa_tui.screens.key_list import keys_elsewhere, keys_here
+
+            self._keys = [*keys_here(self._of), *keys_elsewhere(self.app, self._of)]
+        self.found.display = bool(words)
+        self.pane.display = not words
+        choices = []
+        for line in self._keys:
+            if line.matches(words):
+                choices.append(Choice("", f"{line.key:<8} {line.does}", line.where, line))
+        self.found.styles.height = max(1, len(choices))
+        self.found.set_choices(choices)
+
+    def action_move(self, step: int) -> None:
+        """Scroll the page, or move among the keys that were found."""
+        if self.found.display:
+            self.found.action_move(step)
+        else:
+            self.pane.scroll_relative(y=step, animate=False)
+
+    def action_take(self) -> None:
+        """Run the key under the cursor; with nothing typed, close."""
+        if self.found.display:
+            self.found.action_take()
+        else:
+            self.dismiss()
+
+    def _taken(self, choice: Choice) -> None:
+        self.dismiss(cast("KeyLine", choice.value))
 
 
 class ProblemsScreen(ApplicationScreen[None]):
@@ -103,12 +158,17 @@ class ProblemsScreen(ApplicationScreen[None]):
 
 
 def help_lines(screen: Screen[object]) -> Iterator[str]:
-    """Help of the focused widget and its containers (`help.toml`), then the screen's keys."""
+    """What the program is, the help of the focused widget and of what holds it (`help.toml`), then
+    the screen's keys."""
     node = screen.focused
     seen: set[str] = set()
     texts = msgspec.toml.decode(
         Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str]
     )
+    title, *about = texts["HelpScreen"].strip().splitlines()
+    yield f"# {title}"
+    yield from about
+    yield ""
     for holder in node.ancestors_with_self if node is not None else [screen]:
         text = next(
             (texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), ""

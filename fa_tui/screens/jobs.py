@@ -14,7 +14,7 @@ from textual.containers import Vertical
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed, Machine, MachineWatch
+from fa_tui.jobs.listing import Listed, Machine
 from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
@@ -257,7 +257,6 @@ class JobsScreen(ApplicationScreen[None]):
         self.machine.can_focus = False
         # created here: jobs change even while the screen closes
         self._head, self._log_title = Line(id="title"), Line(id="log-title")
-        self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), jobs.pids)
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
@@ -274,14 +273,15 @@ class JobsScreen(ApplicationScreen[None]):
     def on_mount(self) -> None:
         self.table.focus()
         self.jobs_changed()
-        self.machine_watch.start()
+        self.app.jobs.machine_watch.report = partial(self.app.post_call, self.show_machine)
 
     def on_unmount(self) -> None:
-        self.machine_watch.stop()
+        self.app.jobs.machine_watch.report = None
 
     def show_machine(self, machine: Machine) -> None:
-        """Show the load of the machine and the jobs with their remaining times."""
-        self.machine.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
+        """Show how busy the machine is, and the jobs: the times left are others."""
+        glyphs = self.app.terminal.glyphs
+        self.machine.set_lines(listing.machine_lines(machine, glyphs, self._jobs.listed()))
         if machine.workers is None:
             self.table.memory = {}
         else:

@@ -49,6 +49,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         differs: a recorded verdict that differs from the recomputed one (may be two cells).
         marked: a run marked by the user.
         gone: a run whose file or folder is no longer there.
+        ended: a run whose training or measurement failed, was stopped, or died.
         flipped: a run whose letters changed with the last step.
         queued, running: a run that is to be measured, that is being measured.
         agrees, deviates: a run that was measured again, with the recorded numbers or others.
@@ -81,6 +82,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     differs: str = "≠"
     marked: str = "•"
     gone: str = "†"
+    ended: str = "!"
     flipped: str = "◂"
     queued: str = "◦"
     running: str = "▸"

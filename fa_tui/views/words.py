@@ -154,8 +154,11 @@ def walk_back_words(session: Session) -> str:
     doubtful = session.doubtful()
     if doubtful:
         text += f", {doubtful} undecided"
-    if counted > measured:
-        text += f", {counted - measured} not measured"
+    training = session.training()
+    if counted > measured + training:
+        text += f", {counted - measured - training} not measured"
+    if training:
+        text += f", {training} training"
     controls = len(session.in_scope) - counted
     if controls:
         text += f", {count_text(controls, 'control')} not counted"

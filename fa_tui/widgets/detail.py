@@ -171,16 +171,32 @@ class RunPage:
         self._growths = block_growths(norms)
         self._peak = peak_block(norms)
 
-    def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
-        """The run judged by thresholds; `gone`: its file or folder was removed."""
+    def lines(
+        self,
+        thresholds: DiagnosticThresholds,
+        *,
+        gone: bool = False,
+        work: Sequence[tuple[str, str]] = (),
+    ) -> list[Row]:
+        """The run as thresholds judge it.
+
+        Args:
+            thresholds: what judges it.
+            gone: whether its file or folder is no longer there.
+            work: what another process does with it, lines with their tones.
+        """
         report = self._report = self._row.report.with_thresholds(thresholds)
         judged = (report.flags, report.undecided, report.coverage)
         lines = self._part("title", judged, self._title).copy()
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
+        for text, tone in work:
+            lines += self._wrapped(text, tone)
         if report.coverage:
             lines += self._measured(judged)
+        elif work:
+            lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")
         else:
@@ -633,22 +649,28 @@ class DetailPane(PaintedScroll, can_focus=True):
     _page_width = 0
     _thresholds = DiagnosticThresholds()
     _gone = False
+    _work: Sequence[tuple[str, str]] = ()
 
     def show(
-        self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False
+        self,
+        row: AuditRow | None,
+        thresholds: DiagnosticThresholds,
+        *,
+        gone: bool = False,
+        work: Sequence[tuple[str, str]] = (),
     ) -> None:
         """Show a run.
 
         Args:
-            row: the run; None if none is selected.
-            thresholds: of its verdict.
-            gone: whether its file or folder was removed.
+            row: the run.
+            thresholds: what it is judged by.
+            gone: its file or folder is no longer there.
+            work: what another process does with it, lines with their tones.
         """
         if row is not self._row:
             self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row = row
-        self._gone = gone
+        self._row, self._gone, self._work = row, gone, work
         self.judge(thresholds)
 
     def judge(self, thresholds: DiagnosticThresholds) -> None:
@@ -665,4 +687,4 @@ class DetailPane(PaintedScroll, can_focus=True):
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        return self._page.lines(self._thresholds, gone=self._gone)
+        return self._page.lines(self._thresholds, gone=self._gone, work=self._work)

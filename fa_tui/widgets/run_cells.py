@@ -24,6 +24,7 @@ from fa_core.numbers import median
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.glyphs import Glyphs
+from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
@@ -71,6 +72,8 @@ def _sign_tone(place: int, sign: str) -> str:
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the verdict's colour."""
+    if not session.coverage[row] and session.is_trained(row):
+        return [(cell_so_far(session, row, ascii_only=glyphs.name == "ascii"), "accent")]
     own = several_tone(bool(session.flags[row]), bool(session.coverage[row]))
     if session.rows[row].is_control:
         own = "dim"
@@ -118,11 +121,15 @@ def mark_of(
     if not flipped.isdisjoint(rows):
         return glyphs.flipped
     states = {session.states.get(row) for row in rows}
+    works = [session.work[row] for row in rows if row in session.work]
+    if works:
+        states.add("running" if any(work.at_work for work in works) else "ended")
     signs = {
         "running": glyphs.running,
         "queued": glyphs.queued,
         "deviates": glyphs.deviates,
         "agrees": glyphs.agrees,
+        "ended": glyphs.ended,
     }
     for state, sign in signs.items():
         if state in states:

@@ -201,13 +201,25 @@ async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(
         await until(
             pilot, lambda: isinstance(app.screen, JobsScreen) and "workers" in screen_text(app)
         )
-        screen = app.screen
-        assert isinstance(screen, JobsScreen) and screen.machine_watch is not None
         assert "cpu" in screen_text(app)
-        watch = screen.machine_watch
+        watch = app.jobs.machine_watch
         await pilot.press("escape")
-        await until(pilot, lambda: not watch.is_alive())
+        await until(pilot, lambda: watch.report is None)
+        # it goes on looking, so that the line of the last minutes has no gap
+        assert watch.is_alive()
     app.close_jobs()
+    watch.join(10)
+    assert not watch.is_alive()
+
+
+def test_a_device_has_its_load_of_the_last_minutes_and_its_jobs() -> None:
+    machine = Machine(
+        [Device(name="cuda:0", label="H100", load=0.34)],
+        loads={"cuda:0": [0.0] * 60 + [1.0] * 60},
+    )
+    jobs = [Listed(id=name, name=name, state="running", device="cuda:0") for name in ("bp", "dfa")]
+    (line,) = machine_lines(machine, ASCII, jobs)
+    assert line.endswith("34% busy ______######   > bp   and 1 more")
 
 
 async def test_only_the_keys_that_would_do_something_are_shown(

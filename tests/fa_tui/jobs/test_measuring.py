@@ -49,10 +49,11 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
     app = measuring_app("dfa", "ep", "fa")
     said: list[str] = []
     async with app.run_test(size=SIZE) as pilot:
-        app.jobs.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
+        app.jobs.measuring.start = lambda rows, answers: [str(index) for index, _ in rows]  # type: ignore[method-assign]
+        app.jobs.measuring.where = lambda: "here"  # type: ignore[method-assign]
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure"])
+        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure here"])
         await pilot.press(
             "m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m"
         )
@@ -60,9 +61,9 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
         await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: len(said) == 4)
     assert said[1:] == [
-        "ep s42 to measure",
-        "2 runs to measure",
-        "2 runs (1 of them outside the filter) to measure",
+        "ep s42 to measure here",
+        "2 runs to measure here",
+        "2 runs (1 of them outside the filter) to measure here",
     ]
 
 

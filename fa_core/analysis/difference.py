@@ -1,0 +1,211 @@
+"""Two audits compared run by run: the verdicts and numbers that changed, the runs that came or
+went."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from fa_core.decode import Json
+from fa_core.engine.record_comparison import excess, relative_tolerance
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+
+SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
+"""States of a run: equal; equal but for rounding; changed; only in the second; only in the
+first."""
+
+
+class Quantity(NamedTuple):
+    """A number of a report that two audits are compared by.
+
+    Attributes:
+        name: of the report's attribute.
+        symbol: what a table calls it.
+        number: reads it; None where it was not measured.
+        times: how many times `relative_tolerance` rounding alone may move it. A ratio of two norms
+            errs by at most the sum of their errors, and so does a cosine; accuracies are counts.
+        size: what the tolerance is relative to, where that is more than the number.
+    """
+
+    name: str
+    symbol: str
+    number: Callable[[DiagnosticReport], float | None]
+    times: float
+    size: float = 0.0
+
+
+QUANTITIES = (
+    Quantity("headline_acc", "acc", attrgetter("headline_acc"), 0.0),
+    Quantity("max_per_block_growth", "(a) growth", attrgetter("max_per_block_growth"), 2.0),
+    Quantity("g_L", "(b) ‖g_L‖", attrgetter("g_L"), 1.0),
+    Quantity("cross_batch_stability", "(c) drift", attrgetter("cross_batch_stability"), 2.0, 1.0),
+    Quantity("margin_pp", "(d) pp", attrgetter("margin_pp"), 0.0),
+    Quantity("h_L", "‖h_L‖", attrgetter("h_L"), 1.0),
+    Quantity("frozen_baseline_acc", "frozen acc", attrgetter("frozen_baseline_acc"), 0.0),
+)
+
+
+class NumberChange(msgspec.Struct, frozen=True):
+    """A number of a run that is not the same in both audits.
+
+    Attributes:
+        quantity: which.
+        before: in the first audit; None where it was not measured.
+        after: in the second.
+    """
+
+    quantity: Quantity
+    before: float | None
+    after: float | None
+
+
+class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in two audits.
+
+    Attributes:
+        before: its row in the first, judged; None if it came.
+        after: its row in the second, judged; None if it went.
+        numbers: those that differ at all.
+        state: `SAME`, `ROUNDING`, `CHANGED`, `CAME` or `WENT`.
+    """
+
+    before: AuditRow | None
+    after: AuditRow | None
+    numbers: tuple[NumberChange, ...] = ()
+    state: str
+
+    @property
+    def row(self) -> AuditRow:
+        """The run, for its names: as the second audit has it, else the first."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def verdict_changed(self) -> bool:
+        """Whether both audits have it, and one walks it back while the other does not."""
+        if self.before is None or self.after is None:
+            return False
+        return self.before.standing() != self.after.standing()
+
+    def to_dict(self) -> Json:
+        """Names, state, and what each audit says, for JSON."""
+        row = self.row
+        return {
+            "method": row.method,
+            "seed": row.seed,
+            "axes": row.axes,
+            "state": self.state,
+            "before": _side(self.before),
+            "after": _side(self.after),
+            "numbers": {one.quantity.name: [one.before, one.after] for one in self.numbers},
+        }
+
+
+def _side(row: AuditRow | None) -> Json | None:
+    """A run in one of the audits, for JSON."""
+    if row is None:
+        return None
+    report = row.report
+    return {
+        "source": row.source,
+        "flags": "".join(sorted(report.flags)),
+        "coverage": report.measured,
+        "undecided": "".join(sorted(report.undecided)),
+        "verdict": report.verdict,
+    }
+
+
+def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[RunDifference]:
+    """Every run of two audits, paired.
+
+    Runs are the same if their method, seed and axes are; of the runs without a partner, those
+    whose method and seed are (an audit table of the literature records no axes). Several runs of
+    one name are paired in order.
+
+    Args:
+        before: the first audit's rows, judged.
+        after: the second's, judged by the same thresholds.
+
+    Returns:
+        In the order of the first audit, then the runs that came.
+    """
+    partners = _paired(before, after, range(len(before)), range(len(after)), _full_name)
+    rest_before = [place for place in range(len(before)) if place not in partners]
+    taken = set(partners.values())
+    rest_after = [place for place in range(len(after)) if place not in taken]
+    partners |= _paired(before, after, rest_before, rest_after, _short_name)
+    found = []
+    for place, row in enumerate(before):
+        if place in partners:
+            found.append(_compared(row, after[partners[place]]))
+        else:
+            found.append(RunDifference(before=row, after=None, state=WENT))
+    taken = set(partners.values())
+    for place, row in enumerate(after):
+        if place not in taken:
+            found.append(RunDifference(before=None, after=row, state=CAME))
+    return found
+
+
+def _full_name(row: AuditRow) -> Hashable:
+    axes = sorted((name, str(value)) for name, value in row.axes.items())
+    return row.method, row.seed, tuple(axes)
+
+
+def _short_name(row: AuditRow) -> Hashable:
+    return row.method, row.seed
+
+
+def _paired(
+    before: Sequence[AuditRow],
+    after: Sequence[AuditRow],
+    places_before: Iterable[int],
+    places_after: Iterable[int],
+    name_of: Callable[[AuditRow], Hashable],
+) -> dict[int, int]:
+    """Place in the first audit → place in the second, of runs that have one name."""
+    waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place in places_after:
+        waiting[name_of(after[place])].append(place)
+    partners = {}
+    for place in places_before:
+        alike = waiting[name_of(before[place])]
+        if alike:
+            partners[place] = alike.pop(0)
+    return partners
+
+
+def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
+    """A run that both audits have."""
+    relative = relative_tolerance(after.report)
+    numbers = []
+    is_rounding = True
+    for quantity in QUANTITIES:
+        was, now = quantity.number(before.report), quantity.number(after.report)
+        over = _over(was, now, quantity, relative)
+        if over > 0:
+            numbers.append(NumberChange(quantity, was, now))
+        is_rounding = is_rounding and over <= 1
+    state = SAME
+    if numbers:
+        state = ROUNDING
+    if not is_rounding or before.cell() != after.cell() or before.words() != after.words():
+        state = CHANGED
+    return RunDifference(before=before, after=after, numbers=tuple(numbers), state=state)
+
+
+def _over(was: float | None, now: float | None, quantity: Quantity, relative: float) -> float:
+    """How far two numbers differ, over what rounding allows; ∞ where only one was measured."""
+    if was is None and now is None:
+        return 0.0
+    if was is None or now is None:
+        return math.inf
+    size = max(abs(was), abs(now), quantity.size)
+    return excess(was, now, quantity.times * relative * size)

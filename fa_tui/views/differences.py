@@ -1,0 +1,80 @@
+"""Two audits as text: a line per run that changed, came or went. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fa_core.analysis.difference import (
+    CAME,
+    CHANGED,
+    ROUNDING,
+    WENT,
+    NumberChange,
+    RunDifference,
+)
+from fa_core.numbers import MISSING, brief, count_text, fixed
+from fa_core.reporting.blocks import Grid
+from fa_core.rows import AuditRow
+from fa_tui.views.words import disambiguate, runs_words
+
+NOTHING = "–"
+"""The cell of an audit that lacks the run."""
+
+_FIXED = {"headline_acc": 4, "frozen_baseline_acc": 4, "cross_batch_stability": 4, "margin_pp": 2}
+"""Numbers of a narrow range → their decimals; all others have four significant digits."""
+
+
+def difference_grid(runs: Sequence[RunDifference]) -> Grid:
+    """A line per run: its name, its cell in both audits, and the numbers that changed."""
+    names = disambiguate([run.row for run in runs])
+    rows = []
+    for run, name in zip(runs, names, strict=True):
+        numbers = ""
+        if run.state == CHANGED:
+            numbers = ", ".join(map(change_text, run.numbers))
+        rows.append(("".join(name), _cell(run.before), _cell(run.after), numbers))
+    marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
+    return Grid(("run", "A", "B", "numbers, A → B"), tuple(rows), words=4, marked=marked)
+
+
+def _cell(row: AuditRow | None) -> str:
+    if row is None:
+        return NOTHING
+    return row.cell()
+
+
+def change_text(change: NumberChange) -> str:
+    """``(a) growth 2043 → 31.2``, with more digits where four are equal."""
+    name = change.quantity.name
+    was, now = _number_text(name, change.before), _number_text(name, change.after)
+    if was == now:
+        was, now = brief(change.before, 9), brief(change.after, 9)
+    return f"{change.quantity.symbol} {was} → {now}"
+
+
+def _number_text(name: str, value: float | None) -> str:
+    if value is None:
+        return MISSING
+    if name in _FIXED:
+        return fixed(value, _FIXED[name], sign=name == "margin_pp")
+    return brief(value)
+
+
+def difference_summary(runs: Sequence[RunDifference]) -> str:
+    """``15 runs in both: 3 changed (verdict of 1), 12 the same (2 but for rounding); 1 only in
+    A``."""
+    states = Counter(run.state for run in runs)
+    both = len(runs) - states[CAME] - states[WENT]
+    verdicts = sum(run.verdict_changed for run in runs)
+    same = f"{both - states[CHANGED]} the same"
+    if states[ROUNDING]:
+        same += f" ({states[ROUNDING]} but for rounding)"
+    changed = f"{states[CHANGED]} changed"
+    if verdicts:
+        changed += f" ({count_text(verdicts, 'verdict')})"
+    text = f"{runs_words(both)} in both: {changed}, {same}"
+    for state, where in ((WENT, "A"), (CAME, "B")):
+        if states[state]:
+            text += f"; {states[state]} only in {where}"
+    return text

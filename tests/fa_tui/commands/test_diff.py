@@ -1,0 +1,115 @@
+"""`fa-tui diff A B`: which runs changed between two audits, and in what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_tui.cli import main
+
+DFA: dict[str, Any] = {
+    "method_name": "dfa",
+    "residual_norms": [1.0, 100.0],
+    "bp_grad_norms": [1e-3, 1e-9],
+    "headline_acc": 0.31,
+    "frozen_baseline_acc": 0.349,
+}
+BP: dict[str, Any] = {
+    "method_name": "bp",
+    "residual_norms": [1.0, 2.0],
+    "bp_grad_norms": [1e-3, 1e-3],
+    "headline_acc": 0.61,
+}
+
+
+def written(path: Path, **reports: dict[str, Any]) -> str:
+    path.write_text(json.dumps({"reports": reports}))
+    return str(path)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    return written(tmp_path / "old.json", dfa_s42=DFA, bp_s42=BP)
+
+
+def test_an_audit_and_itself_are_the_same(old, capsys):
+    assert main(["diff", old, old]) == 0
+    assert capsys.readouterr().out == "2 runs in both: 0 changed, 2 the same\n"
+
+
+def test_letters_and_numbers_that_changed_are_shown_old_and_new(old, tmp_path, capsys):
+    tamed = DFA | {"residual_norms": [1.0, 3.0], "bp_grad_norms": [1e-3, 1e-4]}
+    new = written(tmp_path / "new.json", dfa_s42=tamed, bp_s42=BP)
+    assert main(["diff", old, new]) == 1
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if line.startswith("dfa s42")]
+    assert line.split()[2:4] == ["✗ab·d", "✗--·d"]
+    assert "(a) growth 100 → 3, (b) ‖g_L‖ 1e-9 → 1e-4" in line
+    assert "acc" not in line
+    assert "bp s42" not in out
+    assert "2 runs in both: 1 changed, 1 the same" in out
+
+
+def test_a_verdict_that_turned_is_counted(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA, bp_s42=BP | {"residual_norms": [1.0, 99.0]})
+    assert main(["diff", old, new]) == 1
+    assert "1 changed (1 verdict), 1 the same" in capsys.readouterr().out
+
+
+def test_what_rounding_explains_is_the_same_and_said(old, tmp_path, capsys):
+    new = written(
+        tmp_path / "new.json", dfa_s42=DFA | {"residual_norms": [1.0, 100.00001]}, bp_s42=BP
+    )
+    assert main(["diff", old, new]) == 0
+    assert "0 changed, 2 the same (1 but for rounding)" in capsys.readouterr().out
+
+
+def test_a_changed_accuracy_is_never_rounding(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA, bp_s42=BP | {"headline_acc": 0.6100001})
+    assert main(["diff", old, new]) == 1
+    assert "acc 0.61 → 0.6100001" in capsys.readouterr().out
+
+
+def test_runs_that_came_or_went_are_listed(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA, fa_s42=DFA | {"method_name": "fa"})
+    assert main(["diff", old, new, "--format", "json"]) == 1
+    states = {run["method"]: run["state"] for run in json.loads(capsys.readouterr().out)["runs"]}
+    assert states == {"dfa": "same", "bp": "went", "fa": "came"}
+
+
+def test_json_has_both_sides_with_every_digit(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA | {"headline_acc": 0.3107}, bp_s42=BP)
+    main(["diff", old, new, "--format", "json"])
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    (dfa,) = [run for run in runs if run["method"] == "dfa"]
+    assert dfa["numbers"]["headline_acc"] == [0.31, 0.3107]
+    assert (dfa["before"]["flags"], dfa["after"]["flags"]) == ("abd", "abd")
+
+
+def test_a_file_with_axes_pairs_with_one_that_records_none(tmp_path, old, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA | {"axes": {"d": 256}}, bp_s42=BP)
+    assert main(["diff", old, new]) == 0
+
+
+def test_both_are_judged_by_the_thresholds_that_are_given(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA, bp_s42=BP | {"residual_norms": [1.0, 4.0]})
+    main(["diff", old, new, "--h-norm-explosion-ratio", "3"])
+    assert "1 changed (1 verdict)" in capsys.readouterr().out
+
+
+def test_a_filter_may_leave_runs_of_one_side(old, tmp_path, capsys):
+    new = written(tmp_path / "new.json", dfa_s42=DFA)
+    assert main(["diff", old, new, "--filter", "method:bp"]) == 1
+    assert "0 runs in both: 0 changed, 0 the same; 1 only in A" in capsys.readouterr().out
+
+
+def test_a_missing_file_is_one_line(old, capsys):
+    assert main(["diff", old, "missing.json"]) == 3
+    assert "missing.json" in capsys.readouterr().err
+
+
+def test_two_paths_are_needed(old, capsys):
+    assert main(["diff", old]) == 2

@@ -1,0 +1,139 @@
+"""Runs that other processes train or measure: seen, followed, and stopped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fa_core.facts.run_names import PROGRESS
+from fa_core.formats import scan
+from fa_core.run_progress import ProgressFiles
+from fa_tui.app import ExplorerApp
+from fa_tui.live import Follower
+from fa_tui.session import Session
+from fa_tui.views.run_work import cell_so_far, work_lines
+from fa_tui.views.words import walk_back_words
+
+from ..waiting import until
+
+TRACE = {"epoch": 1, "test_acc": 0.5, "residual_norms": [1, 99], "bp_grad_norms": [1, 1], "loss": 2}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run folder with one epoch, not measured."""
+    folder = tmp_path / "runs" / "dfa_s1"
+    folder.mkdir(parents=True)
+    manifest: dict[str, Any] = {"format": "fa-run/1", "method": "dfa", "arch": "resmlp", "seed": 1}
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"data": "synthetic"}))
+    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "trace.jsonl").write_text(json.dumps(TRACE) + "\n")
+    return folder
+
+
+@pytest.fixture
+def trainer(run: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that claims to train the run until it is stopped."""
+    code = (
+        "import pathlib, sys, time; from fa_core.run_progress import ProgressFiles\n"
+        "with ProgressFiles() as files:\n"
+        "    folder = pathlib.Path(sys.argv[1])\n"
+        "    files.begin(folder, 'training'); files.update(folder, 2, 12, 50, 390)\n"
+        "    time.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(run)])
+    while not (run / PROGRESS).exists() or "390" not in (run / PROGRESS).read_text():
+        time.sleep(0.01)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def session_of(run: Path) -> Session:
+    found = scan([run.parent])
+    return Session(found.rows, traces=found.traces)
+
+
+def follow(run: Path) -> tuple[Session, Follower]:
+    session, follower = session_of(run), Follower([str(run)])
+    follower.note(str(run / PROGRESS))
+    session.take_work(follower.take_work())
+    return session, follower
+
+
+def test_a_run_in_training_shows_its_epoch_and_its_letters_so_far(run, trainer):
+    session, _ = follow(run)
+    assert cell_so_far(session, 0) == "▸a-··"
+    assert walk_back_words(session) == "0 of 0 need walk-back, 1 training"
+    lines = [text for text, _ in work_lines(session, 0)]
+    assert lines[0] == "training, epoch 2 of 12, step 50 of 390"
+    assert f"process {trainer.pid} here" in lines[1]
+    assert lines[2] == "epoch 1  a-··  loss 2  acc 0.500"
+
+
+def test_a_run_in_training_is_not_measured(run, trainer):
+    session, _ = follow(run)
+    assert session.measurable([0]) == []
+
+
+def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
+    session, _ = follow(run)
+    ticks = iter(range(0, 1000, 10))
+    follower = Follower([str(run)], clock=lambda: next(ticks))
+    follower.note_work()
+    session.take_work(follower.take_work())
+    trainer.kill()
+    trainer.wait()
+    session.take_work(follower.take_work())
+    assert next(text for text, _ in work_lines(session, 0)) == (
+        "training ended in epoch 2 of 12, step 50 of 390: its process died"
+    )
+    assert walk_back_words(session) == "0 of 0 need walk-back, 1 not measured"
+
+
+def test_what_did_not_change_is_not_told_again(run, trainer):
+    _, follower = follow(run)
+    follower.note(str(run / PROGRESS))
+    assert follower.take_work() == {}
+
+
+def test_a_finished_run_is_a_run_like_any_other(run):
+    with ProgressFiles() as files:
+        files.begin(run, "training")
+        session, follower = follow(run)
+        assert session.is_trained(0)
+        files.end(run)
+    follower.note(str(run / PROGRESS))
+    session.take_work(follower.take_work())
+    assert session.work == {}
+
+
+def test_the_file_is_no_audit_of_its_own(run, trainer):
+    assert [row.key for row in scan([run.parent]).rows] == ["dfa_s1"]
+    assert scan([run.parent]).problems == []
+
+
+async def test_the_explorer_lists_it_and_stops_it_when_asked_twice(run, trainer):
+    found = scan([run.parent])
+    session = Session(found.rows, traces=found.traces)
+    app = ExplorerApp(session, paths=[run.parent], since=time.time())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: 0 in session.work)
+        await pilot.press("J")
+        await until(pilot, lambda: bool(app.jobs.listed()))
+        (job,) = app.jobs.listed()
+        assert (job.name, job.state, job.pid) == ("dfa s1", "running", trainer.pid)
+        await pilot.press("x")
+        assert psutil.Process(trainer.pid).status() != psutil.STATUS_ZOMBIE
+        await pilot.press("x")
+        await until(pilot, lambda: trainer.poll() is not None)
+        await until(pilot, lambda: not session.is_trained(0))
+        assert app.jobs.unfinished() == 0

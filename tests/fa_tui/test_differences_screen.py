@@ -1,0 +1,69 @@
+"""D: two of the open files or folders, run by run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import scan
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.differences import DifferencesScreen
+from fa_tui.session import Session
+
+from .looks import app_on, screen_text
+from .waiting import until
+
+
+@pytest.fixture
+def changed(published_table: Path, tmp_path: Path) -> Path:
+    """The published table with one run tamed."""
+    document: dict[str, Any] = json.loads(published_table.read_text())
+    run = document["reports"]["dfa_s42"]
+    run["residual_norms"] = [1.0] * len(run["residual_norms"])
+    path = tmp_path / "tamed.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def explorer(*paths: Path) -> ExplorerApp:
+    return app_on(Session(scan(list(paths)).rows))
+
+
+async def test_only_what_changed_is_listed_and_enter_goes_there(published_table, changed) -> None:
+    app = explorer(published_table, changed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(app.screen, DifferencesScreen))
+        await until(pilot, lambda: "14 the same" in screen_text(app))
+        text = screen_text(app)
+        assert "15 runs in both: 1 changed, 14 the same" in text
+        assert "✗ab-d  ✗-b-d  (a) growth 2043 → 1" in text
+        await pilot.press("o")
+        await until(pilot, lambda: "bp s42" in screen_text(app))
+        await pilot.press("o", "enter")
+        await until(pilot, lambda: app.screen is app.explorer)
+        row = app.explorer.row
+        assert row is not None
+        assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
+
+
+async def test_a_slider_moves_both_sides_and_s_swaps_them(published_table, changed) -> None:
+    app = explorer(published_table, changed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(app.screen, DifferencesScreen))
+        await pilot.press("s")
+        await until(pilot, lambda: "✗-b-d  ✗ab-d  (a) growth 1 → 2043" in screen_text(app))
+        await pilot.press("a", *"9000", "enter")
+        await until(pilot, lambda: "✗-b-d  ✗-b-d  (a) growth 1 → 2043" in screen_text(app))
+
+
+async def test_one_file_alone_says_how_to_open_two(published_table) -> None:
+    app = explorer(published_table)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await until(pilot, lambda: "open two to compare them" in screen_text(app))
+        assert app.screen is app.explorer

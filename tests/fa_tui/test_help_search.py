@@ -1,0 +1,53 @@
+"""Typing in help searches the keys of all screens; Enter runs the one under the cursor."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.help import HelpScreen
+from fa_tui.screens.jobs import JobsScreen
+from fa_tui.screens.key_list import keys_elsewhere, keys_here
+from fa_tui.screens.questions import ChoiceScreen
+
+from .looks import screen_text
+from .waiting import until
+
+
+async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        text = screen_text(app)
+        assert "What this is" in text
+        assert "(b) fires" in text and "needs walk-back" in text
+        assert "The matrix" in text
+
+
+async def test_enter_runs_a_key_of_this_screen(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark", *"presets")
+        await until(pilot, lambda: "thresholds saved by name" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+
+
+async def test_enter_on_a_key_of_another_screen_opens_that(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("A", "question_mark", *"begin again jobs")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+
+
+async def test_nothing_typed_closes(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark", "enter")
+        await until(pilot, lambda: app.screen is app.explorer)
+
+
+async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)):
+        lines = [*keys_here(app.screen), *keys_elsewhere(app, app.screen)]
+        counts = Counter((line.key, line.does) for line in lines)
+        assert max(counts.values()) == 1
+        assert {"compare", "timeline", "jobs"} <= {line.where for line in lines}

@@ -1,0 +1,73 @@
+"""`m` on checkpoints that no manifest describes asks for data and network, and keeps the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fa_core.formats import scan
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.measure_question import MeasureScreen
+from fa_tui.session import Session
+from fa_tui.settings import MeasureAnswer, remembered_answer
+
+from .looks import screen_text
+from .waiting import until
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for seed in (1, 2):
+        (tmp_path / f"dfa_s{seed}.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    return tmp_path
+
+
+def explorer(folder: Path) -> ExplorerApp:
+    return ExplorerApp(Session(scan([folder]).rows), title="runs")
+
+
+async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatch) -> None:
+    app = explorer(folder)
+    started: list[tuple[list[int], MeasureAnswer]] = []
+
+    def start(rows, answers):
+        started.append(([index for index, _ in rows], answers[0]))
+        return []
+
+    monkeypatch.setattr(app.jobs.measuring, "start", start)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: isinstance(app.screen, MeasureScreen))
+        assert "2 checkpoints in" in screen_text(app)
+        assert "cifar10:DIR" in screen_text(app)
+        await pilot.press("enter")
+        assert isinstance(app.screen, MeasureScreen), "nothing is typed yet"
+        await pilot.press(*"synthetc")
+        assert "did you mean synthetic?" in screen_text(app)
+        await pilot.press("backspace", "i", "c")
+        await pilot.press("tab")
+        assert "timm:NAME" in screen_text(app)
+        await pilot.press(*"resmlp", "enter")
+        await until(pilot, lambda: bool(started))
+        answer = MeasureAnswer("synthetic", "resmlp")
+        assert started == [([0, 1], answer)]
+        assert remembered_answer(folder) == answer
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: len(started) == 2)
+
+
+async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:
+    from fa_tui.settings import remember_answer
+
+    remember_answer(folder, MeasureAnswer("digits", ""))
+    app = explorer(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, MeasureScreen))
+        screen = app.screen
+        assert isinstance(screen, MeasureScreen)
+        assert screen.data.value == "digits"
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, MeasureScreen))
+        assert app.jobs.listed() == []
